@@ -71,13 +71,13 @@ struct Node {
 }
 
 /// A program with its weights.
-struct Made {
+struct MadeProgram {
     /// Names in the program and in the model, with sizes.
     weights: Vec<(String, String, Vec<u64>)>,
     nodes: Vec<Node>,
 }
 
-impl Made {
+impl MadeProgram {
     fn node(
         &mut self,
         target: &'static str,
@@ -92,7 +92,7 @@ impl Made {
 
 /// Returns the program of a rank with at least this many operations. All ranks have the same
 /// program.
-fn made(operations: u64) -> Made {
+fn made(operations: u64) -> MadeProgram {
     let layers = operations.div_ceil(PAIR);
     // PyTorch adds numbers to names from the second on.
     let called = |base: &str, k: u64| if k == 0 { base.to_owned() } else { format!("{base}_{k}") };
@@ -106,7 +106,7 @@ fn made(operations: u64) -> Made {
             )
         })
         .collect();
-    let mut it = Made { weights: weights.iter().flatten().cloned().collect(), nodes: vec![] };
+    let mut it = MadeProgram { weights: weights.iter().flatten().cloned().collect(), nodes: vec![] };
     let mut x = "x".to_owned();
     let of = |name: &str| Given::Tensor(name.to_owned());
     let order = || ("dims", Given::Ints("1,0"));
@@ -249,7 +249,7 @@ fn texts(ranks: u64, operations: u64) -> Vec<(String, String)> {
 }
 
 /// Does the work of `kbc check` after the files are read.
-fn checked(texts: &[(String, String)]) -> (World, Vec<kbc_import::torch::matching::Met>) {
+fn checked(texts: &[(String, String)]) -> (World, Vec<kbc_import::torch::matching::MatchedCollective>) {
     let one = |(rank, (text, side)): (u64, &(String, String))| -> (Program, Option<(String, Table)>) {
         let name = format!("rank{rank}.model.json");
         let written = exported(FileId::default(), &name, text).expect("the program reads");
@@ -273,6 +273,6 @@ fn check_world(bencher: Bencher, (ranks, operations): (u64, u64)) {
 fn import_world(bencher: Bencher, (ranks, operations): (u64, u64)) {
     bencher.with_inputs(|| texts(ranks, operations)).bench_refs(|texts| {
         let (world, met) = checked(texts);
-        kb::write(&world, &met, "model", &kb::Given::default()).expect("the programs can be written")
+        kb::write(&world, &met, "model", &kb::DataBeside::default()).expect("the programs can be written")
     });
 }

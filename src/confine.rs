@@ -13,41 +13,41 @@ use std::sync::{Mutex, PoisonError};
 const FOLDER: &str = "kbc-replay";
 
 /// Largest number of folder names that are tried.
-const MOST: u32 = 10_000;
+const MAX_FOLDERS: u32 = 10_000;
 
 /// Where this process writes.
-enum Place {
+enum WriteTarget {
     /// At the given path.
     Named,
     /// Below a new folder, which is created for the first file.
     Below(Option<PathBuf>),
 }
 
-static PLACE: Mutex<Place> = Mutex::new(Place::Named);
+static PLACE: Mutex<WriteTarget> = Mutex::new(WriteTarget::Named);
 
-fn place<T>(f: impl FnOnce(&mut Place) -> T) -> T {
+fn place<T>(f: impl FnOnce(&mut WriteTarget) -> T) -> T {
     f(&mut PLACE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// From now on, everything is written below a new folder.
 pub fn begin() {
     place(|p| {
-        if matches!(p, Place::Named) {
-            *p = Place::Below(None);
+        if matches!(p, WriteTarget::Named) {
+            *p = WriteTarget::Below(None);
         }
     });
 }
 
 /// Checks whether everything is written below a new folder.
 pub fn is_on() -> bool {
-    place(|p| matches!(p, Place::Below(_)))
+    place(|p| matches!(p, WriteTarget::Below(_)))
 }
 
 /// Returns the folder, if something was written to it.
 pub fn folder() -> Option<PathBuf> {
     place(|p| match p {
-        Place::Named => None,
-        Place::Below(folder) => folder.clone(),
+        WriteTarget::Named => None,
+        WriteTarget::Below(folder) => folder.clone(),
     })
 }
 
@@ -57,9 +57,9 @@ pub fn folder() -> Option<PathBuf> {
 /// Returns the error of creating a folder.
 pub fn placed(path: &Path) -> io::Result<PathBuf> {
     let folder = place(|p| match p {
-        Place::Named => Ok(None),
-        Place::Below(Some(folder)) => Ok(Some(folder.clone())),
-        Place::Below(none) => {
+        WriteTarget::Named => Ok(None),
+        WriteTarget::Below(Some(folder)) => Ok(Some(folder.clone())),
+        WriteTarget::Below(none) => {
             let made = fresh()?;
             *none = Some(made.clone());
             Ok::<_, io::Error>(Some(made))
@@ -76,7 +76,7 @@ pub fn placed(path: &Path) -> io::Result<PathBuf> {
 
 /// Creates a folder that does not exist yet.
 fn fresh() -> io::Result<PathBuf> {
-    for n in 1..=MOST {
+    for n in 1..=MAX_FOLDERS {
         let name = if n == 1 { FOLDER.to_owned() } else { format!("{FOLDER}-{n}") };
         match fs::create_dir(&name) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}

@@ -71,7 +71,7 @@ pub fn adopt(of: Shared) {
 
 /// Starts the record of a run on this thread, separate from others. `words` is the command line
 /// without the program's name.
-pub fn apart(command: &[String]) {
+pub fn begin_separate_record(command: &[String]) {
     OWN.set(Some(Arc::new(Mutex::new(Record::new(command.to_vec())))));
 }
 
@@ -267,7 +267,7 @@ fn words(line: &str) -> Option<Vec<String>> {
 }
 
 /// Returns the command in the first line of a `.kir` text, if it is one that [`leave`] writes.
-pub fn asked_by_module(text: &str) -> Option<Vec<String>> {
+pub fn command_in_module(text: &str) -> Option<Vec<String>> {
     let verb = |v: &String| ["opt", "check", "run"].contains(&v.as_str());
     words(text.lines().next()?.strip_prefix(KIR)?).filter(|w| w.first().is_some_and(verb))
 }
@@ -326,7 +326,7 @@ mod tests {
     fn a_module_names_what_replays_it() {
         let mut r = example();
         let left = r.of_module().expect("there is one");
-        let asked = asked_by_module(&left).expect("the first line");
+        let asked = command_in_module(&left).expect("the first line");
         assert_eq!(asked, ["opt", "-p", "place,select{by=time}"]);
         let again = text::parse(FileId(0), &left).expect("the head is comments");
         assert_eq!(Some(&again.name), r.module.as_ref().map(|m| &m.1.name));
@@ -334,11 +334,11 @@ mod tests {
             "run --no-time --engine jit --seed 3 --adversarial --seeds 20".split(' ').collect();
         for (stage, words) in [(Stage::Check, vec!["check"]), (Stage::Run, run)] {
             r.stage = Some(stage);
-            assert_eq!(asked_by_module(&r.of_module().expect("there is one")).expect("a line"), words);
+            assert_eq!(command_in_module(&r.of_module().expect("there is one")).expect("a line"), words);
         }
         r.stage = Some(Stage::Read);
         assert_eq!(r.of_module(), None);
-        assert_eq!(asked_by_module("kir 1\n"), None);
+        assert_eq!(command_in_module("kir 1\n"), None);
     }
 
     #[test]

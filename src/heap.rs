@@ -8,7 +8,7 @@ const KEPT: i32 = 32 << 20;
 /// Keeps freed memory for later allocations. By default the C library returns large blocks to the
 /// system and gets new ones page by page; a run that makes one tensor after another then spends a
 /// third of its time on that.
-pub fn keep() {
+pub fn keep_freed_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[allow(unsafe_code, reason = "settings of the C library's allocator have no safe entry")]
     // SAFETY: the two numbers are valid for these settings, which change where memory comes from

@@ -6,12 +6,12 @@ use kbc::cli::{Cli, before, color_of, usage};
 use kbc::outdir::written;
 use kbc::session::{Failure, Session};
 use kbc::{commands, confine, crash, heap, memory_limit};
-use kbc_diag::{Diagnostic, visible};
+use kbc_diag::{Diagnostic, escape_controls};
 use std::borrow::Cow;
 use std::process::ExitCode;
 
 #[global_allocator]
-static ALLOCATOR: memory_limit::Counted = memory_limit::Counted;
+static ALLOCATOR: memory_limit::CountingAllocator = memory_limit::CountingAllocator;
 
 /// Text that `kbc` prints without arguments.
 const FIRST_STEPS: &str = "\
@@ -27,7 +27,7 @@ kbc compiles collective algorithms and tensor-parallel programs: it proves, exec
 ";
 
 fn main() -> ExitCode {
-    heap::keep();
+    heap::keep_freed_memory();
     heap::write_errors();
     crash::install();
     let given: Vec<std::ffi::OsString> = std::env::args_os().skip(1).collect();
@@ -48,9 +48,12 @@ fn main() -> ExitCode {
                 let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
                 return ExitCode::from(2);
             }
-            None if e.use_stderr() && words.iter().any(|w| matches!(visible(w), Cow::Owned(_))) => {
+            None if e.use_stderr() && words.iter().any(|w| matches!(escape_controls(w), Cow::Owned(_))) => {
                 // The message contains the words.
-                let _ = std::io::Write::write_all(&mut std::io::stderr(), visible(&e.to_string()).as_bytes());
+                let _ = std::io::Write::write_all(
+                    &mut std::io::stderr(),
+                    escape_controls(&e.to_string()).as_bytes(),
+                );
                 return ExitCode::from(2);
             }
             None => {
@@ -69,21 +72,21 @@ fn main() -> ExitCode {
     let code = outcome.map_or_else(
         |failure| {
             let (messages, code) = failure.into_parts();
-            session.tell(&messages);
+            session.report(&messages);
             if crash::is_bug(&messages) {
-                session.words(&crash::leave());
+                session.print_note(&crash::leave());
             }
             code
         },
         |()| 0,
     );
     if let Some(folder) = confine::folder() {
-        session.words(&format!("kbc replay: the written files are in {}\n", folder.display()));
+        session.print_note(&format!("kbc replay: the written files are in {}\n", folder.display()));
     }
     match session.complete() {
         // An incomplete result is worse than a wrong one, because nobody notices it.
         Err(d) if code != 101 => {
-            session.tell(&d.into());
+            session.report(&d.into());
             ExitCode::from(2)
         }
         _ => ExitCode::from(code),

@@ -1,12 +1,12 @@
 //! Memory limit: how much memory a process may take, and the end of a process that takes more.
 //!
 //! Sizes that follow from the input are compared with the limit before the work begins
-//! ([`kbc_compiler::room`]). Everything else is counted as it is allocated ([`Counted`]): a process
-//! that takes more than it may, or gets nothing any more, ends with E369 as any wrong input does,
-//! and not with a signal.
+//! ([`kbc_compiler::memory_budget`]). Everything else is counted as it is allocated
+//! ([`CountingAllocator`]): a process that takes more than it may, or gets nothing any more, ends
+//! with E369 as any wrong input does, and not with a signal.
 
 use crate::cli::DiagnosticFormat;
-use kbc_compiler::room::VARIABLE;
+use kbc_compiler::memory_budget::VARIABLE;
 use kbc_diag::Diagnostic;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -131,9 +131,9 @@ pub fn guard(format: DiagnosticFormat) {
 }
 
 /// The allocator of the system, with a count of the allocated bytes.
-pub struct Counted;
+pub struct CountingAllocator;
 
-impl Counted {
+impl CountingAllocator {
     /// Adds to the count, or subtracts from it.
     fn count(bytes: i64) {
         // A thread that is about to end has no count any more; it allocates almost nothing.
@@ -161,7 +161,7 @@ impl Counted {
 
 #[allow(unsafe_code, reason = "an allocator has no safe interface")]
 // SAFETY: every call is passed to the allocator of the system unchanged, and so is its result.
-unsafe impl GlobalAlloc for Counted {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: of the caller.
         Self::given(unsafe { System.alloc(layout) }, layout)

@@ -9,7 +9,7 @@ use crate::outdir::written;
 pub use kbc_compiler::failure::{Failure, Outcome};
 use kbc_compiler::workspace::{Environment, PathKind, Stage, Workspace};
 pub use kbc_compiler::workspace::{named, words};
-use kbc_diag::{Diagnostic, Diagnostics, Severity, SourceMap, render, visible};
+use kbc_diag::{Diagnostic, Diagnostics, Severity, SourceMap, escape_controls, render};
 use kbc_ir::Module;
 use serde::Serialize;
 use std::io::{IsTerminal, Read, Write};
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Largest number of messages shown to people; later messages are mostly consequences of earlier
 /// ones.
-const MOST: usize = 24;
+const MAX_MESSAGES: usize = 24;
 
 /// A workspace with a terminal.
 pub struct Session {
@@ -83,14 +83,14 @@ impl Session {
     }
 
     /// Prints text for people on standard error (dumps, timings).
-    pub fn words(&self, text: &str) {
-        self::say(text);
+    pub fn print_note(&self, text: &str) {
+        self::write_stderr(text);
     }
 
     /// Prints a result on standard output, including JSON. Control characters of names and texts
     /// are escaped.
     pub fn result(&self, text: &str) {
-        self.output(&visible(text));
+        self.output(&escape_controls(text));
     }
 
     /// A result on standard output as one line of JSON.
@@ -106,7 +106,7 @@ impl Session {
 
     /// Prints a text for programs on standard output, byte by byte; on a terminal its control
     /// characters are escaped.
-    pub fn artefact(&self, text: &str) {
+    pub fn print_artefact(&self, text: &str) {
         if std::io::stdout().is_terminal() { self.result(text) } else { self.output(text) }
     }
 
@@ -131,15 +131,15 @@ impl Session {
 }
 
 /// Prints text for people on standard error.
-pub fn say(text: &str) {
-    let _ = std::io::stderr().write_all(visible(text).as_bytes());
+pub fn write_stderr(text: &str) {
+    let _ = std::io::stderr().write_all(escape_controls(text).as_bytes());
 }
 
 impl Environment for Terminal {
     fn text(&self, path: &str) -> std::io::Result<Vec<u8>> {
         match path {
-            "-" => whole(&mut std::io::stdin(), MOST_TEXT),
-            path => whole(&mut std::fs::File::open(path)?, MOST_TEXT),
+            "-" => read_all(&mut std::io::stdin(), MAX_TEXT),
+            path => read_all(&mut std::fs::File::open(path)?, MAX_TEXT),
         }
     }
 
@@ -180,7 +180,7 @@ impl Environment for Terminal {
 
     fn lines(&self, list: &Diagnostics, map: &SourceMap) -> Vec<String> {
         let all = list.clone().finish();
-        let most = if self.format == DiagnosticFormat::Human { MOST } else { usize::MAX };
+        let most = if self.format == DiagnosticFormat::Human { MAX_MESSAGES } else { usize::MAX };
         let more = all.list.len().saturating_sub(most);
         let shown = all.list.into_iter().take(most);
         let shown = shown.filter(|d| !(self.quiet && d.severity == Severity::Note));
@@ -202,7 +202,7 @@ impl Environment for Terminal {
 
     fn progress(&self, what: &str) {
         if !self.quiet && std::io::stderr().is_terminal() {
-            let _ = writeln!(std::io::stderr(), "kbc: {}", visible(what));
+            let _ = writeln!(std::io::stderr(), "kbc: {}", escape_controls(what));
         }
     }
 
@@ -231,21 +231,21 @@ impl Environment for Terminal {
         Box::new(move || crash::adopt(shared))
     }
 
-    fn apart(&self, command: &[String]) {
-        crash::apart(command);
+    fn begin_separate_record(&self, command: &[String]) {
+        crash::begin_separate_record(command);
     }
 }
 
 /// Reads a whole data file, as far as memory allows.
 fn file(path: &Path) -> std::io::Result<Vec<u8>> {
-    whole(&mut std::fs::File::open(path)?, memory_limit::limit().unwrap_or(u64::MAX))
+    read_all(&mut std::fs::File::open(path)?, memory_limit::limit().unwrap_or(u64::MAX))
 }
 
 /// Largest size of a text in bytes, because a position in it is a 32-bit number.
-const MOST_TEXT: u64 = 1 << 30;
+const MAX_TEXT: u64 = 1 << 30;
 
 /// Reads everything, unless it is more than `most` bytes or has no end (`/dev/zero`).
-fn whole(from: &mut impl Read, most: u64) -> std::io::Result<Vec<u8>> {
+fn read_all(from: &mut impl Read, most: u64) -> std::io::Result<Vec<u8>> {
     let mut all = vec![];
     from.take(most.saturating_add(1)).read_to_end(&mut all)?;
     match all.len() as u64 > most {

@@ -4,7 +4,7 @@
 //! Compiled programs stay in the build folder, under a name that is a hash of everything they were
 //! made from.
 
-use kbc_audit::standin::{Compiled, Job, Outputs, Runner, Source, job, unit};
+use kbc_audit::standin::{Compiled, Job, Outputs, Runner, StandinSource, job, unit};
 use kbc_diag::Diagnostic;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -98,7 +98,7 @@ impl Standin {
     ///
     /// # Errors
     /// Returns the compiler's messages, or a message if files cannot be written.
-    pub fn compile(&self, programs: &[Source<'_>]) -> Result<Program, String> {
+    pub fn compile(&self, programs: &[StandinSource<'_>]) -> Result<Program, String> {
         let objects = self.folder("model", "", |dir| {
             COMMON.iter().try_for_each(|name| {
                 let source = self.headers.join(format!("standin/{name}.cpp"));
@@ -200,7 +200,7 @@ impl Program {
 }
 
 impl Runner for Standin {
-    fn compile(&self, programs: &[Source<'_>]) -> Result<Box<dyn Compiled>, String> {
+    fn compile(&self, programs: &[StandinSource<'_>]) -> Result<Box<dyn Compiled>, String> {
         Ok(Box::new(Standin::compile(self, programs)?))
     }
 }

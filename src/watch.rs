@@ -3,19 +3,19 @@
 use crate::cli::Watch as Asked;
 use crate::crash;
 use crate::outdir;
-use crate::session::say;
+use crate::session::write_stderr;
 use kbc_compiler::backends;
 use kbc_compiler::emit;
 use kbc_compiler::watch::Watch;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
-use kbc_passes::instrument::{DumpDir, Instrument, PrintAfter, Timings, Which};
+use kbc_passes::instrument::{DumpDir, Instrument, PassFilter, PrintAfter, Timings};
 use kbc_tiles::tile::{Kernel, text};
 use std::path::Path;
 use std::time::Instant;
 
 /// The passes in the first line of a crash file.
 pub fn replays(text: &str) -> Option<String> {
-    match crash::asked_by_module(text)?.as_slice() {
+    match crash::command_in_module(text)?.as_slice() {
         [verb, flag, passes] if verb == "opt" && flag == "-p" => Some(passes.clone()),
         _ => None,
     }
@@ -40,7 +40,7 @@ impl Watching {
         let begin = Instant::now();
         Watching {
             asked: asked.clone(),
-            after: asked.print_after.iter().map(|w| PrintAfter::new(Which::parse(w), false)).collect(),
+            after: asked.print_after.iter().map(|w| PrintAfter::new(PassFilter::parse(w), false)).collect(),
             changed: PrintAfter::changed(false),
             dump: DumpDir::default(),
             timings: Timings::new(move || begin.elapsed().as_secs_f64()),
@@ -77,13 +77,13 @@ impl Watch for Watching {
 
     fn passed(&mut self) -> Result<(), Diagnostics> {
         for a in &self.after {
-            say(&a.text);
+            write_stderr(&a.text);
         }
-        say(&self.changed.text);
+        write_stderr(&self.changed.text);
         if self.asked.timings {
             let rows = self.timings.rows.iter();
             let rows: Vec<String> = rows.map(|(name, s)| format!("{:>10.3} ms  {name}\n", s * 1e3)).collect();
-            say(&rows.concat());
+            write_stderr(&rows.concat());
         }
         if let Some(dir) = &self.asked.dump_dir {
             let files: Vec<(String, Vec<u8>)> =
@@ -99,7 +99,7 @@ impl Watch for Watching {
 
     fn ends(&mut self, step: &str) {
         if self.asked.timings {
-            say(&format!("{:>10.3} ms  {step}\n", self.begun.elapsed().as_secs_f64() * 1e3));
+            write_stderr(&format!("{:>10.3} ms  {step}\n", self.begun.elapsed().as_secs_f64() * 1e3));
         }
     }
 
@@ -110,7 +110,7 @@ impl Watch for Watching {
     fn kernel(&mut self, pass: &str, before: Option<&Kernel>, kernel: &Kernel) {
         let asked = self.kernels.iter().any(|w| w == pass || w == "all");
         if asked || (self.asked.print_changed && before.is_some_and(|b| b != kernel)) {
-            say(&format!("; after {pass}\n{}", text::print(kernel)));
+            write_stderr(&format!("; after {pass}\n{}", text::print(kernel)));
         }
     }
 }

@@ -7,7 +7,7 @@
 use crate::standin;
 
 use half::{bf16, f16};
-use standin::{Arg, Job, Program, Run, compile, compiled, deletable, flag_pairs, guarded, redundant};
+use standin::{Job, KernelArg, Program, Run, compile, compiled, deletable, flag_pairs, guarded, redundant};
 use std::path::Path;
 
 fn model(name: &str) -> String {
@@ -29,20 +29,20 @@ fn all_reduce(ranks: usize, count: usize, calls: usize) -> Job {
     let of = |call, rank| bytes(&(0..count).map(|i| value(call, rank, i)).collect::<Vec<_>>());
     let x = (0..calls).map(|c| (0..ranks).map(|r| of(c, r)).collect()).collect();
     let slot = (count * 4).div_ceil(64) * 64;
-    let scalar = |n: usize| Arg::Scalar(vec![n as i64]);
+    let scalar = |n: usize| KernelArg::Scalar(vec![n as i64]);
     Job {
         ranks,
         calls,
         window: (ranks - 1) * 64 + 2 * (ranks - 1) * slot,
         args: vec![
-            Arg::In("f32", x),
-            Arg::Out("f32", vec![count]),
-            Arg::Window,
-            Arg::Out("i32", vec![16]),
+            KernelArg::In("f32", x),
+            KernelArg::Out("f32", vec![count]),
+            KernelArg::Window,
+            KernelArg::Out("i32", vec![16]),
             scalar(ranks),
             scalar(count),
-            Arg::Call(0),
-            Arg::Context,
+            KernelArg::Call(0),
+            KernelArg::Context,
         ],
         ..Job::default()
     }
@@ -147,13 +147,13 @@ fn damage_is_named() {
             window: 1024,
             order,
             args: vec![
-                Arg::In("f32", vec![vec![x.clone(); 2]; *calls]),
-                Arg::Out("f32", vec![64]),
-                Arg::Window,
-                Arg::Out("i32", vec![16]),
-                Arg::Scalar(vec![*case]),
-                Arg::Context,
-                Arg::Call(0),
+                KernelArg::In("f32", vec![vec![x.clone(); 2]; *calls]),
+                KernelArg::Out("f32", vec![64]),
+                KernelArg::Window,
+                KernelArg::Out("i32", vec![16]),
+                KernelArg::Scalar(vec![*case]),
+                KernelArg::Context,
+                KernelArg::Call(0),
             ],
             ..Job::default()
         };
@@ -307,16 +307,16 @@ fn arithmetic_is_exact() {
         ranks: 1,
         calls: 1,
         args: vec![
-            Arg::In("f32", vec![vec![bytes(&a)]]),
-            Arg::In("f32", vec![vec![bytes(&b)]]),
-            Arg::In("i32", vec![vec![ints(&c)]]),
-            Arg::In("i32", vec![vec![ints(&d)]]),
-            Arg::Out("f32", vec![N]),
-            Arg::Out("i32", vec![N]),
-            Arg::Out("u16", vec![N]),
-            Arg::Scalar(vec![op]),
-            Arg::Scalar(vec![N as i64]),
-            Arg::Scalar(vec![mode]),
+            KernelArg::In("f32", vec![vec![bytes(&a)]]),
+            KernelArg::In("f32", vec![vec![bytes(&b)]]),
+            KernelArg::In("i32", vec![vec![ints(&c)]]),
+            KernelArg::In("i32", vec![vec![ints(&d)]]),
+            KernelArg::Out("f32", vec![N]),
+            KernelArg::Out("i32", vec![N]),
+            KernelArg::Out("u16", vec![N]),
+            KernelArg::Scalar(vec![op]),
+            KernelArg::Scalar(vec![N as i64]),
+            KernelArg::Scalar(vec![mode]),
         ],
         ..Job::default()
     };
@@ -406,7 +406,7 @@ fn an_orchestration_submits_the_kernel() {
     let failure = other.run_one(&all_reduce(2, 100, 1));
     assert!(failure.is_err_and(|e| e.contains("writes tensor 1 of rank 0, which is an input")));
     let mut job = all_reduce(2, 100, 1);
-    job.args.push(Arg::Context);
+    job.args.push(KernelArg::Context);
     let failure = program.run_one(&job).expect_err("nine arguments");
     assert!(failure.contains("the orchestration expects 8 arguments, the host gives 9"), "{failure}");
 }

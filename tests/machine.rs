@@ -83,7 +83,7 @@ fn no_time_is_below_its_bound_under_any_rules() {
                                 job.schedule(),
                                 &topo,
                                 &TimeOptions::default(),
-                                &mut bounds::Nobody,
+                                &mut bounds::NoObserver,
                             )
                             .unwrap_or_else(|d| panic!("{spec} {n} {text}: {d:#?}"));
                             assert!(timing.ns >= lower.ns * (1.0 - 1e-9), "{spec} {n} {text}");
@@ -133,9 +133,13 @@ fn no_time_is_below_its_bound_on_lists_of_links() {
                 ] {
                     let text = format!("{graph}; {rules} }}");
                     let topo = Topology::parse(&text, FileId(0)).unwrap_or_else(|d| panic!("{text}: {d:?}"));
-                    let (timing, lower) =
-                        bounds::timed(job.schedule(), &topo, &TimeOptions::default(), &mut bounds::Nobody)
-                            .unwrap_or_else(|d| panic!("{spec} {n} {text}: {d:#?}"));
+                    let (timing, lower) = bounds::timed(
+                        job.schedule(),
+                        &topo,
+                        &TimeOptions::default(),
+                        &mut bounds::NoObserver,
+                    )
+                    .unwrap_or_else(|d| panic!("{spec} {n} {text}: {d:#?}"));
                     assert!(lower.ns > 0.0 && timing.ns >= lower.ns * (1.0 - 1e-9), "{spec} {n} {text}");
                 }
             }
@@ -168,8 +172,9 @@ fn a_bound_does_not_depend_on_the_algorithm() {
         let words = ["specs/all_reduce.kb", "-D", "n=1000000", "--topology", machine, "--using", using];
         let job = built(&words);
         let subject = job.built.subject(job.schedule());
-        let lower = bounds::timed(subject, &job.built.topology, &TimeOptions::default(), &mut bounds::Nobody)
-            .unwrap_or_else(|d| panic!("{using}: {d:#?}"));
+        let lower =
+            bounds::timed(subject, &job.built.topology, &TimeOptions::default(), &mut bounds::NoObserver)
+                .unwrap_or_else(|d| panic!("{using}: {d:#?}"));
         found.push((lower.1.ns, lower.0.ns));
     }
     let best = found.iter().map(|f| f.1).fold(f64::INFINITY, f64::min);
@@ -189,7 +194,7 @@ fn latencies_follow_each_other_by_rank() {
     let machine = "ring(2) { link: 50 GB/s, 1 ns; link (0)->(1): 50 GB/s, 1000 ns }";
     let job = built(&[&path.to_string_lossy(), "--topology", machine]);
     let (timing, lower) =
-        bounds::timed(job.schedule(), &job.built.topology, &TimeOptions::default(), &mut bounds::Nobody)
+        bounds::timed(job.schedule(), &job.built.topology, &TimeOptions::default(), &mut bounds::NoObserver)
             .unwrap_or_else(|d| panic!("{d:#?}"));
     assert!(lower.ns >= 1001.0 && lower.ns <= timing.ns && timing.ns < 1100.0, "{} {}", lower.ns, timing.ns);
     assert_eq!(lower.bottleneck, "latency of the chain of collectives");
@@ -255,9 +260,13 @@ fn products_with_collectives_beside_them_are_above_their_bound() {
                 let path = path.to_string_lossy();
                 let job = built(&[&path, "--program", program, "--topology", &machine]);
                 let subject = job.built.subject(job.schedule());
-                let (timing, lower) =
-                    bounds::timed(subject, &job.built.topology, &TimeOptions::default(), &mut bounds::Nobody)
-                        .unwrap_or_else(|d| panic!("{program} of {dtype} on {p}: {d:#?}"));
+                let (timing, lower) = bounds::timed(
+                    subject,
+                    &job.built.topology,
+                    &TimeOptions::default(),
+                    &mut bounds::NoObserver,
+                )
+                .unwrap_or_else(|d| panic!("{program} of {dtype} on {p}: {d:#?}"));
                 assert!(lower.ns > 0.0 && timing.ns >= lower.ns);
                 beside += usize::from(job.built.plain.is_some());
             }

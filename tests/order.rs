@@ -64,7 +64,7 @@ fn same_in_every_order(name: &str, s: &Schedule) {
     };
     let base = all_bytes(&base);
     assert!(!base.is_empty(), "{name}");
-    let spelled = kbc_ir::host::spelled(s);
+    let spelled = kbc_ir::host::with_host_region(s);
     let code = jit::compile(&spelled).unwrap_or_else(|d| panic!("{name}: {d:?}"));
     for seed in (0..SEEDS).map(Some).chain([None]) {
         let run = interp::run(s, &feeds, &options(seed)).unwrap_or_else(|d| panic!("{name}: {d:?}"));

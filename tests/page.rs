@@ -222,10 +222,10 @@ impl Observer for Count {
     fn passes(&mut self, p: &Pass) {
         self.passes.push((p.op, p.link.0, ps(p.start_ns), ps(p.free_ns)));
     }
-    fn holds(&mut self, _: &Held) {
+    fn holds(&mut self, _: &OpHeld) {
         self.held += 1;
     }
-    fn turn(&mut self, t: &Turn) {
+    fn turn(&mut self, t: &StepReached) {
         self.left += usize::from(matches!(t.next, Next::Leave(_)));
     }
 }

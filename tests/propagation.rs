@@ -16,7 +16,7 @@ use kbc_ir::{Body, Module};
 use kbc_numerics::compare::compare;
 use kbc_numerics::generate::{self, ExactRange};
 use kbc_passes::instrument::Instrument;
-use kbc_passes::pipeline::{Pipeline, Step};
+use kbc_passes::pipeline::{Pipeline, PipelineStep};
 use kbc_passes::{Changed, PassCx};
 use kbc_reference::{EvalOptions, evaluate, exact_modulus};
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ const TABLE: &str = include_str!("propagation/rules.txt");
 struct Keep(Option<Graph>, Option<Graph>);
 
 impl Instrument for Keep {
-    fn after(&mut self, step: Step<'_>, module: &Module, _: Changed) -> Result<(), Diagnostics> {
+    fn after(&mut self, step: PipelineStep<'_>, module: &Module, _: Changed) -> Result<(), Diagnostics> {
         if let Body::Graph(g) = &module.body {
             match step.info.name {
                 "infer" => self.0 = Some(g.clone()),
@@ -40,13 +40,13 @@ impl Instrument for Keep {
     }
 }
 
-struct Made {
+struct MadeProgram {
     typed: Graph,
     placed: Graph,
     schedule: Schedule,
 }
 
-fn make(text: &str) -> Result<Made, Diagnostics> {
+fn make(text: &str) -> Result<MadeProgram, Diagnostics> {
     let loaded = read(text)?;
     let lowered = lower(&loaded, &LowerOptions::default())?;
     let mut module = lowered.module;
@@ -54,7 +54,7 @@ fn make(text: &str) -> Result<Made, Diagnostics> {
     let cx = PassCx::new(&loaded.library, Some(&lowered.topology));
     Pipeline::named("default")?.run(&mut module, &cx, &mut [&mut keep])?;
     let schedule = module.schedule().expect("the default pipeline makes a schedule").clone();
-    Ok(Made { typed: keep.0.expect("it infers"), placed: keep.1.expect("it places"), schedule })
+    Ok(MadeProgram { typed: keep.0.expect("it infers"), placed: keep.1.expect("it places"), schedule })
 }
 
 /// Returns the changes of placement, in order.
@@ -67,7 +67,7 @@ fn changes(g: &Graph) -> Vec<String> {
 }
 
 /// Runs a program and compares every element on every rank; returns how many there are.
-fn executed(made: &Made, mesh: &Mesh) -> Result<u64, String> {
+fn executed(made: &MadeProgram, mesh: &Mesh) -> Result<u64, String> {
     let moduli = exact_modulus(&made.typed, mesh, &vec![None; made.typed.inputs.len()]);
     let input = |(i, input): (usize, &kbc_ir::graph::Input)| {
         let modulus = moduli.as_ref().map_or(2, |m| m[i].clamp(2, 1000));

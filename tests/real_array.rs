@@ -17,7 +17,7 @@ use std::process::Command;
 const RANKS: [u64; 5] = [2, 3, 4, 5, 8];
 const MANY: u64 = 16;
 /// Largest number of sizes of the array.
-const MOST: usize = 150;
+const MAX_SIZES: usize = 150;
 /// Collectives that are emitted.
 const COLLECTIVES: [&str; 5] = ["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast"];
 
@@ -150,7 +150,7 @@ fn lines_of_others() -> Vec<(&'static str, String)> {
 #[test]
 fn the_array_covers() {
     let lines = lines(ARRAY);
-    assert!(lines.iter().map(|l| l.sizes.len()).sum::<usize>() <= MOST);
+    assert!(lines.iter().map(|l| l.sizes.len()).sum::<usize>() <= MAX_SIZES);
     let (mut at_ranks, mut at_count) = (BTreeSet::new(), BTreeSet::new());
     let (mut with_type, mut combined) = (BTreeSet::new(), BTreeSet::new());
     for line in &lines {

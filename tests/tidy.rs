@@ -5,7 +5,7 @@ use crate::common;
 
 use clap::CommandFactory;
 use common::{kbc, root};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 fn below(dir: &Path, ext: &[&str], out: &mut Vec<PathBuf>) {
@@ -349,4 +349,41 @@ fn no_file_names_a_path_of_one_machine() {
         }
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// Names that leave open of what: a place, a kind or a result of what?
+const EMPTY_NAMES: [&str; 12] =
+    ["Place", "Kind", "Found", "Way", "Ways", "Says", "Said", "Told", "Asked", "Held", "Made", "Known"];
+
+#[test]
+fn type_names_say_what_the_type_is() {
+    let mut empty = vec![];
+    let mut public: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for (file, text) in files(&["src", "crates", "tests", "benches"], &[".rs"]) {
+        for line in text.lines() {
+            let item = line.trim_start();
+            let (visible, item) = match item.strip_prefix("pub") {
+                Some(rest) if rest.starts_with('(') => (false, rest.split_once(") ").map_or("", |r| r.1)),
+                Some(rest) => (true, rest.trim_start()),
+                None => (false, item),
+            };
+            // An indented `type` belongs to a trait, whose name says more.
+            let words = ["struct ", "enum ", "trait ", "union "];
+            let alias = item.strip_prefix("type ").filter(|_| !line.starts_with(' '));
+            let Some(rest) = words.iter().find_map(|w| item.strip_prefix(w)).or(alias) else { continue };
+            let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("").to_owned();
+            if EMPTY_NAMES.contains(&name.as_str()) {
+                empty.push(format!("{file}: {name}"));
+            }
+            let of =
+                if file.starts_with("src/") { Some("src") } else { file.split_once("/src/").map(|f| f.0) };
+            if let Some(of) = of.filter(|_| visible) {
+                public.entry((of.to_owned(), name)).or_default().push(file.clone());
+            }
+        }
+    }
+    assert!(empty.is_empty(), "name what it is a place, kind or result of:\n{}", empty.join("\n"));
+    assert!(public.len() > 500, "{}", public.len());
+    let twice: Vec<_> = public.into_iter().filter(|(_, files)| files.len() > 1).collect();
+    assert!(twice.is_empty(), "public types of one crate with one name: {twice:#?}");
 }

@@ -28,7 +28,7 @@ const CASES: [(&str, u64); 10] = [
 /// Compares both walks of every stream, to the end or to the first fault. Returns the number of
 /// acts.
 fn same(what: &str, schedule: &Schedule, calls: i64) -> usize {
-    let spelled = kbc_ir::host::spelled(schedule);
+    let spelled = kbc_ir::host::with_host_region(schedule);
     let program = Program::compile(&spelled).expect("the schedule has its names");
     let outline = Outline::new(&program, calls);
     let streams = program.streams.len() as u32;

@@ -98,7 +98,7 @@ fn items(text: &str, file: usize) -> Option<Vec<String>> {
         let (name, to) = (word(name), all[last].end);
         writeln!(
             line,
-            "Entry {{ file: {file}, kind: Kind::{kind}, name: {name}, of: {of}, range: ({from}, {to}) }},"
+            "Entry {{ file: {file}, kind: ItemKind::{kind}, name: {name}, of: {of}, range: ({from}, {to}) }},"
         )
         .ok()?;
         out.push(line);

@@ -14,7 +14,7 @@ pub use trials::{
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use kbc_compiler::engine::Engine;
 use kbc_compiler::options;
-use kbc_compiler::torch::files::Asked;
+use kbc_compiler::torch::files::TorchArguments;
 use kbc_diag::{Diagnostic, SourceMap, render};
 
 /// A compiler for collective algorithms and tensor-parallel programs.
@@ -63,7 +63,7 @@ fn at_least_one() -> clap::builder::RangedU64ValueParser<usize> {
 
 /// Returns the last value of a flag among the words of a command line, which may be invalid
 /// otherwise.
-fn said<'a>(words: &'a [String], flag: &str) -> Option<&'a str> {
+fn last_value<'a>(words: &'a [String], flag: &str) -> Option<&'a str> {
     let mut at = words.iter().take_while(|w| *w != "--");
     let mut out = None;
     while let Some(word) = at.next() {
@@ -80,7 +80,7 @@ fn said<'a>(words: &'a [String], flag: &str) -> Option<&'a str> {
 
 /// Returns the colours that `--color` requests for messages about the command line itself.
 pub fn color_of(words: &[String]) -> clap::ColorChoice {
-    match said(words, "--color") {
+    match last_value(words, "--color") {
         Some("always") => clap::ColorChoice::Always,
         Some("never") => clap::ColorChoice::Never,
         _ => clap::ColorChoice::Auto,
@@ -104,7 +104,7 @@ pub fn usage(e: &clap::Error, words: &[String]) -> Option<String> {
             (None, false) => Diagnostic { title: format!("{} {line}", d.title), ..d },
         };
     }
-    match said(words, "--diagnostics") {
+    match last_value(words, "--diagnostics") {
         Some("short" | "json") => Some(before(&d, words)),
         _ => None,
     }
@@ -113,7 +113,7 @@ pub fn usage(e: &clap::Error, words: &[String]) -> Option<String> {
 /// Prints a message about the command line, in the form that its words request.
 pub fn before(d: &Diagnostic, words: &[String]) -> String {
     let map = SourceMap::default();
-    match said(words, "--diagnostics") {
+    match last_value(words, "--diagnostics") {
         Some("short") => render::short(d, &map) + "\n",
         Some("json") => render::json(d, &map) + "\n",
         _ => render::human(d, &map, false),
@@ -406,9 +406,9 @@ pub struct Groups {
 
 impl Groups {
     /// The same as options of the compiler.
-    pub fn plain(&self) -> Asked {
+    pub fn plain(&self) -> TorchArguments {
         let Groups { group, weights, reference } = self.clone();
-        Asked { group, weights, reference }
+        TorchArguments { group, weights, reference }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::cli::{Bench, BenchSelect, BenchWhat, ReportFormat};
 use crate::session::{Failure, Outcome, Session};
-use kbc_audit::selection::{Found, compare, human, point};
+use kbc_audit::selection::{BenchReport, compare, human, point};
 use kbc_diag::{Diagnostic, Diagnostics};
 
 /// Measures and prints.
@@ -24,7 +24,7 @@ fn select(session: &mut Session, args: &BenchSelect) -> Outcome {
         session.progress(&format!("{k}: {} on {}", p.collective, p.shape));
         choices.push(compare(&p)?);
     }
-    let found = Found::new(args.seed, choices);
+    let found = BenchReport::new(args.seed, choices);
     match args.report {
         ReportFormat::Human => session.result(human(&found).trim_end()),
         ReportFormat::Json => session.json(&found)?,

@@ -4,7 +4,7 @@
 use super::sweep::Rows;
 use crate::cli::{Compare, Picture, ReportFormat};
 use crate::picture;
-use crate::session::{Outcome, Session, say};
+use crate::session::{Outcome, Session, write_stderr};
 use kbc_compiler::load::refuse;
 use kbc_evaluation::compare::{check, compare, draw, human, rows};
 
@@ -30,7 +30,7 @@ pub fn run(session: &mut Session, args: &Compare) -> Outcome {
     let picture = args.out.as_ref().map(|out| Picture { out: out.clone(), theme: args.theme, width: None });
     picture.as_ref().map_or(Ok(()), picture::check)?;
     let rows = Rows::new(args.cache.as_deref(), args.no_cache);
-    let mut hear = |text: &str| say(&format!("{text}\n"));
+    let mut hear = |text: &str| write_stderr(&format!("{text}\n"));
     let found = compare(session, &sides, &rows.within(None), &mut hear)?;
     if let Some(picture) = &picture {
         picture::save(picture, draw(&found, picture.theme.into()))?;

@@ -157,7 +157,7 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
 fn emitted(
     session: &Session,
     args: &Compile,
-    asked: &Asked,
+    asked: &EmitRequest,
     prepared: &Prepared,
     report: &Report,
     own: Option<Vec<u8>>,
@@ -182,7 +182,7 @@ fn emitted(
 /// Writes a text to a file; `-` is standard output.
 fn write_text(session: &Session, path: &str, text: &str) -> Outcome {
     if path == "-" {
-        session.artefact(text);
+        session.print_artefact(text);
     } else {
         outdir::write_file(Path::new(path), text.as_bytes())?;
     }
@@ -201,7 +201,7 @@ pub fn write_results(asked: &Data, names: &[String], types: &[TensorType], parts
 }
 
 /// What `--emit` and `--out` request.
-struct Asked {
+struct EmitRequest {
     /// Records of the timed run.
     records: Vec<(String, String)>,
     /// Texts of module and graph.
@@ -214,7 +214,7 @@ struct Asked {
 
 /// Parses `--emit` and `--out`. A package is written unless only outputs on standard output or of
 /// the kernel are requested.
-fn asked(args: &Compile, emits: bool) -> Outcome<Asked> {
+fn asked(args: &Compile, emits: bool) -> Outcome<EmitRequest> {
     let (records, rest): (Vec<_>, Vec<_>) =
         artefacts(&args.emit, &ARTEFACTS)?.into_iter().partition(|a| record::KINDS.contains(&a.0.as_str()));
     let (texts, artefacts): (Vec<_>, Vec<_>) =
@@ -242,7 +242,7 @@ fn asked(args: &Compile, emits: bool) -> Outcome<Asked> {
                 )),
             );
         }
-        return Ok(Asked { records, artefacts, texts, out: None });
+        return Ok(EmitRequest { records, artefacts, texts, out: None });
     }
     let alone = !texts.is_empty() || artefacts.iter().any(|a| a.1 == "-");
     let out = match &args.out {
@@ -250,7 +250,7 @@ fn asked(args: &Compile, emits: bool) -> Outcome<Asked> {
         None if alone => None,
         None => Some(folder(args)?),
     };
-    Ok(Asked { records, artefacts, texts, out })
+    Ok(EmitRequest { records, artefacts, texts, out })
 }
 
 /// Prints a report. A report that is not ok gives exit code 1.

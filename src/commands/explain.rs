@@ -5,7 +5,7 @@ use super::traffic;
 use crate::cli::{Explain, ReportFormat, Source};
 use crate::session::{Failure, Outcome, Session};
 use kbc_compiler::emit;
-use kbc_compiler::explain::{self, Part, bound, memory, overlap, select};
+use kbc_compiler::explain::{self, TimePart, bound, memory, overlap, select};
 use kbc_compiler::load::refuse;
 use kbc_compiler::report;
 use kbc_diag::nearest::nearest;
@@ -90,15 +90,15 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
 
 /// Prints the parts of the time of a call: its critical path, or its links.
 fn explain_timed(session: &mut Session, args: &Explain, source: &Source) -> Outcome {
-    let part = if args.topic == "path" { Part::Path } else { Part::Links };
+    let part = if args.topic == "path" { TimePart::Path } else { TimePart::Links };
     let report = explain::time(session, &source.plain(), part)?;
     match (args.report, part) {
         (ReportFormat::Json, _) => finish(session, &report, args.report, true),
-        (ReportFormat::Human, Part::Path) => {
+        (ReportFormat::Human, TimePart::Path) => {
             session.result(&report::path::full(&report));
             Ok(())
         }
-        (ReportFormat::Human, Part::Links) => {
+        (ReportFormat::Human, TimePart::Links) => {
             session.result(&report::path::table(&report));
             Ok(())
         }

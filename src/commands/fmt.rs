@@ -90,7 +90,7 @@ fn one(session: &mut Session, args: &Fmt, path: &str) -> Outcome {
         return Err(unformed(session, file, path, &text, &formatted).into());
     }
     if path == "-" {
-        session.artefact(&formatted);
+        session.print_artefact(&formatted);
     } else if formatted != *text {
         outdir::rewrite(Path::new(path), formatted.as_bytes())?;
     }

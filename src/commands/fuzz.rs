@@ -9,7 +9,7 @@ use crate::session::{Outcome, Session};
 use crate::standin::Standin;
 use kbc_audit::fuzz::bounds::Tally;
 use kbc_audit::fuzz::catalogue::Catalogue;
-use kbc_audit::fuzz::emitted::Bench;
+use kbc_audit::fuzz::emitted::EmittedRunner;
 use kbc_audit::fuzz::generate::{Aim, program};
 use kbc_audit::fuzz::{self, Difference, Summary, Trial};
 use kbc_compiler::load::load_kir;
@@ -57,12 +57,12 @@ fn progress(session: &Session) -> impl FnMut(&Summary) {
     let (mut next, mut told) = (STEP, 0);
     move |s| {
         for d in &s.differences[told..] {
-            session.words(&format!("number {}: {}\n{}", d.number, d.what, d.text));
+            session.print_note(&format!("number {}: {}\n{}", d.number, d.what, d.text));
         }
         told = s.differences.len();
         if s.tried >= next {
             next += STEP;
-            session.words(&format!("{} tried, {} accepted, {told} differences\n", s.tried, s.accepted));
+            session.print_note(&format!("{} tried, {} accepted, {told} differences\n", s.tried, s.accepted));
         }
     }
 }
@@ -99,8 +99,12 @@ fn emitted(session: &mut Session, args: &FuzzEmitted) -> Outcome {
     let temporary = std::env::temp_dir().join(format!("kbc-standin-{}", std::process::id()));
     let build = args.build.as_ref().map_or_else(|| temporary.clone(), PathBuf::from);
     let standin = Standin::new(&headers, &build)?;
-    let bench =
-        Bench { workspace: session, standin: &standin, batch: args.batch, keep: args.build.is_some() };
+    let bench = EmittedRunner {
+        workspace: session,
+        standin: &standin,
+        batch: args.batch,
+        keep: args.build.is_some(),
+    };
     let done = match (&given, &args.file) {
         (Some((_, text)), Some(file)) => bench
             .one(text, range.seed, range.only.unwrap_or(range.first))
@@ -153,7 +157,7 @@ fn checker(session: &mut Session, args: &FuzzChecker) -> Outcome {
         Some(k) => k..k.saturating_add(1),
         None => args.first..args.first.saturating_add(args.schedules),
     };
-    let settings = fuzz::checker::Settings {
+    let settings = fuzz::checker::FuzzSettings {
         seed: args.seed,
         jobs: args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())),
         events: args.events,
@@ -161,12 +165,12 @@ fn checker(session: &mut Session, args: &FuzzChecker) -> Outcome {
     let (mut next, mut told) = (STEP, 0);
     let sum = fuzz::checker::checker(&given, numbers, &settings, &mut |s| {
         for t in &s.escaped[told..] {
-            session.words(&format!("number {} escaped\n", t.number));
+            session.print_note(&format!("number {} escaped\n", t.number));
         }
         told = s.escaped.len();
         if s.tried >= next {
             next += STEP;
-            session.words(&format!("{} tried, {told} escaped\n", s.tried));
+            session.print_note(&format!("{} tried, {told} escaped\n", s.tried));
         }
     });
     session.result(sum.text().trim_end());
@@ -210,7 +214,7 @@ fn bounds(session: &mut Session, args: &FuzzBounds) -> Outcome {
             tally = fuzz::bounds::programs(range.seed, numbers(range), &mut |t| {
                 if t.tried >= next {
                     next += STEP;
-                    session.words(&format!("{} tried, {} wrong\n", t.tried, t.wrong.len()));
+                    session.print_note(&format!("{} tried, {} wrong\n", t.tried, t.wrong.len()));
                 }
             });
         }

@@ -4,8 +4,8 @@ use crate::cli::FuzzReaders;
 use crate::crash;
 use crate::outdir;
 use crate::session::{Outcome, Session, words};
-use kbc_audit::fuzz::readers::examples::{Example, MOST, built_in};
-use kbc_audit::fuzz::readers::{Failure as Found, Reader, Summary, With, file, run as read};
+use kbc_audit::fuzz::readers::examples::{Example, MAX_BYTES, built_in};
+use kbc_audit::fuzz::readers::{Failure as Found, Reader, ReadersSummary, With, file, run as read};
 use kbc_diag::Diagnostic;
 use std::path::Path;
 use std::time::Duration;
@@ -43,20 +43,20 @@ pub fn run(session: &mut Session, args: &FuzzReaders) -> Outcome {
     {
         session.result(&format!("number {k}: {} of {example}, {} bytes", reader.ending(), bytes.len()));
         if !reader.is_binary() {
-            session.artefact(&String::from_utf8_lossy(&bytes));
+            session.print_artefact(&String::from_utf8_lossy(&bytes));
         }
     }
     let mut next = STEP;
     let mut told = 0;
-    let sum = read(WITH, &examples, args.seed, numbers, &mut |s: &Summary| {
+    let sum = read(WITH, &examples, args.seed, numbers, &mut |s: &ReadersSummary| {
         for f in &s.failures[told..] {
-            session.words(&line(f));
+            session.print_note(&line(f));
         }
         told = s.failures.len();
         let tried: u64 = s.tried.values().sum();
         if tried >= next {
             next += STEP;
-            session.words(&format!("{tried} files, {told} not read correctly\n"));
+            session.print_note(&format!("{tried} files, {told} not read correctly\n"));
         }
     });
     let counts: Vec<String> = sum.tried.iter().map(|(r, n)| format!("{n} {r:?}").to_lowercase()).collect();
@@ -96,7 +96,7 @@ pub fn below(path: &Path, out: &mut Vec<Example>) -> std::io::Result<()> {
         let ending = path.extension().and_then(|e| e.to_str());
         let Some(reader) = ending.and_then(Reader::of) else { return Ok(()) };
         let bytes = std::fs::read(path)?;
-        if bytes.len() <= MOST {
+        if bytes.len() <= MAX_BYTES {
             out.push(Example { reader, name: path.display().to_string(), bytes });
         }
         return Ok(());
@@ -118,7 +118,7 @@ pub const WITH: With = With { replay, clock };
 
 /// Reads a file as `kbc replay` and `kbc opt` do.
 fn replay(text: &str) {
-    let _ = (crash::bundle(text), crash::asked_by_module(text));
+    let _ = (crash::bundle(text), crash::command_in_module(text));
 }
 
 /// Processor time of this thread.

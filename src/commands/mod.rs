@@ -31,19 +31,19 @@ mod traffic;
 use crate::cli::{Check, Command, Compile, Run};
 use crate::session::{Failure, Outcome, Session};
 use kbc_diag::Severity;
-use kbc_diag::settle::settle;
+use kbc_diag::place_fallback::place_fallback;
 
 /// Runs a subcommand. Messages about a text of the IR or of the tile level get a position in it.
 ///
 /// # Errors
 /// Returns the errors of the subcommand.
 pub fn dispatch(session: &mut Session, command: &Command) -> Outcome {
-    verb(session, command).map_err(|failure| settled(session, failure))
+    verb(session, command).map_err(|failure| with_place(session, failure))
 }
 
 /// Gives messages without a position one, if one text of the IR or of the tile level was read and
 /// they are about its content.
-fn settled(session: &Session, failure: Failure) -> Failure {
+fn with_place(session: &Session, failure: Failure) -> Failure {
     let Failure::Program(mut found) = failure else { return failure };
     let is_one = |text: &str| {
         let first = text.lines().map(str::trim).find(|l| !l.is_empty() && !l.starts_with(';'));
@@ -60,7 +60,7 @@ fn settled(session: &Session, failure: Failure) -> Failure {
             )
         };
         for d in found.list.iter_mut().filter(|d| d.severity == Severity::Error && about(d.code)) {
-            settle(d, id, &file.text);
+            place_fallback(d, id, &file.text);
         }
     }
     Failure::Program(found)
@@ -79,7 +79,12 @@ struct Format {
 /// All formats of other tools.
 static FORMATS: &[Format] = &[
     Format { claims: |_, path| torch::is_one(path), check: torch::check, compile: torch::compile, run: None },
-    Format { claims: |session, path| msccl::is_one(session, path), check: msccl::check, compile: msccl::compile, run: Some(msccl::run) },
+    Format {
+        claims: |session, path| msccl::is_one(session, path),
+        check: msccl::check,
+        compile: msccl::compile,
+        run: Some(msccl::run),
+    },
 ];
 
 /// Returns the format of another tool that a file has, if it has one.

@@ -97,7 +97,7 @@ pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
             _ => text::print(&it.built.module, &PrintOptions::default()),
         };
         if path == "-" {
-            session.artefact(&text);
+            session.print_artefact(&text);
         } else {
             outdir::write_file(Path::new(path), text.as_bytes())?;
         }
@@ -151,7 +151,7 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
             analyse::adversary(session, &it.built.execute, &inputs, args.seed, args.seeds, 1)?;
         it.report.ok &= failure.is_none();
         it.report.adversarial = Some(found);
-        failure.into_iter().for_each(|d| session.tell(&d.into()));
+        failure.into_iter().for_each(|d| session.report(&d.into()));
     }
     finish(session, &it.report, args.report, !wanted.takes_output())
 }
@@ -160,7 +160,7 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
 fn reject(session: &Session, it: &mut Imported, format: ReportFormat) -> Outcome {
     if it.finding.accepted() {
         let notes = std::mem::take(&mut it.finding.errors);
-        session.tell(&notes);
+        session.report(&notes);
         return Ok(());
     }
     it.report.verified = None;

@@ -5,7 +5,7 @@ use crate::session::{Failure, Outcome as Done, Session};
 use kbc_audit::fuzz::rng::Rng;
 use kbc_audit::mutate::report::{human, report, text};
 use kbc_audit::mutate::subjects::{Subjects, of_file, of_library};
-use kbc_audit::mutate::{Outcome, Row, Settings, measure};
+use kbc_audit::mutate::{MutantOutcome, MutantRow, MutateSettings, measure};
 use kbc_diag::{Diagnostic, Diagnostics};
 use std::ops::RangeInclusive;
 
@@ -31,8 +31,8 @@ pub fn run(session: &mut Session, args: &Mutate) -> Done {
             .help("give files with algorithms or programs that are defined for these numbers of ranks")
             .into());
     }
-    let settings = Settings {
-        room: session.room(),
+    let settings = MutateSettings {
+        memory_budget: session.memory_budget(),
         seed: args.seed,
         limit: (!args.all).then_some(args.limit),
         jobs: args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())),
@@ -49,7 +49,7 @@ pub fn run(session: &mut Session, args: &Mutate) -> Done {
         }
     }
     if let (Some(n), ReportFormat::Human) = (args.equivalent, args.report) {
-        let equal = |r: &&Row| matches!(r.outcome, Outcome::Equivalent(_));
+        let equal = |r: &&MutantRow| matches!(r.outcome, MutantOutcome::Equivalent(_));
         let mut list: Vec<_> = found.rows.iter().filter(equal).collect();
         let mut rng = Rng::new(&[args.seed, 3]);
         for _ in 0..n {
@@ -76,11 +76,11 @@ pub fn run(session: &mut Session, args: &Mutate) -> Done {
 fn ranks(text: &str) -> Result<RangeInclusive<u64>, Diagnostic> {
     let (lo, hi) = text.split_once("..").unwrap_or((text, text));
     match (lo.trim().parse::<u64>(), hi.trim().parse::<u64>()) {
-        (Ok(lo), Ok(hi)) if 1 < lo && lo <= hi && hi <= MOST_RANKS => Ok(lo..=hi),
+        (Ok(lo), Ok(hi)) if 1 < lo && lo <= hi && hi <= MAX_RANKS => Ok(lo..=hi),
         _ => Err(Diagnostic::error("E413", format!("--ranks {text} is not a valid range of ranks"))
-            .help(format!("write --ranks 2..9, with at least 2 and at most {MOST_RANKS} ranks"))),
+            .help(format!("write --ranks 2..9, with at least 2 and at most {MAX_RANKS} ranks"))),
     }
 }
 
 /// Number of ranks above which there would be too many orders.
-const MOST_RANKS: u64 = 32;
+const MAX_RANKS: u64 = 32;

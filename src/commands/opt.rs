@@ -56,7 +56,7 @@ pub fn run(session: &mut Session, args: &Opt) -> Outcome {
         text::print(&module, &PrintOptions { locs: args.locs })
     };
     if args.output == "-" {
-        session.artefact(&text);
+        session.print_artefact(&text);
     } else {
         outdir::write_file(Path::new(&args.output), text.as_bytes())?;
     }

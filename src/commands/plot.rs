@@ -12,12 +12,12 @@ use kbc_views::machines;
 /// E590 to E591, those of the machine, of compiling and of timing; E410.
 pub fn run(session: &mut Session, args: &Plot) -> Outcome {
     match &args.what {
-        PlotWhat::Topology(args) => alone(session, args),
+        PlotWhat::Topology(args) => plot_topology(session, args),
         PlotWhat::Links(args) => links(session, args),
     }
 }
 
-fn alone(session: &mut Session, args: &PlotTopology) -> Outcome {
+fn plot_topology(session: &mut Session, args: &PlotTopology) -> Outcome {
     picture::check(&args.picture)?;
     let of =
         Selection { topology: Some(args.machine.clone()), set: args.set.clone(), ..Selection::default() };

@@ -20,7 +20,7 @@ pub fn run(session: &mut Session, args: &Replay) -> Outcome {
     if let Some((command, texts)) = crash::bundle(&text) {
         return replay(session, &command, texts);
     }
-    match crash::asked_by_module(&text) {
+    match crash::command_in_module(&text) {
         Some(mut command) => {
             command.push(args.file.clone());
             replay(session, &command, vec![(args.file.clone(), text.to_string())])
@@ -63,7 +63,7 @@ fn replay(session: &mut Session, command: &[String], texts: Vec<(String, String)
 /// Replays the command in the first line of a `.kir` text, if it is not `opt`. Returns None
 /// otherwise.
 pub fn by_first_line(session: &mut Session, file: &str, text: &str) -> Option<Outcome> {
-    let mut command = crash::asked_by_module(text).filter(|c| c.first().is_some_and(|v| v != "opt"))?;
+    let mut command = crash::command_in_module(text).filter(|c| c.first().is_some_and(|v| v != "opt"))?;
     command.push(file.to_owned());
     Some(replay(session, &command, vec![(file.to_owned(), text.to_owned())]))
 }

@@ -31,7 +31,7 @@ pub fn run(session: &mut Session, args: &MakePage) -> Outcome {
     };
     let (html, report) = make(session, &subject)?;
     if args.out == "-" {
-        session.artefact(&html);
+        session.print_artefact(&html);
     } else {
         outdir::write_file(Path::new(&args.out), html.as_bytes())?;
         let took = report.time_ns.map_or_else(String::new, |ns| format!(", {}", human::time(ns)));

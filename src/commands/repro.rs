@@ -5,9 +5,9 @@ use super::sweep::Rows;
 use crate::checkout;
 use crate::cli::Repro;
 use crate::outdir;
-use crate::session::{Failure, Outcome, Session, say};
+use crate::session::{Failure, Outcome, Session, write_stderr};
 use kbc_diag::Diagnostic;
-use kbc_evaluation::repro::Made;
+use kbc_evaluation::repro::DocFile;
 use kbc_evaluation::repro::make::{All, How, Page, make};
 use std::path::Path;
 
@@ -22,7 +22,7 @@ const NAMED: usize = 12;
 pub fn run(session: &mut Session, args: &Repro) -> Outcome {
     let list_file = args.file.clone().unwrap_or_else(|| checkout::find("docs/repro.yaml"));
     let rows = Rows::new(args.cache.as_deref(), args.no_cache);
-    let mut how = How { within: rows.within(None), hear: &mut say };
+    let mut how = How { within: rows.within(None), hear: &mut write_stderr };
     let All { folder: out, files, pages } = make(session, &list_file, &mut how)?;
     if args.check {
         let off = drifted(&out, &files, &pages);
@@ -61,7 +61,7 @@ pub fn run(session: &mut Session, args: &Repro) -> Outcome {
 }
 
 /// Returns the files that differ, are missing, or are not generated any more.
-fn drifted(out: &Path, folder: &[Made], pages: &[Page]) -> Vec<String> {
+fn drifted(out: &Path, folder: &[DocFile], pages: &[Page]) -> Vec<String> {
     let shown = |name: &str| out.join(name).to_string_lossy().into_owned();
     let mut off: Vec<String> = folder
         .iter()

@@ -56,7 +56,7 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
                 analyse::adversary(session, schedule, &inputs, args.seed, args.seeds, calls)?;
             report.ok &= failure.is_none();
             report.adversarial = Some(found);
-            failure.into_iter().for_each(|d| session.tell(&d.into()));
+            failure.into_iter().for_each(|d| session.report(&d.into()));
         }
         if let Some(last) = result.outputs.last() {
             write_results(&args.data, &names, &analyse::output_types(&built), last)?;
@@ -102,12 +102,12 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
     }
     if !args.no_data {
         let calls = args.calls.unwrap_or(if args.adversarial { ADVERSARIAL_CALLS } else { 1 }).max(1);
-        session.room().calls_fit(schedule, calls, false)?;
+        session.memory_budget().calls_fit(schedule, calls, false)?;
         let inputs = data::Inputs { calls: data::generated(schedule, calls, args.seed)?, origin: vec![] };
         let options = kbc_backend_sim::interp::RunOptions {
             calls,
             seed: (args.seed != 0).then_some(args.seed),
-            max_bytes: session.room().engine_bytes(),
+            max_bytes: session.memory_budget().engine_bytes(),
         };
         let engine = args.data.engine.unwrap_or_default().plain();
         match engine.attempt(session, &mut Watching::times(args.timings), schedule, &inputs.calls, &options) {
@@ -140,7 +140,7 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
             report.ok &= failure.is_none();
             failed_orders = failure.is_some();
             report.adversarial = Some(found);
-            failure.into_iter().for_each(|d| session.tell(&d.into()));
+            failure.into_iter().for_each(|d| session.report(&d.into()));
         }
     }
     let described = arguments::perturb(session, args.perturb.as_ref())?;

@@ -9,11 +9,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use kbc_compiler::report::human::count;
 use kbc_diag::Diagnostic;
 use kbc_evaluation::sweep::cache::Cache;
-use kbc_evaluation::sweep::grid::Program;
+use kbc_evaluation::sweep::grid::RowProgram;
 use kbc_evaluation::sweep::load::{Counts, Loaded, chosen, load, merged, row_name};
 use kbc_evaluation::sweep::run::{Within, run as rows};
-use kbc_evaluation::sweep::table::{self, Line};
-use kbc_evaluation::sweep::{Point, row};
+use kbc_evaluation::sweep::table::{self, SweepLine};
+use kbc_evaluation::sweep::{RowRequest, row};
 use std::path::{Path, PathBuf};
 
 /// Executes the rows of a sweep, or merges those of its shards.
@@ -45,7 +45,7 @@ pub fn run(session: &mut Session, args: &Sweep) -> Outcome {
     });
     bar.finish_and_clear();
     let found = found?;
-    loaded.heard(&found).iter().for_each(|text| session.words(text));
+    loaded.heard(&found).iter().for_each(|text| session.print_note(text));
     let lines = loaded.lines(&found)?;
     finish(session, args, &loaded, &lines, known)
 }
@@ -80,12 +80,12 @@ fn bar(session: &Session, rows: usize) -> ProgressBar {
 }
 
 /// Prints rows and the equivalent commands.
-fn listed(sweep: &str, points: &[&Point]) -> String {
-    let one = |p: &&Point| {
+fn listed(sweep: &str, points: &[&RowRequest]) -> String {
+    let one = |p: &&RowRequest| {
         let words = row::command(sweep, p);
         let how = match p.program {
-            Program::File(_) | Program::Ccl(_) => format!("kbc {}", crash::line(&words)),
-            Program::Text(_) => format!("a program of the file, {}", crash::line(&words[2..])),
+            RowProgram::File(_) | RowProgram::Ccl(_) => format!("kbc {}", crash::line(&words)),
+            RowProgram::Text(_) => format!("a program of the file, {}", crash::line(&words[2..])),
         };
         format!("{}\n    {}\n", row_name(p), how.trim_end_matches([',', ' ']))
     };
@@ -93,7 +93,7 @@ fn listed(sweep: &str, points: &[&Point]) -> String {
 }
 
 /// Writes rows to their destination.
-fn finish(session: &Session, args: &Sweep, loaded: &Loaded, lines: &[Line], known: usize) -> Outcome {
+fn finish(session: &Session, args: &Sweep, loaded: &Loaded, lines: &[SweepLine], known: usize) -> Outcome {
     match args.out.as_deref() {
         Some(path) if path.ends_with(".csv") => outdir::write_file(Path::new(path), &table::csv(lines)?)?,
         Some(path) if path.ends_with(".jsonl") => {
@@ -116,7 +116,7 @@ fn finish(session: &Session, args: &Sweep, loaded: &Loaded, lines: &[Line], know
         words.extend((wrong > 0).then(|| format!("{wrong} wrong")));
         words.extend((refused > 0).then(|| format!("{refused} rejected")));
         words.extend((known > 0).then(|| format!("{known} of them from the cache")));
-        session.words(&format!("{}: {}\n", count(lines.len() as u64, "row"), words.join(", ")));
+        session.print_note(&format!("{}: {}\n", count(lines.len() as u64, "row"), words.join(", ")));
     }
     if wrong + refused == 0 {
         return Ok(());

@@ -11,7 +11,7 @@ use kbc_compiler::emit;
 use kbc_compiler::load::refuse;
 use kbc_diag::{Diagnostic, Diagnostics, FileId};
 use kbc_tiles::backend::Target;
-use kbc_tiles::tile::sync::{self, Counts};
+use kbc_tiles::tile::sync::{self, SyncCounts};
 use kbc_tiles::tile::verify::{in_text, problems};
 use kbc_tiles::tile::{Kernel, parse, text};
 use std::path::Path;
@@ -80,7 +80,7 @@ pub fn check(session: &mut Session, args: &Check) -> Outcome {
     if found.has_errors() {
         return Err(found.into());
     }
-    let Counts { all, all_in_tiles, pipe, flags, dsb } = sync::counts(&kernel);
+    let SyncCounts { all, all_in_tiles, pipe, flags, dsb } = sync::counts(&kernel);
     session.result(&format!(
         "{}: verified for {}: {flags} flag pairs, {pipe} barriers of one pipe, {all} of all pipes \
          ({all_in_tiles} in loops over tiles), {dsb} dsb\nok\n",
@@ -126,7 +126,7 @@ pub fn opt(session: &mut Session, args: &Opt) -> Outcome {
     crash::stage(Stage::Emit);
     let text = text::print(&kernel);
     if args.output == "-" {
-        session.artefact(&text);
+        session.print_artefact(&text);
     } else {
         outdir::write_file(Path::new(&args.output), text.as_bytes())?;
     }

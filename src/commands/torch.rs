@@ -79,7 +79,7 @@ pub fn import(session: &mut Session, args: &Import) -> Outcome {
                 .help("write to a file: -o model.kb")
                 .into());
         }
-        session.artefact(&made.text);
+        session.print_artefact(&made.text);
         return Ok(());
     }
     // everything is there before the first file goes to its place

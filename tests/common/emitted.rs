@@ -1,6 +1,6 @@
 //! [`kbc_audit::standin::case::Case`] for tests: made from texts and files; every failure is a panic.
 
-use crate::standin::{self, Job, Outputs, Run, Source};
+use crate::standin::{self, Job, Outputs, Run, StandinSource};
 use clap::Parser;
 use kbc::cli::{Cli, Command};
 use kbc::session::{Failure, Session};
@@ -87,7 +87,7 @@ impl Case {
     }
 
     /// Compiles another source; nothing if there is no C++ compiler.
-    pub fn program_of(&self, source: &Source<'_>) -> Option<standin::Program> {
+    pub fn program_of(&self, source: &StandinSource<'_>) -> Option<standin::Program> {
         let program = standin::standin()?.compile(std::slice::from_ref(source));
         Some(program.unwrap_or_else(|e| panic!("{e}\n{:?}\n{}", source.orchestration, self.text)))
     }

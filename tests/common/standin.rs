@@ -5,7 +5,7 @@ use crate::needs::{Need, found};
 #[allow(unused_imports, reason = "every test binary uses its part")]
 pub use kbc::standin::{Program, Standin};
 #[allow(unused_imports, reason = "every test binary uses its part")]
-pub use kbc_audit::standin::{Arg, Job, Kernel, Orchestration, Outputs, Source};
+pub use kbc_audit::standin::{Job, Kernel, KernelArg, Orchestration, Outputs, StandinSource};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -25,7 +25,7 @@ pub fn standin() -> Option<&'static Standin> {
 /// nothing if there is no compiler.
 pub fn compile(kernel: &str, orchestration: Option<Orchestration<'_>>) -> Option<Result<Program, String>> {
     let kernels = vec![Kernel { text: kernel, cube: false }];
-    Some(standin()?.compile(&[Source { kernels, orchestration }]))
+    Some(standin()?.compile(&[StandinSource { kernels, orchestration }]))
 }
 
 /// Returns a compiled kernel, which must compile; nothing if there is no compiler.

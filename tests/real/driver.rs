@@ -64,7 +64,7 @@ impl Job {
     pub fn inputs(&self) -> Inputs {
         let built = &self.built;
         let (graph, mesh, local) = (&built.typed, &built.module.mesh, built.local.as_ref());
-        let fed = data::Fed { graph, mesh, local, files: data::Files::default() };
+        let fed = data::ProgramInterface { graph, mesh, local, files: data::Files::default() };
         data::inputs(&self.session, &fed, &self.args.data.plain(), 1, 0).unwrap_or_else(|e| panic!("{e:?}"))
     }
 

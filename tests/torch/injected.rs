@@ -9,7 +9,7 @@ use kbc_diag::{Diagnostics, FileId, SourceMap};
 use kbc_import::torch::dtype::DType;
 use kbc_import::torch::groups::{Table, World, world};
 use kbc_import::torch::kb::verdict::{Verdict, judge};
-use kbc_import::torch::kb::{Given, Place, Print};
+use kbc_import::torch::kb::{AxisPlacement, DataBeside, Fingerprint};
 use kbc_import::torch::model::{Arg, Meta, Role, Written, WrittenNode};
 use kbc_import::torch::symbols::{bound_by, rebind};
 use kbc_import::torch::{archive, check, exported, listing, printed, resolve, table};
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 struct Case {
     name: String,
     ranks: Vec<(u64, Written, Option<Table>)>,
-    given: Given,
+    given: DataBeside,
 }
 
 fn root() -> PathBuf {
@@ -39,18 +39,18 @@ fn file(dir: &Path, rank: u64) -> Option<PathBuf> {
     names.into_iter().map(|n| dir.join(n)).find(|p| p.is_file())
 }
 
-fn floats(bytes: &[u8]) -> Print {
+fn floats(bytes: &[u8]) -> Fingerprint {
     let hash =
         bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3));
     let uniform = bytes.iter().all(|b| *b == 0).then_some(0.0);
-    Print { hash, uniform }
+    Fingerprint { hash, uniform }
 }
 
 fn case(dir: &Path) -> Option<Case> {
     let mut out = Case {
         name: dir.file_name()?.to_string_lossy().into_owned(),
         ranks: vec![],
-        given: Given { path: "rank*.npz".into(), ..Given::default() },
+        given: DataBeside { path: "rank*.npz".into(), ..DataBeside::default() },
     };
     for rank in 0..8 {
         let Some(path) = file(dir, rank) else { break };
@@ -78,13 +78,15 @@ fn case(dir: &Path) -> Option<Case> {
             let (name, bytes) = (path.to_string_lossy().into_owned(), std::fs::read(&path).expect("data"));
             let mut sizes = BTreeMap::new();
             for key in formats::keys(&name, &bytes).expect("keys") {
-                let Ok(t) = formats::read_near(&name, &bytes, &key, formats::Near::Yes) else { continue };
+                let Ok(t) = formats::read_converted(&name, &bytes, &key, formats::Conversion::Yes) else {
+                    continue;
+                };
                 let shape: Vec<i64> = t.shape().iter().map(|n| *n as i64).collect();
                 let list = t.data().to_f64();
                 let bits: Vec<u8> = list.iter().flat_map(|x| x.to_bits().to_le_bytes()).collect();
                 let uniform =
                     list.first().copied().filter(|x| list.iter().all(|y| x.to_bits() == y.to_bits()));
-                prints.insert(key.clone(), Print { uniform, ..floats(&bits) });
+                prints.insert(key.clone(), Fingerprint { uniform, ..floats(&bits) });
                 if let Some(input) = key.strip_prefix("in__") {
                     sizes.insert(input.to_owned(), shape.clone());
                 }
@@ -118,7 +120,7 @@ fn case(dir: &Path) -> Option<Case> {
 fn judged(
     case: &Case,
     change: &dyn Fn(&mut Written),
-    given: &Given,
+    given: &DataBeside,
 ) -> Result<(World, Verdict), Diagnostics> {
     let mut map = SourceMap::default();
     let mut ranks = vec![];
@@ -140,7 +142,7 @@ fn judged(
 }
 
 /// Returns data of inputs that reflects the placements of the verdict.
-fn said(case: &Case, world: &World, verdict: &Verdict) -> Given {
+fn said(case: &Case, world: &World, verdict: &Verdict) -> DataBeside {
     let mut out = case.given.clone();
     for placed in &verdict.inputs {
         for (at, (_, w, _)) in case.ranks.iter().enumerate() {
@@ -160,13 +162,13 @@ fn said(case: &Case, world: &World, verdict: &Verdict) -> Given {
             let mut stride = case.ranks.len() as u64;
             for ((_, size), place) in verdict.axes.iter().zip(&placed.by) {
                 stride /= size;
-                if *place != Place::Whole {
+                if *place != AxisPlacement::Whole {
                     hash = hash * 64 + at as u64 / stride % size + 1;
                 }
             }
             let key = format!("in__{}", placed.name);
             out.arrays[at].insert(key.clone(), (m.dtype, m.shape()));
-            out.prints[at].insert(key, Print { hash, uniform: None });
+            out.prints[at].insert(key, Fingerprint { hash, uniform: None });
         }
     }
     out
@@ -427,7 +429,7 @@ fn no_injected_mistake_is_shown_to_be_right() {
             continue;
         }
         // If the placements of the inputs are unknown, no data can reflect them.
-        let open_inputs = verdict.inputs.iter().any(|p| p.by.contains(&Place::Unknown));
+        let open_inputs = verdict.inputs.iter().any(|p| p.by.contains(&AxisPlacement::Unknown));
         let given = if open_inputs { case.given.clone() } else { said(&case, &world, &verdict) };
         let again = match judged(&case, &|_| {}, &given) {
             Ok(it) => it,

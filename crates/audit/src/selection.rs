@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 /// A collective on a machine.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Point {
+pub struct SelectionPoint {
     /// The collective.
     pub collective: String,
     /// The machine's shape.
@@ -39,7 +39,7 @@ pub struct Point {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Choice {
     /// Where.
-    pub point: Point,
+    pub point: SelectionPoint,
     /// The algorithm that `select` chooses, and its simulated time in ns.
     pub chosen: (String, f64),
     /// The fastest algorithm, and its simulated time in ns.
@@ -76,7 +76,7 @@ fn log(rng: &mut Rng, a: f64, b: f64) -> f64 {
 /// graph, or a mesh or torus with two or three axes. Links have 1 to 400 GB/s and 50 ns to 10 us.
 /// In half of the grids the last axis has another rate, up to 8 times faster or slower. In half of
 /// the points the device has limits. Sizes are 1 KB to 1 GB.
-pub fn point(seed: u64, k: u64) -> Point {
+pub fn point(seed: u64, k: u64) -> SelectionPoint {
     let mut rng = Rng::new(&[seed, k]);
     let collectives =
         ["all_reduce", "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce"];
@@ -106,11 +106,11 @@ pub fn point(seed: u64, k: u64) -> Point {
         machine += "device: 100 TFLOP/s, 1.6 TB/s\n";
     }
     let elements = (log(&mut rng, 1e3, 1e9) / 4.0) as u64;
-    Point { collective, shape, ranks: sides.iter().product(), elements, machine }
+    SelectionPoint { collective, shape, ranks: sides.iter().product(), elements, machine }
 }
 
 /// Returns the program of a point.
-fn program(p: &Point) -> String {
+fn program(p: &SelectionPoint) -> String {
     let n = p.elements;
     let (from, to, call) = match p.collective.as_str() {
         "all_reduce" => (format!("{n}] partial(sum@tp)"), format!("{n}]"), "all_reduce(x, sum, over: tp)"),
@@ -152,7 +152,7 @@ fn selected(loaded: &Loaded, machine: &str, passes: &str) -> Result<Selection, D
 ///
 /// # Errors
 /// Returns errors of lowering or of a pass, which no point of the grid should have.
-pub fn compare(p: &Point) -> Result<Choice, Diagnostics> {
+pub fn compare(p: &SelectionPoint) -> Result<Choice, Diagnostics> {
     let loaded = fuzz::read(&program(p))?;
     let chosen = selected(&loaded, &p.machine, "infer,place,select")?.chosen;
     let model = selected(&loaded, &p.machine, "infer,place,select{by=model}")?.chosen;
@@ -181,7 +181,7 @@ const ALLOWED: f64 = 1.05;
 
 /// The choices of some points; it serialises to the JSON of `kbc bench select`.
 #[derive(Serialize)]
-pub struct Found {
+pub struct BenchReport {
     seed: u64,
     /// Number of points.
     pub points: usize,
@@ -194,11 +194,11 @@ pub struct Found {
     choices: Vec<Choice>,
 }
 
-impl Found {
+impl BenchReport {
     /// Sums up the choices of a seed.
-    pub fn new(seed: u64, choices: Vec<Choice>) -> Found {
+    pub fn new(seed: u64, choices: Vec<Choice>) -> BenchReport {
         let within = |ratio: fn(&Choice) -> f64| choices.iter().filter(|c| ratio(c) <= ALLOWED).count();
-        Found {
+        BenchReport {
             seed,
             points: choices.len(),
             within: within(Choice::ratio),
@@ -210,7 +210,7 @@ impl Found {
 }
 
 /// Formats the report for people.
-pub fn human(found: &Found) -> String {
+pub fn human(found: &BenchReport) -> String {
     let mut out = format!("seed {}, {} points\n", found.seed, found.points);
     let mut rows: BTreeMap<&str, Vec<&Choice>> = BTreeMap::new();
     for c in &found.choices {

@@ -3,7 +3,7 @@
 
 use crate::root;
 use kbc_audit::fuzz::catalogue::Catalogue;
-use kbc_audit::fuzz::compare::{How, compare};
+use kbc_audit::fuzz::compare::{CompareOptions, compare};
 use kbc_audit::fuzz::{self, Summary, Trial, bits, generate};
 use kbc_compiler::options::Data;
 use kbc_compiler::watch::Unwatched;
@@ -178,11 +178,12 @@ fn an_error_of_a_run_is_the_same_on_both_engines() {
     let made =
         fuzz::make("program s(x: i32[40], y: i32[40@tp]) -> i32[40@tp] { x / (y - y) }").expect("a program");
     let inputs = bits::inputs(&made.schedule, &[9], 1);
-    let how = How { calls: 1, seed: Some(3), max_bytes: 1 << 20 };
+    let how = CompareOptions { calls: 1, seed: Some(3), max_bytes: 1 << 20 };
     let agreed = compare(&made.schedule, &inputs, how).expect("they agree");
     assert_eq!((agreed.fault, agreed.elements), (Some("E363"), 0));
     // Too little memory is a fault, too.
-    let agreed = compare(&made.schedule, &inputs, How { max_bytes: 16, ..how }).expect("they agree");
+    let agreed =
+        compare(&made.schedule, &inputs, CompareOptions { max_bytes: 16, ..how }).expect("they agree");
     assert_eq!(agreed.fault, Some("E368"));
 }
 
@@ -191,7 +192,8 @@ fn what_is_raised_to_the_power_of_zero_may_divide_by_zero() {
     let text = "program s(x: i32[40]) -> i32[40] { pow_int(x / (x - x), 0) }";
     let made = fuzz::make(text).expect("a program");
     let inputs = bits::inputs(&made.schedule, &[9], 1);
-    let agreed = compare(&made.schedule, &inputs, How { calls: 1, seed: None, max_bytes: 1 << 20 });
+    let agreed =
+        compare(&made.schedule, &inputs, CompareOptions { calls: 1, seed: None, max_bytes: 1 << 20 });
     assert_eq!(agreed.expect("they agree").fault, Some("E363"));
 }
 

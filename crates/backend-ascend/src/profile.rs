@@ -57,7 +57,7 @@ pub struct Runtime {
 
 /// One instruction of a fence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum FenceInstruction {
     /// `pipe_barrier`.
     Barrier(Barrier),
     /// `dsb`.
@@ -66,9 +66,9 @@ pub enum Part {
 
 /// One step of a fence: an instruction, how its necessity is known, and why it is there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Step {
+pub struct FenceStep {
     /// The instruction.
-    pub part: Part,
+    pub part: FenceInstruction,
     /// How it is known that the instruction is needed.
     pub seen: Seen,
     /// The reason for it.
@@ -105,12 +105,12 @@ pub struct Profile {
     /// Release sequence, between the last access and the notify that publishes it. Scalar stores
     /// would also need a write-back of their cache lines here; kernels have no scalar stores except
     /// to the status line.
-    pub release: &'static [Step],
+    pub release: &'static [FenceStep],
     /// Acquire sequence, between a wait and the first access that it permits. Scalar loads would
     /// also need an invalidation of their cache lines here; kernels read by transfers alone.
-    pub acquire: &'static [Step],
+    pub acquire: &'static [FenceStep],
     /// Sequence between a get and the first use of the fetched data.
-    pub complete: &'static [Step],
+    pub complete: &'static [FenceStep],
 }
 
 /// Maximum number of ranks of a domain: the tables of windows in the runtime's `CommContext` have
@@ -139,29 +139,29 @@ const RUNTIMES: &[Runtime] = &[
     },
 ];
 
-const DRAIN: Step = Step {
-    part: Part::Barrier(Barrier::All),
+const DRAIN: FenceStep = FenceStep {
+    part: FenceInstruction::Barrier(Barrier::All),
     seen: Seen::Read,
     why: "a notify is not ordered after transfers that were issued before it",
 };
 
-const RELEASE: &[Step] = &[
+const RELEASE: &[FenceStep] = &[
     DRAIN,
-    Step {
-        part: Part::Dsb,
+    FenceStep {
+        part: FenceInstruction::Dsb,
         seen: Seen::Inferred,
         why: "a drained pipe does not say that peers see the data; races without it are reported upstream",
     },
 ];
 
-const ACQUIRE: &[Step] = &[Step {
-    part: Part::Barrier(Barrier::All),
+const ACQUIRE: &[FenceStep] = &[FenceStep {
+    part: FenceInstruction::Barrier(Barrier::All),
     seen: Seen::Read,
     why: "a wait polls on the scalar pipe and other pipes run on",
 }];
 
-const COMPLETE: &[Step] = &[Step {
-    part: Part::Barrier(Barrier::All),
+const COMPLETE: &[FenceStep] = &[FenceStep {
+    part: FenceInstruction::Barrier(Barrier::All),
     seen: Seen::Inferred,
     why: "what was fetched is in memory once the pipes are drained",
 }];
@@ -350,12 +350,12 @@ impl Profile {
     }
 }
 
-impl Step {
+impl FenceStep {
     /// Returns the operation of the tile level for this step.
     pub fn op(&self) -> Op {
         match self.part {
-            Part::Barrier(b) => Op::Barrier(b),
-            Part::Dsb => Op::MemoryBarrier,
+            FenceInstruction::Barrier(b) => Op::Barrier(b),
+            FenceInstruction::Dsb => Op::MemoryBarrier,
         }
     }
 }

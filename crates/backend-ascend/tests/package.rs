@@ -10,11 +10,11 @@ use kbc_backend_ascend::package::{files, platforms, runtimes, support};
 use kbc_backend_ascend::profile::PROFILES;
 use kbc_diag::Span;
 use kbc_ir::expr::Expr;
-use kbc_ir::graph::{Graph, Input, Op, OpId, OpKind};
+use kbc_ir::graph::{Graph, GraphOp, Input, OpId, OpKind};
 use kbc_ir::name::Name;
 use kbc_ir::scalar::{Compare, CompareOp, Scalar, ScalarBin, ScalarFn, ScalarUn};
 use kbc_ir::types::{Axis, Cut, CutRule, DType, Dim, Mesh, ReduceOp, TensorType};
-use kbc_tiles::package::{Package, Program, Sizes, window_text};
+use kbc_tiles::package::{Package, PackagedProgram, Sizes, window_text};
 use kbc_tiles::tile::{Kernel, Table};
 
 fn text(package: &Package<'_>, name: &str) -> String {
@@ -157,7 +157,7 @@ fn every_operation() -> Graph {
         g.inputs.push(Input { name: name.into(), ty: ty.clone(), data: None, span: Span::NONE });
     }
     let push = |g: &mut Graph, name: &str, kind, ty: &TensorType, from: &[OpId]| {
-        let op = Op { kind, name: name.into(), ty: Some(ty.clone()), want: None, span: Span::NONE };
+        let op = GraphOp { kind, name: name.into(), ty: Some(ty.clone()), want: None, span: Span::NONE };
         g.push(op, from)
     };
     let inputs: Vec<OpId> = (0..4)
@@ -223,7 +223,7 @@ fn inexact() -> Graph {
         g.inputs.push(Input { name: name.into(), ty, data: None, span: Span::NONE });
     }
     let mut push = |name: &str, kind, ty: TensorType, from: &[OpId]| {
-        let op = Op { kind, name: name.into(), ty: Some(ty), want: None, span: Span::NONE };
+        let op = GraphOp { kind, name: name.into(), ty: Some(ty), want: None, span: Span::NONE };
         g.push(op, from)
     };
     let map = |body, params: &[&str]| {
@@ -301,7 +301,7 @@ fn a_computation_has_no_closed_form() {
     g.inputs = p.program.graph.inputs.clone();
     let whole = TensorType::replicated(DType::F32, &[1000]);
     let mut push = |kind, ty: &TensorType, from: &[OpId]| {
-        let op = Op { kind, name: "x".into(), ty: Some(ty.clone()), want: None, span: Span::NONE };
+        let op = GraphOp { kind, name: "x".into(), ty: Some(ty.clone()), want: None, span: Span::NONE };
         g.push(op, from)
     };
     let x = push(OpKind::Input(0), &p.program.graph.inputs[0].ty, &[]);
@@ -356,7 +356,7 @@ fn a_program_is_made_of_its_instances() {
     let (two, four) = (mesh(2), mesh(4));
     let graphs: Vec<Graph> = [10, 11, 10].iter().map(|n| handmade::graph(*n)).collect();
     let all = [(at(2, 10), &graphs[0], &two), (at(2, 11), &graphs[1], &two), (at(4, 10), &graphs[2], &four)];
-    let program = Program::of("all_reduce.kb", &all).unwrap();
+    let program = PackagedProgram::of("all_reduce.kb", &all).unwrap();
     assert_eq!(program.axes, [("tp".into(), ranks())]);
     assert_eq!(
         (&program.inputs[0].sizes[..], &program.results[0].sizes[..]),
@@ -371,11 +371,11 @@ fn a_program_is_made_of_its_instances() {
     );
 
     let scaled = every_operation();
-    let why = |all: &[(Sizes, &Graph, &Mesh)]| Program::of("f.kb", all).unwrap_err().title;
-    assert!(
-        why(&[all[0], (at(4, 10), &scaled, &four)]).contains("at 4 ranks and 10 elements differs")
-    );
+    let why = |all: &[(Sizes, &Graph, &Mesh)]| PackagedProgram::of("f.kb", all).unwrap_err().title;
+    assert!(why(&[all[0], (at(4, 10), &scaled, &four)]).contains("at 4 ranks and 10 elements differs"));
     let odd = handmade::graph(77);
-    assert!(why(&[all[0], all[1], (at(4, 12), &odd, &four)]).contains("the sizes of `x` are not polynomials"));
+    assert!(
+        why(&[all[0], all[1], (at(4, 12), &odd, &four)]).contains("the sizes of `x` are not polynomials")
+    );
     assert!(why(&[]).contains("no instance"));
 }

@@ -53,7 +53,7 @@ fn declarations() -> impl Strategy<Value = Kernel> {
     let dtype = || select(DType::ALL.to_vec());
     let tensor =
         (name(), dtype(), expr(), any::<bool>(), any::<u32>()).prop_map(|(name, dtype, len, out, index)| {
-            Tensor { name, dtype, len, access: if out { Access::Out } else { Access::In }, index }
+            Tensor { name, dtype, len, access: if out { TensorUse::Out } else { TensorUse::In }, index }
         });
     let values = prop::collection::btree_map(any::<u64>(), prop::collection::vec(any::<i64>(), 0..4), 0..3);
     let signals = (name(), expr(), expr(), prop::option::of(expr()))

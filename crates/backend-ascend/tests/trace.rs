@@ -4,7 +4,7 @@
 use crate::kernels::parse;
 use kbc_diag::FileId;
 use kbc_ir::name::Name;
-use kbc_tiles::tile::trace::{Event, Launch, Loops, Place, Program, trace};
+use kbc_tiles::tile::trace::{Launch, Loops, MemoryPlace, TraceEvent, TraceProgram, trace};
 use kbc_tiles::tile::{Kernel, Object, VArg, VecOp};
 use std::collections::BTreeMap;
 
@@ -53,25 +53,25 @@ struct World<'k> {
 }
 
 impl World<'_> {
-    fn run(&mut self, object: &Place, rank: usize) -> &mut Vec<Option<i64>> {
+    fn run(&mut self, object: &MemoryPlace, rank: usize) -> &mut Vec<Option<i64>> {
         let owner = object.peer.map_or(rank, |p| p as usize);
         self.memory.entry((owner, object.object, object.slot)).or_insert_with(|| vec![None; 20_000])
     }
 
     /// Performs one event; returns false if it has to wait.
-    fn step(&mut self, rank: usize, e: &Event) -> bool {
+    fn step(&mut self, rank: usize, e: &TraceEvent) -> bool {
         match e {
-            Event::Load { tile, len, from } => {
+            TraceEvent::Load { tile, len, from } => {
                 let (at, n) = (from.offset as usize, *len as usize);
                 let run = self.run(from, rank)[at..at + n].to_vec();
                 self.tiles[rank][tile.0 as usize][..n].copy_from_slice(&run);
             }
-            Event::Store { to, tile, len } => {
+            TraceEvent::Store { to, tile, len } => {
                 let (at, n) = (to.offset as usize, *len as usize);
                 let run = self.tiles[rank][tile.0 as usize][..n].to_vec();
                 self.run(to, rank)[at..at + n].copy_from_slice(&run);
             }
-            Event::Vector { op: VecOp::Add, dst, args, len } => {
+            TraceEvent::Vector { op: VecOp::Add, dst, args, len } => {
                 let [VArg::Tile(a), VArg::Tile(b)] = args[..] else { panic!("{e:?}") };
                 for i in 0..*len as usize {
                     let t = &mut self.tiles[rank];
@@ -79,13 +79,13 @@ impl World<'_> {
                     t[dst.0 as usize][i] = sum;
                 }
             }
-            Event::Notify { peer, signals, index } => {
+            TraceEvent::Notify { peer, signals, index } => {
                 *self.counters.entry((*peer as usize, signals.0, *index)).or_insert(0) += 1;
             }
-            Event::Wait { signals, index, value } => {
+            TraceEvent::Wait { signals, index, value } => {
                 return self.counters.get(&(rank, signals.0, *index)).copied().unwrap_or(0) >= *value;
             }
-            Event::Order(_) => {}
+            TraceEvent::Order(_) => {}
             other => panic!("{}", other.print(self.k)),
         }
         true
@@ -98,11 +98,11 @@ fn results(k: &Kernel, nranks: i64, count: i64) -> Vec<Vec<Option<i64>>> {
     let n = nranks as usize;
     let tiles = vec![k.tiles.iter().map(|t| vec![None; t.elements as usize]).collect(); n];
     let mut w = World { k, memory: BTreeMap::new(), tiles, counters: BTreeMap::new() };
-    let at = |object| Place { object, slot: 0, offset: 0, peer: None };
+    let at = |object| MemoryPlace { object, slot: 0, offset: 0, peer: None };
     let (x, y) = (Object::Tensor(kbc_tiles::tile::TensorId(0)), Object::Tensor(kbc_tiles::tile::TensorId(1)));
-    let program = Program::new(k).expect("names");
+    let program = TraceProgram::new(k).expect("names");
     for call in 0..2 {
-        let mut queues: Vec<Vec<Event>> = vec![];
+        let mut queues: Vec<Vec<TraceEvent>> = vec![];
         for r in 0..n {
             for (i, e) in w.run(&at(x), r).iter_mut().enumerate() {
                 *e = Some(1000 * (r as i64 + 1) + i as i64 + 7 * call);
@@ -159,7 +159,7 @@ fn ends_of_loops() {
     let big = launch(4, 2, 0, 1 << 40);
     let short = trace(&k, &big, Loops::Ends, 10_000).expect("a trace");
     assert!(short.len() < 300, "{}", short.len());
-    assert_eq!(short[0], Event::Tiles { total: 1 << 40, step: 8192 });
+    assert_eq!(short[0], TraceEvent::Tiles { total: 1 << 40, step: 8192 });
     assert_eq!(trace(&k, &big, Loops::Unrolled, 10_000).expect_err("too long").code, "E431");
     let body = |offset: &str, total: &str| {
         let text = format!(

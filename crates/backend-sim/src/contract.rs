@@ -18,9 +18,9 @@ use crate::effect::{Effect, Run, mem_dtype};
 use crate::host::Host;
 use crate::interp::{MAX_BYTES, zeros};
 use crate::store::{Cells, Ranges};
-use kbc_ir::host::spelled;
-use kbc_ir::promise::Promise;
-use kbc_ir::promise_terms::{Term, terms};
+use kbc_ir::contract::Contract;
+use kbc_ir::contract_terms::{Term, terms};
+use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::{BufferId, BufferRole, LocalKind, OperandId, RegionId, Schedule};
 use kbc_ir::types::{DType, ReduceOp};
 use kbc_ir::walk::{Act, Cursor, Mem, Program, Step};
@@ -33,7 +33,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Results according to the contracts, by call, rank and result.
 #[derive(Clone, Debug, Default)]
-pub struct Contracted {
+pub struct ContractResults {
     /// The elements.
     pub outputs: Vec<Vec<Vec<Part>>>,
     /// Error bound of each element; infinite if nothing is known of it.
@@ -42,18 +42,22 @@ pub struct Contracted {
 
 /// Maximum number of contributions that a contract may name to be evaluated, which is the square of
 /// the number of ranks of a group.
-const MOST_TERMS: u64 = 1 << 26;
+const MAX_TERMS: u64 = 1 << 26;
 
 /// Returns the results that the contracts of a schedule require for inputs as for
 /// [`crate::interp::run`].
 ///
 /// # Errors
 /// Returns the reason, in words, if there are none.
-pub fn expected(schedule: &Schedule, inputs: &[Vec<Tensor>], calls: u32) -> Result<Contracted, String> {
+pub fn contract_results(
+    schedule: &Schedule,
+    inputs: &[Vec<Tensor>],
+    calls: u32,
+) -> Result<ContractResults, String> {
     if schedule.host.is_some() {
         return Err("it has a host section".into());
     }
-    let spelled = spelled(schedule);
+    let spelled = with_host_region(schedule);
     let program = Program::compile(&spelled).map_err(|d| d.title)?;
     let first = |d: kbc_diag::Diagnostics| d.list.into_iter().next().map_or(String::new(), |d| d.title);
     let host = Host::new(&program, inputs).map_err(first)?;
@@ -66,13 +70,13 @@ pub fn expected(schedule: &Schedule, inputs: &[Vec<Tensor>], calls: u32) -> Resu
         at: vec![],
         recorded: BTreeSet::new(),
     };
-    let mut out = Contracted::default();
+    let mut out = ContractResults::default();
     for call in 0..i64::from(calls) {
         walk.begin(call)?;
         for region in 0..program.schedule.regions.len() {
             let id = RegionId(region as u32);
-            match &program.schedule.regions[region].promise {
-                Some(promise) => walk.contract(id, promise)?,
+            match &program.schedule.regions[region].contract {
+                Some(contract) => walk.contract(id, contract)?,
                 None => walk.local(id)?,
             }
         }
@@ -90,21 +94,21 @@ pub fn expected(schedule: &Schedule, inputs: &[Vec<Tensor>], calls: u32) -> Resu
 
 /// A memory of a rank with the error bounds of its elements. Elements beyond the end of the list
 /// have the bound 0.
-struct Held {
+struct BoundedMemory {
     cells: Cells,
     off: Vec<f64>,
 }
 
 /// Elements with their error bounds.
 #[derive(Clone)]
-struct Values {
+struct BoundedElements {
     data: Data,
     off: Vec<f64>,
 }
 
-impl Values {
-    fn exact(data: Data) -> Values {
-        Values { off: vec![0.0; data.len()], data }
+impl BoundedElements {
+    fn exact(data: Data) -> BoundedElements {
+        BoundedElements { off: vec![0.0; data.len()], data }
     }
 
     fn is_exact(&self) -> bool {
@@ -115,7 +119,7 @@ impl Values {
 struct Walk<'p> {
     program: &'p Program<'p>,
     host: Host<'p>,
-    ranks: Vec<BTreeMap<Mem, Held>>,
+    ranks: Vec<BTreeMap<Mem, BoundedMemory>>,
     /// One for each stream of each rank, in the current call.
     cursors: Vec<Cursor<'p>>,
     /// The region that each of them has entered but not begun.
@@ -148,7 +152,9 @@ impl<'p> Walk<'p> {
                     BufferRole::Output(_) | BufferRole::Temp => None,
                 };
                 match data {
-                    Some(data) => self.write(rank, mem, 0, &Values::exact(data.map_err(|d| d.title)?)),
+                    Some(data) => {
+                        self.write(rank, mem, 0, &BoundedElements::exact(data.map_err(|d| d.title)?))
+                    }
                     None => {
                         if let Some(held) = self.ranks[rank as usize].get_mut(&mem) {
                             held.cells.keep_only(Ranges::default());
@@ -160,18 +166,18 @@ impl<'p> Walk<'p> {
         Ok(())
     }
 
-    fn read(&self, rank: u64, run: Run) -> Result<Values, String> {
+    fn read(&self, rank: u64, run: Run) -> Result<BoundedElements, String> {
         let n = run.len as usize;
         let Some(held) = self.ranks[rank as usize].get(&run.mem) else {
             if n == 0 || zeros(self.schedule(), run.mem).is_some() {
-                return Ok(Values::exact(Data::zeros(mem_dtype(self.schedule(), run.mem), n)));
+                return Ok(BoundedElements::exact(Data::zeros(mem_dtype(self.schedule(), run.mem), n)));
             }
             return Err(self.nothing(rank, run.mem));
         };
         let data = held.cells.read(run.start, run.len).map_err(|_| self.nothing(rank, run.mem))?;
         let from = run.start as usize;
         let off = (from..from + n).map(|i| held.off.get(i).copied().unwrap_or(0.0)).collect();
-        Ok(Values { data, off })
+        Ok(BoundedElements { data, off })
     }
 
     fn nothing(&self, rank: u64, mem: Mem) -> String {
@@ -179,14 +185,14 @@ impl<'p> Walk<'p> {
         format!("{name} is read on {}, where it is empty", self.schedule().mesh.show(rank))
     }
 
-    fn write(&mut self, rank: u64, mem: Mem, start: u64, values: &Values) {
+    fn write(&mut self, rank: u64, mem: Mem, start: u64, values: &BoundedElements) {
         if values.data.is_empty() {
             return;
         }
         let (dtype, zeros) = (mem_dtype(self.schedule(), mem), zeros(self.schedule(), mem));
         let held = self.ranks[rank as usize]
             .entry(mem)
-            .or_insert_with(|| Held { cells: Cells::blank(dtype, zeros), off: vec![] });
+            .or_insert_with(|| BoundedMemory { cells: Cells::blank(dtype, zeros), off: vec![] });
         let written = held.cells.write(start, &values.data);
         debug_assert!(written, "types were compared before");
         let (from, to) = (start as usize, start as usize + values.off.len());
@@ -281,7 +287,7 @@ impl<'p> Walk<'p> {
     }
 
     /// Evaluates a region with a contract: its clauses replace its operations.
-    fn contract(&mut self, region: RegionId, promise: &Promise) -> Result<(), String> {
+    fn contract(&mut self, region: RegionId, contract: &Contract) -> Result<(), String> {
         let streams = self.program.streams.len();
         let mut awaited = vec![];
         for stream in self.inside(region)? {
@@ -302,23 +308,23 @@ impl<'p> Walk<'p> {
             return Err(format!("a stream of region {} waits for a later region", r.name));
         }
         let size = self.schedule().group_size(r);
-        if size.saturating_mul(size) > MOST_TERMS {
+        if size.saturating_mul(size) > MAX_TERMS {
             return Err(format!(
                 "the groups of region {} have {size} ranks, which is too many to evaluate",
                 r.name
             ));
         }
         let mut operands = vec![];
-        for b in &promise.buffers {
+        for b in &contract.buffers {
             let at = r.operands.iter().position(|o| o.name == b.name);
             operands.push(at.ok_or_else(|| format!("region {} has no operand {}", r.name, b.name))?);
         }
-        let each = (0..size).map(|rank| terms(promise, size, rank)).collect::<Result<Vec<_>, _>>()?;
+        let each = (0..size).map(|rank| terms(contract, size, rank)).collect::<Result<Vec<_>, _>>()?;
         for first in 0..self.program.ranks() {
             if self.program.group_index(region, first) == 0 {
                 let members: Vec<u64> =
                     (0..size).map(|i| self.program.group_rank(region, first, i)).collect();
-                self.group(region, promise, (&operands, &members), &each)?;
+                self.group(region, contract, (&operands, &members), &each)?;
             }
         }
         Ok(())
@@ -328,11 +334,11 @@ impl<'p> Walk<'p> {
     fn group(
         &mut self,
         region: RegionId,
-        promise: &Promise,
+        contract: &Contract,
         (operands, members): (&[usize], &[u64]),
         each: &[Vec<Term>],
     ) -> Result<(), String> {
-        let mut known: HashMap<Sources<'_>, Values> = HashMap::new();
+        let mut known: HashMap<Sources<'_>, BoundedElements> = HashMap::new();
         let mut writes = vec![];
         for (rank, list) in members.iter().zip(each) {
             for t in list {
@@ -341,12 +347,12 @@ impl<'p> Walk<'p> {
                     let mut sources = vec![];
                     for (q, block) in &t.from {
                         let run =
-                            self.block(region, promise, (operands, t.source), members[*q as usize], {
+                            self.block(region, contract, (operands, t.source), members[*q as usize], {
                                 (*block, members.len() as u64)
                             })?;
                         sources.push(self.read(members[*q as usize], run)?);
                     }
-                    new.insert(together(promise, t.reduces, sources)?);
+                    new.insert(together(contract, t.reduces, sources)?);
                 }
                 writes.push((*rank, t, key));
             }
@@ -359,7 +365,8 @@ impl<'p> Walk<'p> {
             }
         }
         for (rank, t, key) in writes {
-            let run = self.block(region, promise, (operands, t.to), rank, (t.block, members.len() as u64))?;
+            let run =
+                self.block(region, contract, (operands, t.to), rank, (t.block, members.len() as u64))?;
             let Some(values) = known.get(&key) else { continue };
             if values.data.len() as u64 != run.len {
                 return Err(format!("the contract of region {} equates blocks of different lengths", r.name));
@@ -373,12 +380,12 @@ impl<'p> Walk<'p> {
     fn block(
         &self,
         region: RegionId,
-        promise: &Promise,
+        contract: &Contract,
         (operands, buffer): (&[usize], usize),
         rank: u64,
         (block, of): (u64, u64),
     ) -> Result<Run, String> {
-        let (num, den) = if promise.buffers[buffer].blocks { (block as i64, of as i64) } else { (0, 1) };
+        let (num, den) = if contract.buffers[buffer].blocks { (block as i64, of as i64) } else { (0, 1) };
         let operand = OperandId(operands[buffer] as u32);
         let edge = |n| self.program.chunk_start(region, operand, rank, n, den).map_err(|f| f.text);
         let (start, end) = (edge(num)?, edge(num + 1)?);
@@ -390,7 +397,7 @@ impl<'p> Walk<'p> {
     fn anything(&mut self, rank: u64, buffer: BufferId) -> Result<(), String> {
         let n = self.program.elements(buffer, rank).map_err(|f| f.text)? as usize;
         let dtype = self.schedule().buffer(buffer).dtype;
-        let values = Values { data: Data::zeros(dtype, n), off: vec![f64::INFINITY; n] };
+        let values = BoundedElements { data: Data::zeros(dtype, n), off: vec![f64::INFINITY; n] };
         self.write(rank, Mem::Buffer(buffer.0), 0, &values);
         Ok(())
     }
@@ -407,25 +414,29 @@ impl<'p> Walk<'p> {
 }
 
 /// Returns the result of a local operation on elements that may have errors.
-fn computed(effect: &Effect<'_>, act: &Act<'_>, read: Vec<Values>) -> Result<Values, String> {
-    let exact = read.iter().all(Values::is_exact);
+fn computed(
+    effect: &Effect<'_>,
+    act: &Act<'_>,
+    read: Vec<BoundedElements>,
+) -> Result<BoundedElements, String> {
+    let exact = read.iter().all(BoundedElements::is_exact);
     let moves = moves(act);
     let (data, off): (Vec<Data>, Vec<Vec<f64>>) = read.into_iter().map(|v| (v.data, v.off)).unzip();
     let float = data.iter().all(|d| d.dtype() == DType::F32);
     let out = effect.compute(data).map_err(|d| d.title)?;
     let n = out.len();
     if exact {
-        return Ok(Values::exact(out));
+        return Ok(BoundedElements::exact(out));
     }
     let unknown = vec![f64::INFINITY; n];
     if !moves || !float {
-        return Ok(Values { data: out, off: unknown });
+        return Ok(BoundedElements { data: out, off: unknown });
     }
     // The bounds are moved like the elements; as f32 they must not become smaller.
     let up = |o: &f64| if *o == 0.0 { 0.0 } else { (*o as f32).next_up() };
     let off = off.iter().map(|list| Data::F32(list.iter().map(up).collect())).collect();
     let off = effect.compute(off).map_err(|d| d.title)?.to_f64();
-    Ok(Values { data: out, off })
+    Ok(BoundedElements { data: out, off })
 }
 
 /// Whether an operation only moves elements.
@@ -442,14 +453,18 @@ fn moves(act: &Act<'_>) -> bool {
 type Sources<'a> = (usize, bool, &'a [(u64, u64)]);
 
 /// Combines elements as a contract states.
-fn together(promise: &Promise, reduces: bool, sources: Vec<Values>) -> Result<Values, String> {
+fn together(
+    contract: &Contract,
+    reduces: bool,
+    sources: Vec<BoundedElements>,
+) -> Result<BoundedElements, String> {
     if !reduces {
         return sources
             .into_iter()
             .next_back()
             .ok_or_else(|| "a contract has a clause without a source".into());
     }
-    let red = promise.red.ok_or("a contract has a sum but no reduction")?;
+    let red = contract.red.ok_or("a contract has a sum but no reduction")?;
     let Some((first, rest)) = sources.split_first() else {
         return Err("a contract has an empty sum".into());
     };
@@ -466,11 +481,11 @@ fn together(promise: &Promise, reduces: bool, sources: Vec<Values>) -> Result<Va
             .map(|i| if sources.iter().all(|s| s.off[i] == 0.0) { 0.0 } else { f64::INFINITY })
             .collect(),
     };
-    Ok(Values { data, off })
+    Ok(BoundedElements { data, off })
 }
 
 /// Returns bounds on the distance between two sums of the same elements in any two orders.
-fn bounds(stored: &Precision, red: ReduceOp, sources: &[Values]) -> Vec<f64> {
+fn bounds(stored: &Precision, red: ReduceOp, sources: &[BoundedElements]) -> Vec<f64> {
     let values: Vec<Vec<f64>> = sources.iter().map(|s| s.data.to_f64()).collect();
     let n = values.first().map_or(0, Vec::len);
     let mut items: Vec<Item> = vec![];

@@ -30,7 +30,7 @@ impl Run {
     }
 
     /// Whether two runs have an element in common.
-    pub fn meets(&self, other: &Run) -> bool {
+    pub fn overlaps(&self, other: &Run) -> bool {
         self.mem == other.mem && self.start < other.start + other.len && other.start < self.start + self.len
     }
 }

@@ -4,10 +4,10 @@
 //! The module owns the account by rank and the messages. [`crate::stall`] determines which stream
 //! waits for which.
 
-use crate::flow::{Flow, Turn, queue_of};
+use crate::flow::{Advance, Flow, queue_of};
 use crate::stall;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
-use kbc_ir::host::spelled;
+use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::Schedule;
 use kbc_ir::walk::{Act, Program};
 
@@ -55,7 +55,7 @@ impl From<Diagnostic> for Box<RunFailure> {
 /// is refused. Which stream waits for which depends neither on data nor on time, because counters
 /// only grow, so the streams are walked without either.
 pub fn standstill(schedule: &Schedule, calls: u32) -> Option<RunFailure> {
-    let spelled = spelled(schedule);
+    let spelled = with_host_region(schedule);
     let program = Program::compile(&spelled).ok()?;
     walked(&program, i64::from(calls))
 }
@@ -70,7 +70,7 @@ pub fn walked(program: &Program<'_>, calls: i64) -> Option<RunFailure> {
         for thread in 0..flow.threads.len() {
             loop {
                 match flow.advance(thread) {
-                    Ok(Turn::Act(act, span)) => match act {
+                    Ok(Advance::Act(act, span)) => match act {
                         Act::Wait { counter, value } => {
                             if let Err(d) = flow.spend(thread, counter, value, span) {
                                 let rank = flow.threads[thread].rank;
@@ -100,8 +100,8 @@ pub fn walked(program: &Program<'_>, calls: i64) -> Option<RunFailure> {
                         }
                         _ => {}
                     },
-                    Ok(Turn::CallOver(_)) => {}
-                    Ok(Turn::Blocked | Turn::Done) => break,
+                    Ok(Advance::CallOver(_)) => {}
+                    Ok(Advance::Blocked | Advance::Done) => break,
                     Err(fault) => {
                         let rank = flow.threads[thread].rank;
                         met.push((rank, fault.diagnostic(|r| program.schedule.mesh.show(r))));
@@ -140,9 +140,12 @@ pub fn of(flow: &mut Flow<'_>, met: Vec<(u64, Diagnostic)>) -> Option<RunFailure
     ranks.sort_by_key(|r| r.rank);
     let mut faults = fold(flow, met);
     if let Some(d) = faults.list.last_mut()
-        && !stall.dragged.is_empty()
+        && !stall.waiting_behind.is_empty()
     {
-        d.notes.push(format!("stopped only because of these: {}", stall::list_ranks(flow, &stall.dragged)));
+        d.notes.push(format!(
+            "stopped only because of these: {}",
+            stall::list_ranks(flow, &stall.waiting_behind)
+        ));
     }
     // If memory ran out, no rank is to blame for waiting.
     let memory = faults.list.iter().any(|d| d.code == "E368");

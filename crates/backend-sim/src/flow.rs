@@ -28,7 +28,7 @@ pub struct Thread<'p> {
 }
 
 /// The result of advancing a stream.
-pub enum Turn<'p> {
+pub enum Advance<'p> {
     /// It reaches an operation; waits have already passed.
     Act(Act<'p>, Span),
     /// It waits.
@@ -53,7 +53,7 @@ pub fn queue_of(rank: u64, act: &Act<'_>) -> Option<(Queue, bool)> {
 
 /// The state of a queue.
 #[derive(Clone, Copy, Default)]
-struct Held {
+struct QueueState {
     /// Slots that are not free from the sender's point of view.
     taken: u64,
     /// Messages that have arrived.
@@ -75,7 +75,7 @@ pub struct Flow<'p> {
     /// For each rank and event, the number of calls in which it was recorded (calls record in
     /// order).
     recorded: Vec<i64>,
-    queues: BTreeMap<Queue, Held>,
+    queues: BTreeMap<Queue, QueueState>,
 }
 
 impl<'p> Flow<'p> {
@@ -194,7 +194,7 @@ impl<'p> Flow<'p> {
         self.recorded[at] = self.recorded[at].max(call + 1);
     }
 
-    fn queue(&self, queue: Queue) -> Held {
+    fn queue(&self, queue: Queue) -> QueueState {
         self.queues.get(&queue).copied().unwrap_or_default()
     }
 
@@ -246,10 +246,10 @@ impl<'p> Flow<'p> {
     }
 
     /// Advances a thread to its next operation.
-    pub fn advance(&mut self, thread: usize) -> Result<Turn<'p>, Fault> {
+    pub fn advance(&mut self, thread: usize) -> Result<Advance<'p>, Fault> {
         let t = &mut self.threads[thread];
         if t.call >= self.calls {
-            return Ok(Turn::Done);
+            return Ok(Advance::Done);
         }
         let (act, span) = match t.held.take() {
             Some(held) => held,
@@ -261,7 +261,7 @@ impl<'p> Flow<'p> {
                     Ok(None) => {
                         t.call += 1;
                         t.cursor = Cursor::new(self.program, t.rank, t.stream, t.call);
-                        return Ok(Turn::CallOver(t.call - 1));
+                        return Ok(Advance::CallOver(t.call - 1));
                     }
                     Err(fault) => {
                         t.stopped = true;
@@ -272,10 +272,10 @@ impl<'p> Flow<'p> {
         };
         let t = &self.threads[thread];
         if self.passes(t, &act) {
-            return Ok(Turn::Act(act, span));
+            return Ok(Advance::Act(act, span));
         }
         self.threads[thread].held = Some((act, span));
-        Ok(Turn::Blocked)
+        Ok(Advance::Blocked)
     }
 
     /// Returns the name of the region in which a thread is.

@@ -17,9 +17,9 @@ use kbc_numerics::tensor::{Data, Tensor};
 /// Elements that peers, or streams ahead of the host, wrote into a buffer for a call that its rank
 /// had not begun: `(start, len, call)`. They survive the beginning of that call.
 #[derive(Clone, Debug, Default)]
-pub struct Early(Vec<(u64, u64, i64)>);
+pub struct EarlyWrites(Vec<(u64, u64, i64)>);
 
-impl Early {
+impl EarlyWrites {
     /// Records a write for a later call.
     pub fn note(&mut self, start: u64, len: u64, call: i64) {
         self.0.push((start, len, call));
@@ -37,7 +37,7 @@ impl Early {
 
 /// The location of one result of a rank: the buffer, its box of the global tensor, and the number
 /// of elements.
-pub type Held = (BufferId, Vec<(u64, u64)>, u64);
+pub type ResultPart = (BufferId, Vec<(u64, u64)>, u64);
 
 /// The buffers that the host fills and reads.
 pub struct Host<'p> {
@@ -152,7 +152,7 @@ impl<'p> Host<'p> {
     }
 
     /// Returns the buffers that are results.
-    pub fn results(&self, rank: u64) -> Result<Vec<Held>, Diagnostic> {
+    pub fn results(&self, rank: u64) -> Result<Vec<ResultPart>, Diagnostic> {
         let mut out = vec![];
         for (_, b) in &self.outputs {
             let bounds = global(self.program.schedule, *b)?.local_box(self.mesh(), &self.mesh().coords(rank));

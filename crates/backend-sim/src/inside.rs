@@ -8,7 +8,7 @@
 
 use kbc_ir::schedule::{BufferId, LocalOp};
 use kbc_ir::types::DType;
-use kbc_machine::share::{Block, Placed, share};
+use kbc_machine::share::{Block, PlacedBuffer, share};
 use kbc_machine::topology::Topology;
 use kbc_numerics::local::{self, Footprint};
 use kbc_numerics::numbers::{Refusal, from_i64};
@@ -42,7 +42,7 @@ fn refuse(pe: u32, what: &str) -> Refusal {
 }
 
 /// Returns the block of a tensor that each PE holds.
-fn slices(tensor: &Placed, machine: &Topology) -> Result<BTreeMap<u32, Block>, Refusal> {
+fn slices(tensor: &PlacedBuffer, machine: &Topology) -> Result<BTreeMap<u32, Block>, Refusal> {
     let found = tensor.placement.slices(&tensor.sizes, machine);
     Ok(found.map_err(|d| Refusal::new(d.title, "change the placement"))?.into_iter().collect())
 }
@@ -56,10 +56,10 @@ pub struct Shared<'a> {
     /// The operation.
     pub op: &'a LocalOp,
     /// The written tensor.
-    pub dst: (Placed, DType),
+    pub dst: (PlacedBuffer, DType),
     /// The tensors read, in the order of [`LocalOp::srcs`]. They are whole, whatever part the
     /// operation reads.
-    pub srcs: Vec<(Placed, Tensor)>,
+    pub srcs: Vec<(PlacedBuffer, Tensor)>,
     /// The value of [`LocalOp::part`].
     pub part: Option<i64>,
 }
@@ -72,7 +72,7 @@ impl Shared<'_> {
     /// data it does not have.
     pub fn apply(&self, machine: &Topology) -> Result<Data, Refusal> {
         let Shared { op, dst: (dst, dtype), srcs, part } = self;
-        let placed: Vec<Placed> = srcs.iter().map(|s| s.0.clone()).collect();
+        let placed: Vec<PlacedBuffer> = srcs.iter().map(|s| s.0.clone()).collect();
         let plan = share(op, dst, &placed, *part, machine)
             .map_err(|d| Refusal::new(d.title, "change the placement"))?;
         let sizes: Vec<&[u64]> = placed.iter().map(|p| &p.sizes[..]).collect();

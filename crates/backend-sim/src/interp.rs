@@ -15,12 +15,12 @@
 
 use crate::effect::{Effect, Run, mem_dtype, mem_name, same_type};
 use crate::failure::{self, RunFailure};
-use crate::flow::{Flow, Queue, Turn};
-use crate::host::{Early, Host};
+use crate::flow::{Advance, Flow, Queue};
+use crate::host::{EarlyWrites, Host};
 use crate::inside::Shared;
 use crate::store::Cells;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
-use kbc_ir::host::spelled;
+use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, Schedule, WindowId};
 use kbc_ir::types::DType;
 use kbc_ir::walk::{Act, Mem, Program};
@@ -44,7 +44,7 @@ pub struct RunOptions {
 }
 
 /// Maximum product of elements and PEs of an operation that [`run_inside`] shares.
-const MOST_SHARED: u64 = 1 << 25;
+const MAX_SHARED: u64 = 1 << 25;
 
 /// Default limit on the bytes that all ranks together may hold.
 pub const MAX_BYTES: u64 = 8 << 30;
@@ -94,7 +94,7 @@ pub struct HostRead {
 #[derive(Default)]
 struct Memory {
     cells: BTreeMap<Mem, Cells>,
-    early: BTreeMap<Mem, Early>,
+    early: BTreeMap<Mem, EarlyWrites>,
 }
 
 static FORBIDDEN: AtomicBool = AtomicBool::new(false);
@@ -182,7 +182,7 @@ fn attempt_inside(
     machine: Option<&Topology>,
 ) -> Result<(RunResult, [u64; 2]), Box<RunFailure>> {
     entered();
-    let spelled = spelled(schedule);
+    let spelled = with_host_region(schedule);
     let program = Program::compile(&spelled)?;
     let host = Host::new(&program, inputs)?;
     if Flow::bytes(&program) > options.max_bytes {
@@ -237,9 +237,9 @@ impl<'p> Machine<'p> {
                 steps = steps.map(|s| s - 1);
                 let rank = self.flow.threads[thread].rank;
                 let step = match self.flow.advance(thread) {
-                    Ok(Turn::Blocked | Turn::Done) => break,
-                    Ok(Turn::CallOver(call)) => self.call_over(thread, call).map(|()| None),
-                    Ok(Turn::Act(act, span)) => self.act(thread, &act, span),
+                    Ok(Advance::Blocked | Advance::Done) => break,
+                    Ok(Advance::CallOver(call)) => self.call_over(thread, call).map(|()| None),
+                    Ok(Advance::Act(act, span)) => self.act(thread, &act, span),
                     Err(fault) => Err(fault.diagnostic(|r| self.program.schedule.mesh.show(r))),
                 };
                 match step {
@@ -376,7 +376,7 @@ impl<'p> Machine<'p> {
         elements = elements.saturating_add(dst.sizes.iter().product());
         let out = effect.compute(data)?;
         let pes = u64::from(kbc_machine::placement::Interior::of(machine).count());
-        if elements.saturating_mul(pes) > MOST_SHARED {
+        if elements.saturating_mul(pes) > MAX_SHARED {
             self.shared[1] += 1;
             return Ok(out);
         }

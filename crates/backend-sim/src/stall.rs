@@ -5,7 +5,7 @@
 //! have sent what is awaited. A wait that nothing would ever satisfy is a cause, and so is a stream
 //! that met a fault. Otherwise the causes are the ranks on a cycle.
 
-use crate::flow::{Flow, Queue, Turn, queue_of};
+use crate::flow::{Advance, Flow, Queue, queue_of};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::form::Form;
 use kbc_ir::walk::Act;
@@ -18,7 +18,7 @@ const SHOWN: usize = 8;
 
 /// An awaited thing: a counter of a rank, or an event of a rank in a call.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Want {
+enum Awaited {
     Counter(u64, u32),
     Event(u64, u32, i64),
     /// A free slot of a queue.
@@ -29,7 +29,7 @@ enum Want {
 
 struct Waiting {
     thread: usize,
-    want: Want,
+    want: Awaited,
     words: String,
     missing: u64,
     span: Span,
@@ -40,7 +40,7 @@ pub struct Stall {
     /// The deadlock, if there is one that does not come from a fault of a rank.
     pub deadlock: Option<Diagnostic>,
     /// Ranks that only wait for others that met a fault.
-    pub dragged: Vec<u64>,
+    pub waiting_behind: Vec<u64>,
     /// Every wait: causes first, those of a cycle in its order.
     pub waits: Vec<Wait>,
 }
@@ -74,9 +74,9 @@ enum Fate {
 pub fn explain(flow: &mut Flow<'_>) -> Stall {
     let waiting: Vec<Waiting> = (0..flow.threads.len()).filter_map(|t| waiting(flow, t)).collect();
     if waiting.is_empty() {
-        return Stall { deadlock: None, dragged: vec![], waits: vec![] };
+        return Stall { deadlock: None, waiting_behind: vec![], waits: vec![] };
     }
-    let wanted: BTreeSet<Want> = waiting.iter().map(|w| w.want).collect();
+    let wanted: BTreeSet<Awaited> = waiting.iter().map(|w| w.want).collect();
     let (to_come, complete) = senders(flow, &wanted);
     let fates: Vec<Fate> = waiting
         .iter()
@@ -94,7 +94,7 @@ pub fn explain(flow: &mut Flow<'_>) -> Stall {
     let roots: Vec<usize> = causes.iter().flatten().copied().collect();
     let root_ranks: BTreeSet<u64> = roots.iter().map(|i| flow.threads[waiting[*i].thread].rank).collect();
     let all: BTreeSet<u64> = waiting.iter().map(|w| flow.threads[w.thread].rank).collect();
-    let dragged: Vec<u64> = all.difference(&root_ranks).copied().collect();
+    let waiting_behind: Vec<u64> = all.difference(&root_ranks).copied().collect();
     let others = (0..waiting.len()).filter(|i| !roots.contains(i));
     let waits = roots
         .iter()
@@ -112,7 +112,7 @@ pub fn explain(flow: &mut Flow<'_>) -> Stall {
             }
         })
         .collect();
-    let mut stall = Stall { deadlock: None, dragged, waits };
+    let mut stall = Stall { deadlock: None, waiting_behind, waits };
     if !roots.is_empty() {
         stall.deadlock = Some(deadlock(flow, &stall, &waiting, &causes, all.len()));
     }
@@ -163,11 +163,11 @@ fn deadlock(
         let more = if cycle.len() > SHOWN { " -> .." } else { "" };
         d = d.note(format!("cycle of waits: {}{more}", who.join(" -> ")));
     }
-    if !stall.dragged.is_empty() {
-        d = d.note(format!("stopped only because of these: {}", list_ranks(flow, &stall.dragged)));
+    if !stall.waiting_behind.is_empty() {
+        d = d.note(format!("stopped only because of these: {}", list_ranks(flow, &stall.waiting_behind)));
     }
-    let events = |i: &usize| matches!(waiting[*i].want, Want::Event(..));
-    let queues = |i: &usize| matches!(waiting[*i].want, Want::Room(_) | Want::Message(_));
+    let events = |i: &usize| matches!(waiting[*i].want, Awaited::Event(..));
+    let queues = |i: &usize| matches!(waiting[*i].want, Awaited::Room(_) | Awaited::Message(_));
     d.help(if causes.iter().flatten().any(queues) {
         "every `recv` needs a `send` at the other end of its queue, and a `send` a free slot: let one of them receive first"
     } else if causes.iter().flatten().all(events) {
@@ -212,14 +212,14 @@ fn waiting(flow: &Flow<'_>, thread: usize) -> Option<Waiting> {
                 Form::Sense { .. } => 1,
                 _ => form.target(flow.spent(t.rank, *counter), *value).saturating_sub(landed),
             };
-            (Want::Counter(t.rank, *counter), words, missing)
+            (Awaited::Counter(t.rank, *counter), words, missing)
         }
         Act::Await(event) => {
             let words = format!(
                 "awaits {}, which has not been recorded in this call",
                 flow.program.events[*event as usize]
             );
-            (Want::Event(t.rank, *event, t.call), words, 1)
+            (Awaited::Event(t.rank, *event, t.call), words, 1)
         }
         Act::Send { .. } | Act::Recv { .. } | Act::Room { .. } => {
             let (queue, sends) = queue_of(t.rank, act)?;
@@ -227,11 +227,11 @@ fn waiting(flow: &Flow<'_>, thread: usize) -> Option<Waiting> {
             if sends {
                 let words =
                     format!("waits for a free slot in {name} to {}, which is full", mesh.show(queue.1));
-                (Want::Room(queue), words, 1)
+                (Awaited::Room(queue), words, 1)
             } else {
                 let words =
                     format!("waits for a message of {name} from {}, which is empty", mesh.show(queue.0));
-                (Want::Message(queue), words, 1)
+                (Awaited::Message(queue), words, 1)
             }
         }
         _ => return None,
@@ -240,14 +240,14 @@ fn waiting(flow: &Flow<'_>, thread: usize) -> Option<Waiting> {
 }
 
 /// Returns what an operation on a queue provides to the other end.
-fn answer(queue: Queue, sends: bool) -> Want {
-    if sends { Want::Message(queue) } else { Want::Room(queue) }
+fn answer(queue: Queue, sends: bool) -> Awaited {
+    if sends { Awaited::Message(queue) } else { Awaited::Room(queue) }
 }
 
 /// Finds the streams that would still send what is wanted, by walking the rest of every stream.
 /// Returns false if that took too long.
-fn senders(flow: &mut Flow<'_>, wanted: &BTreeSet<Want>) -> (BTreeMap<Want, Vec<(usize, u64)>>, bool) {
-    let mut out: BTreeMap<Want, Vec<(usize, u64)>> = BTreeMap::new();
+fn senders(flow: &mut Flow<'_>, wanted: &BTreeSet<Awaited>) -> (BTreeMap<Awaited, Vec<(usize, u64)>>, bool) {
+    let mut out: BTreeMap<Awaited, Vec<(usize, u64)>> = BTreeMap::new();
     let mut steps = 0;
     for thread in 0..flow.threads.len() {
         let held = flow.threads[thread].held.take();
@@ -260,17 +260,17 @@ fn senders(flow: &mut Flow<'_>, wanted: &BTreeSet<Want>) -> (BTreeMap<Want, Vec<
                 return (out, false);
             }
             let want = match flow.advance(thread) {
-                Ok(Turn::Act(Act::Notify { peer, counter }, _)) => Want::Counter(peer, counter),
-                Ok(Turn::Act(Act::Record(event), _)) => {
-                    Want::Event(flow.threads[thread].rank, event, flow.threads[thread].call)
+                Ok(Advance::Act(Act::Notify { peer, counter }, _)) => Awaited::Counter(peer, counter),
+                Ok(Advance::Act(Act::Record(event), _)) => {
+                    Awaited::Event(flow.threads[thread].rank, event, flow.threads[thread].call)
                 }
-                Ok(Turn::Act(act, _)) => match queue_of(flow.threads[thread].rank, &act) {
+                Ok(Advance::Act(act, _)) => match queue_of(flow.threads[thread].rank, &act) {
                     Some((queue, sends)) if !matches!(act, Act::Room { .. }) => answer(queue, sends),
                     _ => continue,
                 },
-                Ok(Turn::CallOver(_)) => continue,
+                Ok(Advance::CallOver(_)) => continue,
                 // The walk does not wait.
-                Ok(Turn::Blocked) => {
+                Ok(Advance::Blocked) => {
                     let held = flow.threads[thread].held.take();
                     match held.and_then(|(act, _)| match act {
                         Act::Room { .. } => None,
@@ -280,7 +280,7 @@ fn senders(flow: &mut Flow<'_>, wanted: &BTreeSet<Want>) -> (BTreeMap<Want, Vec<
                         None => continue,
                     }
                 }
-                Ok(Turn::Done) | Err(_) => break,
+                Ok(Advance::Done) | Err(_) => break,
             };
             if wanted.contains(&want) {
                 let list = out.entry(want).or_default();

@@ -16,7 +16,7 @@ fn good_schedules_give_the_interpreters_bits_in_every_interleaving() {
         let s = load(name);
         let feeds = inputs(&s, 3);
         let base = interp::run(&s, &feeds, &options(4, None)).unwrap();
-        let spelled = kbc_ir::host::spelled(&s);
+        let spelled = kbc_ir::host::with_host_region(&s);
         let code = jit::compile(&spelled).unwrap_or_else(|d| panic!("{name}: {d:#?}"));
         assert!(code.stats().functions > 0 && code.stats().bytes > 0, "{name}: {:?}", code.stats());
         for seed in (0..20).map(Some).chain([None]) {

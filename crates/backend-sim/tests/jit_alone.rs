@@ -15,7 +15,7 @@ fn good_schedules_are_right_without_the_interpreter() {
     for name in &names() {
         let s = load(name);
         let feeds = inputs(&s, 3);
-        let s = kbc_ir::host::spelled(&s);
+        let s = kbc_ir::host::with_host_region(&s);
         let code = jit::compile(&s).unwrap_or_else(|d| panic!("{name}: {d:#?}"));
         for seed in (0..5).map(Some).chain([None]) {
             let options = RunOptions { calls: 4, seed, ..RunOptions::default() };

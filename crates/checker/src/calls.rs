@@ -10,7 +10,7 @@ use kbc_diag::{Diagnostic, Span};
 use kbc_ir::expr::{BinOp, Expr, UnOp, gcd};
 use kbc_ir::form::Form;
 use kbc_ir::schedule::{CALL, Schedule, SignalId};
-use kbc_ir::visit::{Field, Use, each_field};
+use kbc_ir::visit::{ExprUse, Field, each_field};
 
 /// The calls that the checker walks.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ struct Scan {
 pub(super) fn horizon(s: &Schedule) -> Horizon {
     let mut var = LAST_CALL;
     each_field(s, &mut |_, field| {
-        if let Field::Expr(Use::Bound, e) = field {
+        if let Field::Expr(ExprUse::Bound, e) = field {
             var = var.max(magnitude(e, LAST_CALL).unwrap_or(u128::MAX));
         }
     });
@@ -47,7 +47,7 @@ pub(super) fn horizon(s: &Schedule) -> Horizon {
     each_field(s, &mut |at, field| {
         if let Field::Expr(of, e) = field {
             // The value of a wait for an epoch grows with the calls.
-            let grows = matches!(of, Use::Value(signal) if epoch(signal));
+            let grows = matches!(of, ExprUse::Value(signal) if epoch(signal));
             scan.expr(e, grows, at.span);
         }
     });

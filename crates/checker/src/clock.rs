@@ -38,11 +38,11 @@ enum Joined {
 /// Cache of recent joins of inner nodes. The ranks below one parent all join the same parts.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
-    list: Vec<Option<Made>>,
+    list: Vec<Option<CachedJoin>>,
 }
 
 /// Two nodes and their join.
-type Made = (Arc<Node>, Arc<Node>, Joined);
+type CachedJoin = (Arc<Node>, Arc<Node>, Joined);
 
 impl Recent {
     /// Number of entries in the cache.

@@ -21,7 +21,7 @@ pub(super) fn unlabel(l: u64) -> (u32, u64) {
 const NOTHING: u64 = u64::MAX;
 
 /// The required contents of a place: the contributions of a set of ranks to one atom.
-pub(super) struct Want<'a> {
+pub(super) struct RequiredContents<'a> {
     pub label: u64,
     /// The ranks, by index in the group.
     pub ranks: &'a Ranks,
@@ -49,14 +49,14 @@ pub(super) struct Difference {
 /// The effect of a group element on the indices of a group of ranks: rotations, applied one after
 /// another. Shifting a digit rotates blocks as long as the digit's range; flipping a bit swaps the
 /// halves of a block.
-pub(super) struct Turn {
+pub(super) struct RankRotation {
     steps: Vec<Rotation>,
 }
 
-impl Turn {
+impl RankRotation {
     /// Computes the effect of element `h` of `group`. `digits` lists (number of the digit, its
     /// stride in the index).
-    pub(super) fn new(group: &Group, digits: &[(usize, u64)], h: u64) -> Turn {
+    pub(super) fn new(group: &Group, digits: &[(usize, u64)], h: u64) -> RankRotation {
         let mut steps = vec![];
         for &(k, stride) in digits {
             let (d, t) = (&group.digits[k], group.amount(k, h));
@@ -67,7 +67,7 @@ impl Turn {
                 steps.push(Rotation { block: stride * d.size, by: stride * t });
             }
         }
-        Turn { steps }
+        RankRotation { steps }
     }
 }
 
@@ -88,9 +88,14 @@ pub(super) trait Contents {
     /// Adds the first `n` places of another row to the places from `lo` on.
     fn add(&mut self, lo: usize, from: &Self, n: usize, op: u32);
     /// Moves every contribution by an element of the group, and place i to `place(i)`.
-    fn translate(&mut self, turn: &Turn, relabel: &dyn Fn(u64) -> u64, place: &dyn Fn(usize) -> usize);
+    fn translate(
+        &mut self,
+        turn: &RankRotation,
+        relabel: &dyn Fn(u64) -> u64,
+        place: &dyn Fn(usize) -> usize,
+    );
     /// Compares place `i` with its required contents.
-    fn differs(&self, i: usize, want: &Want, memo: &mut Memo) -> Option<Difference>;
+    fn differs(&self, i: usize, want: &RequiredContents, memo: &mut Memo) -> Option<Difference>;
 }
 
 /// Sums that have already been computed, by region, label and set.
@@ -194,7 +199,12 @@ impl Contents for Exact {
         }
     }
 
-    fn translate(&mut self, turn: &Turn, relabel: &dyn Fn(u64) -> u64, place: &dyn Fn(usize) -> usize) {
+    fn translate(
+        &mut self,
+        turn: &RankRotation,
+        relabel: &dyn Fn(u64) -> u64,
+        place: &dyn Fn(usize) -> usize,
+    ) {
         let n = self.cells();
         for (base, set) in self.base.iter_mut().zip(&mut self.sets) {
             if *base != NOTHING {
@@ -223,7 +233,7 @@ impl Contents for Exact {
         *self = out;
     }
 
-    fn differs(&self, i: usize, want: &Want, _memo: &mut Memo) -> Option<Difference> {
+    fn differs(&self, i: usize, want: &RequiredContents, _memo: &mut Memo) -> Option<Difference> {
         let set = &self.sets[i];
         let extra = self.extra.get(&i);
         if self.base[i] == want.label && set == want.ranks && extra.is_none() {
@@ -274,14 +284,14 @@ fn plus(a: Sum, b: Sum) -> Sum {
 }
 
 /// Fingerprints: the sum of one random number per contribution, and the number of contributions.
-pub(super) struct Finger {
+pub(super) struct Fingerprint {
     sums: Vec<Sum>,
     count: Vec<u32>,
 }
 
-impl Contents for Finger {
+impl Contents for Fingerprint {
     fn new(_ranks: u64, cells: usize) -> Self {
-        Finger { sums: vec![(0, 0); cells], count: vec![0; cells] }
+        Fingerprint { sums: vec![(0, 0); cells], count: vec![0; cells] }
     }
 
     fn cells(&self) -> usize {
@@ -316,11 +326,16 @@ impl Contents for Finger {
         }
     }
 
-    fn translate(&mut self, _turn: &Turn, _relabel: &dyn Fn(u64) -> u64, _place: &dyn Fn(usize) -> usize) {
+    fn translate(
+        &mut self,
+        _turn: &RankRotation,
+        _relabel: &dyn Fn(u64) -> u64,
+        _place: &dyn Fn(usize) -> usize,
+    ) {
         unreachable!("fingerprints are no function of another rank's and are used with every rank walked")
     }
 
-    fn differs(&self, i: usize, want: &Want, memo: &mut Memo) -> Option<Difference> {
+    fn differs(&self, i: usize, want: &RequiredContents, memo: &mut Memo) -> Option<Difference> {
         let (sum, n) = *memo.entry((want.region, want.label, want.set)).or_insert_with(|| {
             want.ranks.iter().fold(((0, 0), 0), |(s, n), r| (plus(s, fingerprint(r, want.label)), n + 1))
         });

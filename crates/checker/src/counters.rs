@@ -6,7 +6,7 @@
 //! (`docs/adr/019-barrier-forms.md`).
 
 use super::Setup;
-use super::order::{Mark, Snap};
+use super::order::{EventSnapshot, NotifySnapshot};
 use super::report::Report;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::form::Form;
@@ -33,7 +33,7 @@ pub(super) struct Counter {
     pub writer_op: u32,
     /// Whether several streams have notified it.
     pub several: bool,
-    pub told: VecDeque<Told>,
+    pub notifies: VecDeque<Notify>,
     /// Number of the first notify that is kept, counted from 1.
     pub first: u64,
     pub waiting: Vec<usize>,
@@ -41,19 +41,19 @@ pub(super) struct Counter {
     pub notified: Vec<u64>,
     /// The waits of each call: the waiting stream and the value. For counters that are not epochs,
     /// the value is the number of notifies that the wait means.
-    pub waited: Vec<Vec<Waited>>,
+    pub waited: Vec<Vec<Wait>>,
     pub wait_op: u32,
     /// For counters that are not epochs: the number of notifies that the waits so far mean, and the
     /// waiting stream.
     pub spent: u64,
     pub waiter: u32,
     /// For counters that are not epochs: those waits.
-    pub meant: Vec<Meant>,
+    pub meant: Vec<MatchedWait>,
 }
 
 /// A notify.
-pub(super) struct Told {
-    pub snap: Snap,
+pub(super) struct Notify {
+    pub snap: NotifySnapshot,
     /// The notifying stream, as the rank of the counter sees it.
     pub by: u32,
     /// The group element that takes the walked notifier to the real one, and its inverse.
@@ -64,17 +64,17 @@ pub(super) struct Told {
 
 /// A wait of a call: the walked stream, its operation, and the value that it asks for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Waited {
+pub(super) struct Wait {
     pub stream: usize,
     pub op: u32,
     pub value: i128,
 }
 
 /// Largest value of a counter. Emitted kernels keep and compare counters as signed 32-bit numbers.
-pub(super) const MOST_COUNT: u64 = i32::MAX as u64;
+pub(super) const MAX_COUNT: u64 = i32::MAX as u64;
 
 /// A wait and the notifies that it means.
-pub(super) struct Meant {
+pub(super) struct MatchedWait {
     /// Position of the wait in its stream.
     pub pos: u32,
     pub op: u32,
@@ -123,7 +123,7 @@ impl Counters {
 #[derive(Default)]
 pub(super) struct Event {
     /// The records: (call, recording stream, operation, transferred knowledge).
-    pub marks: Vec<(u64, u32, u32, Mark)>,
+    pub marks: Vec<(u64, u32, u32, EventSnapshot)>,
     pub waiting: Vec<usize>,
 }
 
@@ -135,7 +135,7 @@ impl Counter {
             writer: NONE,
             writer_op: 0,
             several: false,
-            told: VecDeque::new(),
+            notifies: VecDeque::new(),
             first: 1,
             waiting: vec![],
             notified: vec![0; calls],
@@ -173,13 +173,13 @@ pub(super) fn ranges(setup: &Setup, counters: &Counters, limits: &Limits, report
         let (s, index) = setup.program.counter_name(*number);
         let name = || format!("@{}[{index}]", setup.schedule.signal(s).name);
         let form = setup.program.form(*number);
-        if form == Form::Epoch && most.saturating_mul(calls) > MOST_COUNT {
+        if form == Form::Epoch && most.saturating_mul(calls) > MAX_COUNT {
             let span = setup.span(c.writer_op);
             report.push("E352", span, Span::NONE, || {
                 let text = format!("{} exceeds signed 32 bits within {calls} calls", name());
                 Diagnostic::error("E352", text)
                     .primary(span, format!("it is incremented {most} times per call"))
-                    .note(format!("it stays in range for {} calls", MOST_COUNT / most))
+                    .note(format!("it stays in range for {} calls", MAX_COUNT / most))
                     .help("use more counters, or claim fewer calls before the signals are allocated again")
             });
         }
@@ -198,7 +198,7 @@ pub(super) fn ranges(setup: &Setup, counters: &Counters, limits: &Limits, report
         // some later wait never ends, or orders nothing.
         for call in n - period..n {
             let (then, now) = (in_order(&c.waited[call - period]), in_order(&c.waited[call]));
-            let lags = |(a, b): (&Waited, &Waited)| {
+            let lags = |(a, b): (&Wait, &Wait)| {
                 (a.stream, a.op) != (b.stream, b.op) || b.value - a.value != i128::from(grown)
             };
             let wrong = then.iter().zip(&now).find(|(a, b)| lags((a, b))).map(|(_, b)| b.op);
@@ -256,7 +256,7 @@ fn in_time(setup: &Setup, c: &Counter, form: Form, report: &mut Report, name: &i
 
 /// Sorts waits by stream, and keeps the execution order of each stream, because the interleaving of
 /// streams does not matter.
-fn in_order(list: &[Waited]) -> Vec<Waited> {
+fn in_order(list: &[Wait]) -> Vec<Wait> {
     let mut out = list.to_vec();
     out.sort_by_key(|w| w.stream);
     out

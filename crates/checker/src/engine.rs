@@ -11,12 +11,12 @@ mod signals;
 use super::Setup;
 use super::contents::Contents;
 use super::counters::{self, Counters, Event, Limits};
+use super::deadlock::{self, Blocked, BlockedOn};
 use super::filled::{Filled, HOST};
-use super::meaning::{self, Asymmetric, At, Meaning, Trouble};
-use super::order::{Conflict, Kind, Mark, Order, Who};
-use super::queues::{Queues, Which};
-use super::report::{Doing, FILL, Report, TAKE};
-use super::stuck::{self, Blocked, On};
+use super::meaning::{self, AccessSite, Asymmetric, Meaning, NoMeaning};
+use super::order::{Accessor, Completion, Conflict, EventSnapshot, Order};
+use super::queues::{QueueKey, Queues};
+use super::report::{FILL, NamedAccess, Report, TAKE};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::schedule::{BufferId, BufferRole, LocalOp};
 use kbc_ir::types::ReduceOp;
@@ -31,9 +31,9 @@ pub(super) enum State {
     Counter(u32),
     Event(u32),
     /// Waits for a free slot of a queue.
-    Full(Which),
+    Full(QueueKey),
     /// Waits for a message of a queue.
-    Empty(Which),
+    Empty(QueueKey),
     Done,
     Failed,
 }
@@ -49,11 +49,11 @@ pub(super) struct Stream<'p> {
 }
 
 /// Elements of an operand: number of the operand, first element, one past the last element.
-type Due = (u32, u64, u64);
+type OperandRange = (u32, u64, u64);
 
 /// One side of a transfer: walked rank, access, and the group element that takes the accessing rank
 /// to the walked rank.
-type Side<'a> = (usize, &'a Access, u64);
+type TransferEnd<'a> = (usize, &'a Access, u64);
 
 /// A transfer of contents.
 #[derive(Clone, Copy)]
@@ -64,9 +64,9 @@ struct Transfer<'a> {
     rank: u64,
     span: Span,
     /// The side that is read.
-    from: Side<'a>,
+    from: TransferEnd<'a>,
     /// The side that is written.
-    to: Side<'a>,
+    to: TransferEnd<'a>,
     /// The access that is read, as the walked rank itself would name it.
     source: Access,
     /// The group elements that move the contents read, and the place where they are written.
@@ -78,7 +78,11 @@ struct Transfer<'a> {
 
 impl<'a> Transfer<'a> {
     /// Creates a transfer between two sides, neither of which is moved or holds initial zeros.
-    fn new((region, call, rank, span): (u32, u64, u64, Span), from: Side<'a>, to: Side<'a>) -> Self {
+    fn new(
+        (region, call, rank, span): (u32, u64, u64, Span),
+        from: TransferEnd<'a>,
+        to: TransferEnd<'a>,
+    ) -> Self {
         let zero = (false, false);
         Transfer { region, call, rank, span, from, to, source: *from.1, forth: 0, back: 0, zero }
     }
@@ -118,7 +122,7 @@ pub(super) struct Engine<'p, C> {
     /// The call that the host of each walked rank has begun.
     pub(super) begun: Vec<u64>,
     /// By region and walked rank: the elements that its `end` clauses name.
-    due: HashMap<(u32, usize), Rc<Vec<Due>>>,
+    required_ranges: HashMap<(u32, usize), Rc<Vec<OperandRange>>>,
     /// Local operations, by number and walked rank, that are known to have a result.
     tried: HashSet<(u32, usize)>,
     pub(super) report: Report<'p>,
@@ -148,7 +152,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             events: (0..reps.len() * p.events.len()).map(|_| Event::default()).collect(),
             filled: Filled::default(),
             begun: vec![0; reps.len()],
-            due: HashMap::new(),
+            required_ranges: HashMap::new(),
             tried: HashSet::new(),
             report: Report::new(setup, limits.errors, limits.all_kinds),
             acts: 0,
@@ -160,7 +164,7 @@ impl<'p, C: Contents> Engine<'p, C> {
     pub(super) fn run(mut self, limits: &Limits) -> Result<Outcome, Stopped> {
         for call in 0..self.setup.calls {
             for (region, r) in self.setup.regions.iter().enumerate() {
-                if r.promised && r.streams.iter().all(|n| *n == 0) {
+                if r.has_contract && r.streams.iter().all(|n| *n == 0) {
                     for b in self.meaning.nobody(region as u32, call) {
                         self.report.broken(&b, region as u32, call, None);
                     }
@@ -178,7 +182,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             matches!(s.state, State::Counter(_) | State::Event(_) | State::Full(_) | State::Empty(_))
         });
         if !waiting && !failed && !self.report.full() {
-            self.left();
+            self.reject_leftovers();
         }
         if waiting && !failed && !self.report.full() {
             self.deadlock();
@@ -235,15 +239,16 @@ impl<'p, C: Contents> Engine<'p, C> {
                 Ok(Some(Step::Act(act, span, op))) => return Ok(Some((act, span, op))),
                 Ok(Some(Step::Enter(_))) => {}
                 Ok(Some(Step::Leave(region))) => {
-                    if self.setup.regions[region.0 as usize].promised {
-                        let at = At { rep: s.rep, region: region.0, call: s.call };
+                    if self.setup.regions[region.0 as usize].has_contract {
+                        let at = AccessSite { rep: s.rep, region: region.0, call: s.call };
                         self.overwritten(si, at);
                         let (over, broken) = self.meaning.leave(at);
                         for rep in over {
-                            self.delivered(At { rep, ..at });
+                            self.delivered(AccessSite { rep, ..at });
                         }
                         for b in broken {
-                            let last = self.last_write(At { rep: b.rep, ..at }, (b.operand, b.atom, b.atoms));
+                            let last = self
+                                .last_write(AccessSite { rep: b.rep, ..at }, (b.operand, b.atom, b.atoms));
                             self.report.broken(&b, at.region, at.call, last);
                         }
                     }
@@ -307,8 +312,8 @@ impl<'p, C: Contents> Engine<'p, C> {
             if !writes {
                 self.expect((HOST, call), rep, mem, &all, buffer.span);
             }
-            let who = Who { si, back: 0, stream: self.own(si) };
-            self.touch(who, rep, places, Kind::Local, writes, op, buffer.span, None);
+            let who = Accessor { si, back: 0, stream: self.own(si) };
+            self.touch(who, rep, places, Completion::Local, writes, op, buffer.span, None);
             if writes {
                 self.fill((HOST, call), rep, mem, &all, buffer.span);
             }
@@ -320,10 +325,10 @@ impl<'p, C: Contents> Engine<'p, C> {
     #[expect(clippy::too_many_arguments, reason = "one access has this many facts")]
     fn touch(
         &mut self,
-        who: Who,
+        who: Accessor,
         rep: usize,
         places: Range<usize>,
-        kind: Kind,
+        kind: Completion,
         writes: bool,
         op: u32,
         span: Span,
@@ -348,11 +353,11 @@ impl<'p, C: Contents> Engine<'p, C> {
         }
     }
 
-    fn conflict(&mut self, c: Conflict, who: Who, rep: usize, place: usize, span: Span, writes: bool) {
+    fn conflict(&mut self, c: Conflict, who: Accessor, rep: usize, place: usize, span: Span, writes: bool) {
         let calls = (self.order.call_of(&c.with), self.streams[who.si].call as usize);
         let rank = who.stream as u64 / self.setup.width as u64;
         let on = self.setup.group.reps[rep];
-        self.report.conflict(c, Doing { rank, span, place, on, writes }, calls);
+        self.report.conflict(c, NamedAccess { rank, span, place, on, writes }, calls);
     }
 
     /// Performs an access of an operation to memory of this rank (`back` is 0) or, moved, of the
@@ -360,10 +365,10 @@ impl<'p, C: Contents> Engine<'p, C> {
     #[expect(clippy::too_many_arguments, reason = "one access has this many facts")]
     pub(super) fn access(
         &mut self,
-        who: Who,
+        who: Accessor,
         rep: usize,
         a: &Access,
-        kind: Kind,
+        kind: Completion,
         writes: bool,
         op: u32,
         span: Span,
@@ -387,7 +392,7 @@ impl<'p, C: Contents> Engine<'p, C> {
     /// something, and the elements written hold something afterwards.
     fn carry(&mut self, t: Transfer<'_>, add: Option<(u32, ReduceOp)>) -> Result<(), Stopped> {
         let Transfer { region, call, from, to, .. } = t;
-        if !self.setup.regions[region as usize].promised {
+        if !self.setup.regions[region as usize].has_contract {
             self.meaning.forget(to.0, to.1.mem);
         } else if self.readable(&t, add.is_some()) {
             self.combine(&t, add)?;
@@ -415,7 +420,7 @@ impl<'p, C: Contents> Engine<'p, C> {
     /// Applies a transfer to the contents of a region with a contract.
     fn combine(&mut self, t: &Transfer<'_>, add: Option<(u32, ReduceOp)>) -> Result<(), Stopped> {
         let (rank, call, span) = (t.rank, t.call, t.span);
-        let at = |rep| At { rep, region: t.region, call };
+        let at = |rep| AccessSite { rep, region: t.region, call };
         if let Some((_, op)) = add
             && let Err(trouble) = self.operator(t.region, op)
         {
@@ -459,9 +464,9 @@ impl<'p, C: Contents> Engine<'p, C> {
     }
 
     /// Checks that a reduction combines with the operator of its region's contract.
-    fn operator(&self, region: u32, op: ReduceOp) -> Result<(), Trouble> {
+    fn operator(&self, region: u32, op: ReduceOp) -> Result<(), NoMeaning> {
         let r = &self.setup.schedule.regions[region as usize];
-        let wanted = r.promise.as_ref().and_then(|p| p.red);
+        let wanted = r.contract.as_ref().and_then(|p| p.red);
         if wanted == Some(op) {
             return Ok(());
         }
@@ -471,7 +476,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             }
             None => format!("this is `reduce {op}`, and the contract of region {} has no reduction", r.name),
         };
-        Err(Trouble { code: "E335", text, help: "reduce with the operator of the contract" })
+        Err(NoMeaning { code: "E335", text, help: "reduce with the operator of the contract" })
     }
 
     /// Executes an operation. Returns false if it has to wait.
@@ -481,23 +486,23 @@ impl<'p, C: Contents> Engine<'p, C> {
             (s.rank, s.rep, s.call)
         };
         let own = self.own(si);
-        let me = Who { si, back: 0, stream: own };
+        let me = Accessor { si, back: 0, stream: own };
         let region = self.streams[si].cursor.as_ref().and_then(Cursor::region).map_or(0, |r| r.0);
         let head = (region, call, rank, span);
         match act {
             Act::Copy { dst, src } => {
                 let zero = (self.zeros(si, rep, src), false);
                 self.order.tick(si);
-                self.access(me, rep, src, Kind::Local, false, op, span);
-                self.access(me, rep, dst, Kind::Local, true, op, span);
+                self.access(me, rep, src, Completion::Local, false, op, span);
+                self.access(me, rep, dst, Completion::Local, true, op, span);
                 self.carry(Transfer { zero, ..Transfer::new(head, (rep, src, 0), (rep, dst, 0)) }, None)?;
             }
             Act::Reduce { dst, src, op: red } => {
                 let zero = (self.zeros(si, rep, src), self.zeros(si, rep, dst));
                 self.order.tick(si);
-                self.access(me, rep, src, Kind::Local, false, op, span);
-                self.access(me, rep, dst, Kind::Local, false, op, span);
-                self.access(me, rep, dst, Kind::Local, true, op, span);
+                self.access(me, rep, src, Completion::Local, false, op, span);
+                self.access(me, rep, dst, Completion::Local, false, op, span);
+                self.access(me, rep, dst, Completion::Local, true, op, span);
                 self.carry(
                     Transfer { zero, ..Transfer::new(head, (rep, src, 0), (rep, dst, 0)) },
                     Some((op, *red)),
@@ -507,8 +512,8 @@ impl<'p, C: Contents> Engine<'p, C> {
                 self.order.tick(si);
                 let (there, back, who) = self.peer(si, *peer);
                 let zero = (self.zeros(si, rep, src), false);
-                self.access(me, rep, src, Kind::Put, false, op, span);
-                self.access(who, there, dst, Kind::Put, true, op, span);
+                self.access(me, rep, src, Completion::Put, false, op, span);
+                self.access(who, there, dst, Completion::Put, true, op, span);
                 let t = Transfer::new(head, (rep, src, 0), (there, dst, who.back));
                 self.carry(Transfer { zero, forth: back, back, ..t }, None)?;
             }
@@ -516,8 +521,8 @@ impl<'p, C: Contents> Engine<'p, C> {
                 self.order.tick(si);
                 let (there, back, who) = self.peer(si, *peer);
                 let zero = (self.zeros(si, there, src), false);
-                self.access(who, there, src, Kind::Get, false, op, span);
-                self.access(me, rep, dst, Kind::Get, true, op, span);
+                self.access(who, there, src, Completion::Get, false, op, span);
+                self.access(me, rep, dst, Completion::Get, true, op, span);
                 // The peer's memory is an image of the walked rank's memory, so the peer's side is
                 // moved first.
                 let forth = self.setup.group.inverse(back);
@@ -555,7 +560,7 @@ impl<'p, C: Contents> Engine<'p, C> {
                 let places = self.setup.grids.whole(*b, rep);
                 let all = [self.all(rep, *b)];
                 self.expect((HOST, call), rep, Mem::Buffer(b.0), &all, span);
-                self.touch(me, rep, places, Kind::Local, false, op, span, None);
+                self.touch(me, rep, places, Completion::Local, false, op, span, None);
             }
             Act::Mark(()) => {}
             Act::Host(host) => match *host {},
@@ -565,7 +570,7 @@ impl<'p, C: Contents> Engine<'p, C> {
     }
 
     #[expect(clippy::too_many_arguments, reason = "one access has this many facts")]
-    fn local(&mut self, me: Who, rep: usize, l: &LocalOp, op: u32, span: Span, region: u32, call: u64) {
+    fn local(&mut self, me: Accessor, rep: usize, l: &LocalOp, op: u32, span: Span, region: u32, call: u64) {
         self.order.tick(me.si);
         self.legal(rep, l, op, span);
         let block = self.block(rep, l);
@@ -582,14 +587,14 @@ impl<'p, C: Contents> Engine<'p, C> {
             if !computed {
                 self.beside((region, call), rep, b, run, span);
             }
-            self.touch(me, rep, places, Kind::Local, false, op, span, None);
+            self.touch(me, rep, places, Completion::Local, false, op, span, None);
         }
         let dst = l.dst();
         let (places, run) = touched(self, dst);
-        self.touch(me, rep, places, Kind::Local, true, op, span, None);
+        self.touch(me, rep, places, Completion::Local, true, op, span, None);
         self.fill((region, call), rep, Mem::Buffer(dst.0), &[run], span);
         let r = &self.setup.schedule.regions[region as usize];
-        if r.promise.is_some()
+        if r.contract.is_some()
             && run.0 < run.1
             && let Some(operand) = r.operands.iter().find(|o| o.buffer == dst)
         {
@@ -611,18 +616,18 @@ impl<'p, C: Contents> Engine<'p, C> {
 
     /// Returns a peer as (walked rank, group element that takes the peer to it, the accessing
     /// stream as the walked rank sees it).
-    pub(super) fn peer(&self, si: usize, peer: u64) -> (usize, u64, Who) {
+    pub(super) fn peer(&self, si: usize, peer: u64) -> (usize, u64, Accessor) {
         let group = &self.setup.group;
         let (there, h) = group.split(peer);
         let back = group.inverse(h);
         let s = &self.streams[si];
         let from = group.act(back, s.rank);
         let stream = (from as usize * self.setup.width) as u32 + s.number;
-        (there, back, Who { si, back: h, stream })
+        (there, back, Accessor { si, back: h, stream })
     }
 
     #[expect(clippy::too_many_arguments, reason = "one event has this many facts")]
-    fn record(&mut self, rep: usize, e: u32, call: u64, own: u32, op: u32, mark: Mark, span: Span) {
+    fn record(&mut self, rep: usize, e: u32, call: u64, own: u32, op: u32, mark: EventSnapshot, span: Span) {
         let setup = self.setup;
         let event = &mut self.events[rep * setup.program.events.len() + e as usize];
         if let Some((_, _, first, _)) = event.marks.iter().find(|m| m.1 != own) {
@@ -655,17 +660,17 @@ impl<'p, C: Contents> Engine<'p, C> {
                         Some((Act::Wait { value, .. }, ..)) => *value,
                         _ => 0,
                     };
-                    On::Counter { counter, value, seen }
+                    BlockedOn::Counter { counter, value, seen }
                 }
-                State::Event(e) => On::Event(e),
-                State::Full(which) => On::Full(which, self.setup.program.depth(which.2)),
-                State::Empty(which) => On::Empty(which),
+                State::Event(e) => BlockedOn::Event(e),
+                State::Full(which) => BlockedOn::Full(which, self.setup.program.depth(which.2)),
+                State::Empty(which) => BlockedOn::Empty(which),
                 State::Ready | State::Done | State::Failed => continue,
             };
             let span = s.retry.as_ref().map_or(Span::NONE, |r| r.1);
             blocked.push(Blocked { rank: s.rank, stream: s.number, on, span, rest: s.cursor.take() });
         }
-        let d = stuck::describe(setup, blocked);
+        let d = deadlock::describe(setup, blocked);
         self.report.push("E340", d.span(), Span::NONE, || d);
     }
 }

@@ -4,15 +4,15 @@
 
 use super::ranks::Ranks;
 use kbc_diag::Diagnostic;
+use kbc_ir::contract::{Cell, Clause, SumOver};
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
-use kbc_ir::promise::{Cell, Clause, SumOver};
 use kbc_ir::schedule::Region;
 use std::collections::BTreeMap;
 
 /// A run of atoms that must hold the contributions of a set of ranks to a run of atoms.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct RequiredRun {
     pub operand: u32,
     pub lo: u64,
     pub n: u64,
@@ -24,10 +24,10 @@ pub(super) struct Place {
 
 /// A contract, evaluated for one rank.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Expected {
+pub(super) struct EvaluatedContract {
     /// Runs of atoms (operand, first atom, number of atoms) that hold the rank's own contribution.
     pub start: Vec<(u32, u64, u64)>,
-    pub end: Vec<Place>,
+    pub end: Vec<RequiredRun>,
 }
 
 /// Sets of ranks, each stored once.
@@ -54,7 +54,7 @@ impl Sets {
 /// A run of parts of an operand. The operand is cut into as many equal parts as its group has
 /// ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Held {
+pub struct PartRun {
     /// Number of the operand.
     pub operand: u32,
     /// Number of the first part.
@@ -65,11 +65,11 @@ pub struct Held {
 
 /// The required contents of a place at the end.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Due {
+pub struct RequiredParts {
     /// The place.
-    pub at: Held,
+    pub at: PartRun,
     /// The parts whose initial contents are required there, ..
-    pub from: Held,
+    pub from: PartRun,
     /// .. combined over these ranks, by index in the group.
     pub ranks: Vec<u32>,
 }
@@ -77,11 +77,11 @@ pub struct Due {
 /// The contract of a region for one rank of a group: which parts hold its own contribution at the
 /// start, and what must be where at the end. Both lists are empty for a region without a contract.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Promised {
+pub struct RankContract {
     /// Parts that hold the rank's own contribution at the start.
-    pub start: Vec<Held>,
+    pub start: Vec<PartRun>,
     /// Requirements at the end.
-    pub end: Vec<Due>,
+    pub end: Vec<RequiredParts>,
 }
 
 /// Evaluates the contract of `region` for the rank with index `rank` in a group of `size`. It is
@@ -89,17 +89,17 @@ pub struct Promised {
 ///
 /// # Errors
 /// Returns E355 if a clause cannot be read.
-pub fn promised(region: &Region, size: u64, rank: u64) -> Result<Promised, Diagnostic> {
+pub fn rank_contract(region: &Region, size: u64, rank: u64) -> Result<RankContract, Diagnostic> {
     let atoms = vec![size; region.operands.len()];
     let mut sets = Sets::default();
-    let found = expected((0, region), &atoms, size, rank, &mut sets)?;
-    let held = |(operand, first, count)| Held { operand, first, count };
-    let due = |p: &Place| Due {
+    let found = evaluate_contract((0, region), &atoms, size, rank, &mut sets)?;
+    let held = |(operand, first, count)| PartRun { operand, first, count };
+    let due = |p: &RequiredRun| RequiredParts {
         at: held((p.operand, p.lo, p.n)),
         from: held((p.from_operand, p.from_lo, p.n)),
         ranks: sets.list[p.set as usize].iter().collect(),
     };
-    Ok(Promised {
+    Ok(RankContract {
         start: found.start.iter().copied().map(held).collect(),
         end: found.end.iter().map(due).collect(),
     })
@@ -209,19 +209,19 @@ impl Reader<'_> {
 /// Evaluates the contract of `region`, which has number `number`, for the rank with index `rank` in
 /// a group of `size`. `atoms` is the number of atoms of each operand. Returns E355 for clauses that
 /// cannot be read.
-pub(super) fn expected(
+pub(super) fn evaluate_contract(
     (number, region): (usize, &Region),
     atoms: &[u64],
     size: u64,
     rank: u64,
     sets: &mut Sets,
-) -> Result<Expected, Diagnostic> {
-    let mut out = Expected::default();
-    let Some(promise) = &region.promise else { return Ok(out) };
+) -> Result<EvaluatedContract, Diagnostic> {
+    let mut out = EvaluatedContract::default();
+    let Some(contract) = &region.contract else { return Ok(out) };
     let mut r = Reader { region, atoms, size, env: vec![] };
-    r.env.push((promise.rank.clone(), rank as i64));
-    r.env.push((promise.size.clone(), size as i64));
-    for (c, clause) in promise.clauses.iter().enumerate() {
+    r.env.push((contract.rank.clone(), rank as i64));
+    r.env.push((contract.size.clone(), size as i64));
+    for (c, clause) in contract.clauses.iter().enumerate() {
         let (cell, cond) = match clause {
             Clause::Start { cell, cond } | Clause::End { cell, cond, from: _, at: _, sum: _ } => (cell, cond),
         };
@@ -257,7 +257,7 @@ pub(super) fn expected(
                             at.mentions(n) || sum.as_ref().is_some_and(in_sum)
                         };
                         let by_block = free.as_ref().is_some_and(&mentions);
-                        let fixed = !by_block && !mentions(&promise.rank);
+                        let fixed = !by_block && !mentions(&contract.rank);
                         let before = if fixed { sets.fixed.get(&(number, c)).copied() } else { None };
                         let set = match before.or(known.filter(|_| !by_block)) {
                             Some(s) => s,
@@ -267,7 +267,7 @@ pub(super) fn expected(
                             sets.fixed.insert((number, c), set);
                         }
                         known = Some(set);
-                        out.end.push(Place { operand, lo, n, from_operand, from_lo, set });
+                        out.end.push(RequiredRun { operand, lo, n, from_operand, from_lo, set });
                     }
                 }
             }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// The writer of a run of elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct By {
+pub(super) struct Writer {
     /// The call of the stream that wrote.
     pub call: u64,
     /// The region that wrote, or [`HOST`].
@@ -23,10 +23,10 @@ pub(super) const HOST: u32 = u32::MAX;
 
 /// Disjoint runs of elements: first element to (one past the last, writer).
 #[derive(Default)]
-struct Runs(BTreeMap<u64, (u64, By)>);
+struct Runs(BTreeMap<u64, (u64, Writer)>);
 
 impl Runs {
-    fn write(&mut self, lo: u64, hi: u64, by: By) {
+    fn write(&mut self, lo: u64, hi: u64, by: Writer) {
         if self.0.get(&lo) == Some(&(hi, by)) {
             return;
         }
@@ -65,14 +65,14 @@ impl Runs {
 
     /// Empties the elements `lo..hi`.
     fn clear(&mut self, lo: u64, hi: u64) {
-        self.write(lo, hi, By { call: u64::MAX, region: HOST });
+        self.write(lo, hi, Writer { call: u64::MAX, region: HOST });
         // A run merges only with a run of the same writer, and no emptied run is ever left in the
         // map, so this one still begins at `lo`.
         self.0.remove(&lo);
     }
 
     /// Returns the runs of `lo..hi` in order. Elements that nothing has filled have no writer.
-    fn of(&self, lo: u64, hi: u64) -> Vec<(u64, u64, Option<By>)> {
+    fn of(&self, lo: u64, hi: u64) -> Vec<(u64, u64, Option<Writer>)> {
         let mut out = vec![];
         let mut at = lo;
         let before = self.0.range(..=lo).next_back().filter(|(_, (end, _))| *end > lo);
@@ -91,7 +91,7 @@ impl Runs {
     }
 }
 
-impl By {
+impl Writer {
     /// Returns the position of the writer in the text. The host comes before all regions.
     fn stands(self) -> Option<u32> {
         (self.region != HOST).then_some(self.region)
@@ -121,7 +121,7 @@ pub(super) struct Filled {
 
 impl Filled {
     /// Marks the elements `lo..hi` as written.
-    pub(super) fn write(&mut self, rep: usize, mem: Mem, (lo, hi): (u64, u64), by: By) {
+    pub(super) fn write(&mut self, rep: usize, mem: Mem, (lo, hi): (u64, u64), by: Writer) {
         if lo < hi {
             let memory = self.memories.entry((rep, mem)).or_default();
             memory.last.write(lo, hi, by);
@@ -134,13 +134,13 @@ impl Filled {
     }
 
     /// Returns the last writers of the elements `lo..hi`, run by run.
-    pub(super) fn of(&self, rep: usize, mem: Mem, run: (u64, u64)) -> Vec<(u64, u64, Option<By>)> {
+    pub(super) fn of(&self, rep: usize, mem: Mem, run: (u64, u64)) -> Vec<(u64, u64, Option<Writer>)> {
         self.runs(rep, mem, run, |m| &m.last)
     }
 
     /// Returns, run by run, the writer that stands first in the text among all that wrote the
     /// elements `lo..hi` in the last call that did.
-    pub(super) fn first(&self, rep: usize, mem: Mem, run: (u64, u64)) -> Vec<(u64, u64, Option<By>)> {
+    pub(super) fn first(&self, rep: usize, mem: Mem, run: (u64, u64)) -> Vec<(u64, u64, Option<Writer>)> {
         self.runs(rep, mem, run, |m| &m.first)
     }
 
@@ -150,7 +150,7 @@ impl Filled {
         mem: Mem,
         (lo, hi): (u64, u64),
         which: impl Fn(&Memory) -> &Runs,
-    ) -> Vec<(u64, u64, Option<By>)> {
+    ) -> Vec<(u64, u64, Option<Writer>)> {
         if lo >= hi {
             return vec![];
         }
@@ -171,7 +171,7 @@ impl Filled {
     }
 
     /// Empties a memory because another memory at the same addresses was written.
-    pub(super) fn lose(&mut self, rep: usize, mem: Mem) {
+    pub(super) fn clear_aliased(&mut self, rep: usize, mem: Mem) {
         self.memories.remove(&(rep, mem));
     }
 }
@@ -194,7 +194,7 @@ mod tests {
             for _ in 0..30 {
                 let lo = roll(N);
                 let hi = lo + 1 + roll(N - lo);
-                let by = By { call: roll(2), region: roll(2) as u32 };
+                let by = Writer { call: roll(2), region: roll(2) as u32 };
                 let by = (roll(4) > 0).then_some(by);
                 match by {
                     Some(by) => runs.write(lo, hi, by),

@@ -15,10 +15,10 @@ use kbc_ir::walk::{Access, Cursor, Fault, Mem, Program, Step};
 use std::ops::Range;
 
 /// Maximum number of atoms of one operand; the checker refuses more.
-const MOST_ATOMS: u64 = 1 << 22;
+const MAX_ATOMS: u64 = 1 << 22;
 
 /// Maximum number of operations of one stream in one call; the checker refuses more.
-const MOST_STEPS: u64 = 1 << 25;
+const MAX_STEPS: u64 = 1 << 25;
 
 /// Numberings of atoms and places.
 pub(super) struct Grids {
@@ -95,10 +95,10 @@ fn walk(program: &Program, rank: u64, stream: u32, call: u64, out: &mut [Vec<u64
     let mut steps = 0u64;
     while let Some(step) = cursor.next_step()? {
         steps += 1;
-        if steps > MOST_STEPS {
+        if steps > MAX_STEPS {
             let region = cursor.region().map_or(0, |r| r.0 as usize);
             let r = &program.schedule.regions[region];
-            let text = format!("a stream has more than {MOST_STEPS} operations per call");
+            let text = format!("a stream has more than {MAX_STEPS} operations per call");
             return Err(Fault { code: "E354", text, span: r.span, rank, region: r.name.clone() });
         }
         let (Step::Act(act, ..), Some(region)) = (step, cursor.region()) else { continue };
@@ -128,7 +128,7 @@ fn region_atoms(s: &Schedule, r: usize, dens: &[u64], moves: impl Fn(&Operand) -
     let blocks = |i: usize| {
         let like = if region.operands[i].scratch { twin(region, &region.operands[i]) } else { None };
         let name = &region.operands[like.unwrap_or(i)].name;
-        region.promise.as_ref().is_some_and(|p| p.buffers.iter().any(|b| b.blocks && b.name == *name))
+        region.contract.as_ref().is_some_and(|p| p.buffers.iter().any(|b| b.blocks && b.name == *name))
     };
     let used = |i: &usize| !region.operands[*i].scratch || moves(&region.operands[*i]);
     let all: Vec<u64> = region.operands.iter().zip(dens).map(|(o, d)| lcm(*d, o.line.parts.max(1))).collect();
@@ -181,14 +181,14 @@ impl Grids {
             .map(|r| region_atoms(s, r, &dens[r], |o| at_least[o.buffer.0 as usize] > 1))
             .collect();
         for (region, (list, dens)) in s.regions.iter().zip(atoms.iter().zip(&dens)) {
-            if let Some(n) = list.iter().chain(dens).find(|n| **n > MOST_ATOMS) {
+            if let Some(n) = list.iter().chain(dens).find(|n| **n > MAX_ATOMS) {
                 return Err(Unable::Said(
                     Diagnostic::error(
                         "E354",
                         format!("the chunks of region {} have no common part larger than 1/{n}", region.name),
                     )
                     .primary(region.span, "in this region")
-                    .note(format!("the checker tracks at most {MOST_ATOMS} parts of an operand"))
+                    .note(format!("the checker tracks at most {MAX_ATOMS} parts of an operand"))
                     .help("use numbers of chunks that divide one another"),
                 ));
             }
@@ -318,7 +318,7 @@ fn buffer_cut(
     let Some(&(r0, o0)) = users.first() else { return Ok(Cut::Parts(1)) };
     let line = &s.regions[r0].operands[o0].line;
     let common = users.iter().map(parts).fold(1, lcm);
-    if users.iter().all(|&(r, o)| s.regions[r].operands[o].line == *line) && common <= MOST_ATOMS {
+    if users.iter().all(|&(r, o)| s.regions[r].operands[o].line == *line) && common <= MAX_ATOMS {
         return Ok(Cut::Parts(common));
     }
     let mut by_rank = vec![];

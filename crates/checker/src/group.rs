@@ -6,7 +6,7 @@
 //! of a buffer. [`super::symmetry`] proves that a schedule is symmetric under it. A rank that is
 //! not walked is an *image* of a walked one.
 
-use super::moves::Piece;
+use super::moves::LinePart;
 
 /// A digit of the linear rank that the group moves.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -144,7 +144,7 @@ pub(super) const FRACTION: u32 = 40;
 pub(super) enum Move {
     /// The line has `of` parts. In every run of `n` parts that lies in the piece, part i goes to
     /// `(i + c t) mod n`.
-    Shift { digit: usize, of: u64, n: u64, c: u64, piece: Piece },
+    Shift { digit: usize, of: u64, n: u64, c: u64, piece: LinePart },
     /// The binary fraction is xored with `shift(t, sh) & mask`. A negative `sh` is a shift to the
     /// left.
     Xor { digit: usize, sh: i32, mask: u64 },
@@ -214,7 +214,7 @@ impl Action {
                         continue;
                     }
                     let turn = stride * parts;
-                    if piece != Piece::WHOLE || !lo.is_multiple_of(turn) || !n.is_multiple_of(turn) {
+                    if piece != LinePart::WHOLE || !lo.is_multiple_of(turn) || !n.is_multiple_of(turn) {
                         return None;
                     }
                     out.push((digit, stride, parts, c));

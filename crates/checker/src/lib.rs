@@ -20,6 +20,7 @@ mod calls;
 mod clock;
 mod contents;
 mod counters;
+mod deadlock;
 mod engine;
 mod expect;
 mod filled;
@@ -35,29 +36,28 @@ mod queues;
 mod ranks;
 mod report;
 mod setup;
-mod stuck;
 mod symmetry;
 mod typing;
 
-pub use expect::{Due, Held, Promised, promised};
+pub use expect::{PartRun, RankContract, RequiredParts, rank_contract};
 pub use orbits::Orbits;
 
-use contents::{Exact, Finger};
-use counters::{Limits, MOST_COUNT};
+use contents::{Exact, Fingerprint};
+use counters::{Limits, MAX_COUNT};
 use engine::{Engine, Outcome, Stopped};
 use grid::Unable;
 use group::{Action, Group};
 use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_ir::contract::Clause;
 use kbc_ir::form::Form;
-use kbc_ir::host::spelled;
-use kbc_ir::promise::Clause;
+use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::{Calls, Region, Schedule};
 use kbc_ir::walk::{Cursor, Fault, Program};
 use setup::Setup;
 
 /// How ranks represent each other, and how contents are represented.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum Strategy {
     /// Up to [`EVERY_RANK`] ranks, every rank with exact multisets. Above, one rank of each orbit
     /// if symmetry can be proven and nothing is wrong; otherwise every rank, up to [`EXACT_RANKS`]
     /// ranks with exact multisets, above with fingerprints.
@@ -84,7 +84,7 @@ pub struct CheckOptions {
     /// The calls to prove the schedule for; if absent, those that the schedule states.
     pub calls: Option<Calls>,
     /// The representation of ranks and contents.
-    pub way: Way,
+    pub strategy: Strategy,
     /// Number of calls between two allocations of the signals, over which counters must stay in 32
     /// bits.
     pub stated_calls: u64,
@@ -101,7 +101,7 @@ impl Default for CheckOptions {
     fn default() -> Self {
         CheckOptions {
             calls: None,
-            way: Way::Auto,
+            strategy: Strategy::Auto,
             stated_calls: 1 << 16,
             most_acts: 1 << 25,
             most_errors: 40,
@@ -134,7 +134,7 @@ pub struct Verdict {
     /// The method by which meaning was shown.
     pub meaning: Method,
     /// Collective regions without a contract, whose meaning was not checked.
-    pub unpromised: Vec<String>,
+    pub without_contract: Vec<String>,
     /// The calls for which order and progress are shown.
     pub order: Calls,
     /// Number of calls walked.
@@ -162,13 +162,13 @@ impl Verdict {
 
 /// Checks a schedule.
 pub fn check(schedule: &Schedule, options: &CheckOptions) -> Verdict {
-    let spelled = spelled(schedule);
+    let spelled = with_host_region(schedule);
     let schedule = &*spelled;
     let wanted = options.calls.unwrap_or(schedule.calls);
     let blank = Verdict {
         errors: Diagnostics::new(),
         meaning: Method::NotChecked,
-        unpromised: unpromised(schedule),
+        without_contract: without_contract(schedule),
         order: wanted,
         calls: 0,
         period: 1,
@@ -187,10 +187,10 @@ pub fn check(schedule: &Schedule, options: &CheckOptions) -> Verdict {
     verdict
 }
 
-fn unpromised(s: &Schedule) -> Vec<String> {
+fn without_contract(s: &Schedule) -> Vec<String> {
     let says = |r: &Region| {
         let ends = |c: &Clause| matches!(c, Clause::End { cell: _, cond: _, from: _, at: _, sum: _ });
-        r.promise.as_ref().is_some_and(|p| p.clauses.iter().any(ends))
+        r.contract.as_ref().is_some_and(|p| p.clauses.iter().any(ends))
     };
     let collective = s.regions.iter().filter(|r| !r.over.is_empty() && !says(r));
     collective.map(|r| r.name.to_string()).collect()
@@ -254,10 +254,10 @@ fn because(d: Diagnostic, why: Option<&str>) -> Diagnostic {
 }
 
 /// Maximum number of calls; the checker refuses more.
-const MOST_CALLS: u64 = 1 << 10;
+const MAX_CALLS: u64 = 1 << 10;
 
 /// Maximum number of ranks; the checker refuses more.
-const MOST_RANKS: u64 = 1 << 20;
+const MAX_RANKS: u64 = 1 << 20;
 
 struct Check<'a> {
     program: &'a Program<'a>,
@@ -266,7 +266,7 @@ struct Check<'a> {
 }
 
 /// Maximum number of entries of clocks and contents that are held at once.
-const MOST_STATE: u64 = 1 << 28;
+const MAX_STATE: u64 = 1 << 28;
 
 impl Check<'_> {
     fn run(&self, blank: Verdict) -> Verdict {
@@ -281,21 +281,21 @@ impl Check<'_> {
             v.errors.push(d);
         }
         let ranks = self.program.ranks();
-        if v.calls > MOST_CALLS || ranks > MOST_RANKS {
+        if v.calls > MAX_CALLS || ranks > MAX_RANKS {
             v.errors.push(
                 Diagnostic::error(
                     "E354",
                     format!("the proof needs {} calls on {ranks} ranks to be checked", v.calls),
                 )
-                .note(format!("the limits are {MOST_CALLS} calls and {MOST_RANKS} ranks"))
+                .note(format!("the limits are {MAX_CALLS} calls and {MAX_RANKS} ranks"))
                 .help(
                     "use `call` only in `call mod k` with a small k, and in comparisons with small numbers",
                 ),
             );
             return v;
         }
-        let auto = self.options.way == Way::Auto;
-        if self.options.way == Way::Symmetric || auto && ranks > EVERY_RANK {
+        let auto = self.options.strategy == Strategy::Auto;
+        if self.options.strategy == Strategy::Symmetric || auto && ranks > EVERY_RANK {
             let mut one = v.clone();
             let reason = self.symmetric(&mut one);
             match reason {
@@ -315,7 +315,7 @@ impl Check<'_> {
                 return v;
             }
         }
-        let exact = self.options.way == Way::Expanded || auto && ranks <= EXACT_RANKS;
+        let exact = self.options.strategy == Strategy::Expanded || auto && ranks <= EXACT_RANKS;
         v.meaning = if exact { Method::Exact } else { Method::Fingerprints };
         let group = Group::new(self.program.ranks(), vec![]);
         let actions = vec![Action::default(); s.buffers.len()];
@@ -358,7 +358,7 @@ impl Check<'_> {
     fn accept(&self, v: &mut Verdict, outcome: Outcome, walked: u64) {
         v.ranks_walked = walked;
         v.acts = outcome.acts;
-        v.range = (outcome.growth > 0).then(|| MOST_COUNT / outcome.growth);
+        v.range = (outcome.growth > 0).then(|| MAX_COUNT / outcome.growth);
         v.errors.extend(outcome.errors);
     }
 
@@ -379,19 +379,19 @@ impl Check<'_> {
         let walked = group.reps.len() as u64;
         let setup = Setup::new(self.program, group, actions, v.calls)?;
         let state = setup.state(exact);
-        if state > MOST_STATE {
+        if state > MAX_STATE {
             let d = Diagnostic::error(
                 "E354",
                 format!("the state of {walked} ranks is too large to check them together"),
             )
-            .note(format!("{state} entries of clocks and contents (limit: {MOST_STATE})"))
+            .note(format!("{state} entries of clocks and contents (limit: {MAX_STATE})"))
             .help("make the schedule symmetric, so that one rank stands for all");
             return Err(Failure::Said(Box::new(d)));
         }
         let outcome = if exact {
             Engine::<Exact>::new(&setup, &limits).run(&limits)
         } else {
-            Engine::<Finger>::new(&setup, &limits).run(&limits)
+            Engine::<Fingerprint>::new(&setup, &limits).run(&limits)
         };
         Ok((outcome.map_err(Failure::Stopped)?, walked))
     }
@@ -449,8 +449,11 @@ fn words(s: &Schedule, v: &Verdict) -> String {
         Method::Fingerprints => format!("meaning: two random 61-bit sums on all {ranks} ranks"),
         Method::NotChecked => "meaning: not checked".to_string(),
     });
-    if !v.unpromised.is_empty() {
-        out.push(format!("meaning not checked, because there is no contract: {}", v.unpromised.join(", ")));
+    if !v.without_contract.is_empty() {
+        out.push(format!(
+            "meaning not checked, because there is no contract: {}",
+            v.without_contract.join(", ")
+        ));
     }
     out.push(match v.order {
         Calls::None => "order and progress: not claimed; only the bounds of one call were checked".to_string(),

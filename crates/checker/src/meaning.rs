@@ -8,14 +8,14 @@
 mod lengths;
 
 use super::Setup;
-use super::contents::{Contents, Difference, Memo, Turn, Want, label, unlabel};
+use super::contents::{Contents, Difference, Memo, RankRotation, RequiredContents, label, unlabel};
 use kbc_ir::schedule::RegionId;
 use kbc_ir::walk::{Access, Mem};
-use lengths::Laid;
+use lengths::AtomPositions;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The reason why a piece of data has no meaning.
-pub(super) struct Trouble {
+pub(super) struct NoMeaning {
     pub code: &'static str,
     pub text: String,
     pub help: &'static str,
@@ -26,7 +26,7 @@ pub(super) type Asymmetric = String;
 
 /// Location of an access.
 #[derive(Clone, Copy)]
-pub(super) struct At {
+pub(super) struct AccessSite {
     /// Number of the walked rank.
     pub rep: usize,
     pub region: u32,
@@ -54,7 +54,7 @@ pub(super) struct Piece<C> {
 }
 
 /// A piece that is in a queue.
-pub(super) type Parcel<C> = Piece<C>;
+pub(super) type QueuedPiece<C> = Piece<C>;
 
 impl<C: Contents> Piece<C> {
     fn empty() -> Self {
@@ -63,7 +63,7 @@ impl<C: Contents> Piece<C> {
     }
 }
 
-struct Held<C> {
+struct RankContents<C> {
     /// Contents and number of atoms (0: not decided yet) of each operand.
     operands: Vec<(C, u64)>,
     /// Number of streams of the rank that have yet to leave.
@@ -75,10 +75,10 @@ struct Held<C> {
     /// Parts that held their required contents when another region wrote them: (operand, atom).
     done: BTreeSet<(u32, u64)>,
     /// Positions of the atoms of scratch, by operand.
-    laid: Vec<Laid>,
+    laid: Vec<AtomPositions>,
 }
 
-impl<C> Held<C> {
+impl<C> RankContents<C> {
     /// Records that an operation of the region reads or writes atoms.
     fn touch(&mut self, operand: u32, lo: u64, n: u64) {
         let list = &mut self.touched[operand as usize];
@@ -91,7 +91,7 @@ impl<C> Held<C> {
 }
 
 struct Instance<C> {
-    ranks: Vec<Option<Held<C>>>,
+    ranks: Vec<Option<RankContents<C>>>,
     /// Number of walked ranks with a role that have yet to leave.
     left: usize,
 }
@@ -117,7 +117,7 @@ pub(super) struct Meaning<'p, C> {
     piece: Piece<C>,
     memo: Memo,
     /// Effects of group elements on indices, by region and element.
-    turns: BTreeMap<(u32, u64), Turn>,
+    turns: BTreeMap<(u32, u64), RankRotation>,
 }
 
 impl<'p, C: Contents> Meaning<'p, C> {
@@ -133,7 +133,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
         }
     }
 
-    fn held(&mut self, at: At) -> &mut Held<C> {
+    fn held(&mut self, at: AccessSite) -> &mut RankContents<C> {
         let setup = self.setup;
         let region = &setup.regions[at.region as usize];
         let instance = self.instances.entry((at.call, at.region)).or_insert_with(|| Instance {
@@ -144,7 +144,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
             let atoms = &setup.grids.atoms[at.region as usize];
             let operands = atoms.iter().map(|n| (C::new(region.size, *n as usize), *n)).collect();
             let inside = region.streams[at.rep];
-            let mut held = Held {
+            let mut held = RankContents {
                 operands,
                 inside,
                 left: false,
@@ -161,7 +161,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
 
     /// Handles a rank that leaves a region on one stream. Returns the walked ranks that are then
     /// done with the region, and the places on them that differ from the contract.
-    pub(super) fn leave(&mut self, at: At) -> (Vec<usize>, Vec<Broken>) {
+    pub(super) fn leave(&mut self, at: AccessSite) -> (Vec<usize>, Vec<Broken>) {
         let held = self.held(at);
         held.inside = held.inside.saturating_sub(1);
         if held.inside > 0 {
@@ -177,7 +177,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
         if over {
             // Ranks without a role hold what other ranks sent them.
             for rep in 0..setup.group.reps.len() {
-                let at = At { rep, ..at };
+                let at = AccessSite { rep, ..at };
                 if setup.regions[at.region as usize].streams[rep] == 0 {
                     out.extend(self.compare(at));
                     done.push(rep);
@@ -190,7 +190,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
 
     /// Whether elements of an operand hold their required final contents: either the rank has left
     /// the region, or they already hold them.
-    pub(super) fn settled(&mut self, at: At, operand: u32, (lo, hi): (u64, u64)) -> bool {
+    pub(super) fn settled(&mut self, at: AccessSite, operand: u32, (lo, hi): (u64, u64)) -> bool {
         let live = self.instances.get(&(at.call, at.region)).and_then(|i| i.ranks[at.rep].as_ref());
         if live.is_none_or(|held| held.left) {
             return true;
@@ -217,7 +217,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
             self.instances.keys().filter(|(_, r)| *r == region).map(|(call, _)| *call).collect();
         let mut broken = false;
         for call in calls {
-            let at = At { rep, region, call };
+            let at = AccessSite { rep, region, call };
             let Some(held) = self.instances.get(&(call, region)).and_then(|i| i.ranks[rep].as_ref()) else {
                 continue;
             };
@@ -248,7 +248,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
 
     /// Returns the parts that another region wrote after this region had finished them, and that
     /// have not been written since: operand, atom and number of atoms of the operand.
-    pub(super) fn overwritten(&mut self, at: At) -> Vec<(u32, u64, u64)> {
+    pub(super) fn overwritten(&mut self, at: AccessSite) -> Vec<(u32, u64, u64)> {
         let held = self.held(at);
         let gone = |(o, atom): &&(u32, u64)| !held.operands[*o as usize].0.holds(*atom as usize);
         held.done.iter().filter(gone).map(|&(o, atom)| (o, atom, held.operands[o as usize].1)).collect()
@@ -257,12 +257,12 @@ impl<'p, C: Contents> Meaning<'p, C> {
     /// Compares the contents of a region in which no walked rank has a role.
     pub(super) fn nobody(&mut self, region: u32, call: u64) -> Vec<Broken> {
         let reps = 0..self.setup.group.reps.len();
-        let out = reps.flat_map(|rep| self.compare(At { rep, region, call })).collect();
+        let out = reps.flat_map(|rep| self.compare(AccessSite { rep, region, call })).collect();
         self.instances.remove(&(call, region));
         out
     }
 
-    fn compare(&mut self, at: At) -> Vec<Broken> {
+    fn compare(&mut self, at: AccessSite) -> Vec<Broken> {
         let setup = self.setup;
         self.held(at);
         let Some(held) = self.instances.get(&(at.call, at.region)).and_then(|i| i.ranks[at.rep].as_ref())
@@ -279,7 +279,12 @@ impl<'p, C: Contents> Meaning<'p, C> {
                 if !cells.holds(atom as usize) && held.done.contains(&(place.operand, atom)) {
                     continue;
                 }
-                let want = Want { label: label(from.0, from.1), ranks, set: place.set, region: at.region };
+                let want = RequiredContents {
+                    label: label(from.0, from.1),
+                    ranks,
+                    set: place.set,
+                    region: at.region,
+                };
                 if let Some(difference) = cells.differs((place.lo + i) as usize, &want, &mut self.memo) {
                     out.push(Broken {
                         rep: at.rep,
@@ -297,17 +302,17 @@ impl<'p, C: Contents> Meaning<'p, C> {
     }
 
     /// Returns the atoms of a chunk: first and number.
-    fn atoms(&mut self, at: At, a: &Access) -> Result<(u64, usize), Trouble> {
+    fn atoms(&mut self, at: AccessSite, a: &Access) -> Result<(u64, usize), NoMeaning> {
         let all = self.held(at).operands[a.operand as usize].1;
         let atoms = a.chunks().among(all).ok_or_else(|| self.unfit(at, a))?;
         Ok((atoms.num, atoms.cnt as usize))
     }
 
-    fn name(&self, at: At, operand: u32) -> String {
+    fn name(&self, at: AccessSite, operand: u32) -> String {
         self.setup.schedule.regions[at.region as usize].operands[operand as usize].name.to_string()
     }
 
-    fn chunk(&self, at: At, a: &Access) -> String {
+    fn chunk(&self, at: AccessSite, a: &Access) -> String {
         let name = self.name(at, a.operand);
         match (a.cnt, a.den) {
             (_, 1) => name,
@@ -317,7 +322,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
     }
 
     /// Reads a chunk or slot. The contents become the piece in transit.
-    pub(super) fn load(&mut self, at: At, a: &Access) -> Result<(), Trouble> {
+    pub(super) fn load(&mut self, at: AccessSite, a: &Access) -> Result<(), NoMeaning> {
         let (setup, rank) = (self.setup, self.setup.group.reps[at.rep]);
         match a.mem {
             Mem::Buffer(_) => {
@@ -342,7 +347,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
                     (0..n).find(|i| !self.piece.cells.holds(*i)).or((n == 0 && a.len > 0).then_some(0))
                 {
                     let part = if n > 1 { format!(" at part {i} of {n}") } else { String::new() };
-                    return Err(Trouble {
+                    return Err(NoMeaning {
                         code: "E344",
                         text: format!("{} is empty{part}", self.chunk(at, a)),
                         help: "data must have arrived there, or been there at the start, before it is read",
@@ -353,7 +358,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
                 let slot = at.rep * setup.grids.slot_count() + setup.grids.slot(w, s);
                 let name = || format!("@{}[{s}]", setup.schedule.windows[w as usize].name);
                 let Some(p) = self.slots.get(&slot) else {
-                    return Err(Trouble {
+                    return Err(NoMeaning {
                         code: "E344",
                         text: format!("{} is empty", name()),
                         help: "no transfer of this region has written it before",
@@ -361,7 +366,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
                 };
                 if (p.region, p.call) != (at.region, at.call) {
                     let from = &setup.schedule.regions[p.region as usize].name;
-                    return Err(Trouble {
+                    return Err(NoMeaning {
                         code: "E343",
                         text: format!("{} still holds data of call {} of region {from}", name(), p.call),
                         help: "the slot must be written again before it is read",
@@ -378,18 +383,18 @@ impl<'p, C: Contents> Meaning<'p, C> {
     }
 
     /// Takes the piece that was loaded last, for a queue.
-    pub(super) fn parcel(&mut self) -> Parcel<C> {
+    pub(super) fn parcel(&mut self) -> QueuedPiece<C> {
         std::mem::replace(&mut self.piece, Piece::empty())
     }
 
     /// Makes a parcel the piece in transit.
-    pub(super) fn unpack(&mut self, parcel: Parcel<C>) {
+    pub(super) fn unpack(&mut self, parcel: QueuedPiece<C>) {
         self.piece = parcel;
     }
 
     /// Empties a chunk to which data without meaning was written.
-    pub(super) fn wipe(&mut self, at: At, a: &Access) {
-        if !self.setup.regions[at.region as usize].promised || !matches!(a.mem, Mem::Buffer(_)) {
+    pub(super) fn wipe(&mut self, at: AccessSite, a: &Access) {
+        if !self.setup.regions[at.region as usize].has_contract || !matches!(a.mem, Mem::Buffer(_)) {
             return;
         }
         let Ok((lo, n)) = self.atoms(at, a) else { return };
@@ -415,7 +420,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
         let t = self
             .turns
             .entry((p.region, back))
-            .or_insert_with(|| Turn::new(&setup.group, &region.digits, back));
+            .or_insert_with(|| RankRotation::new(&setup.group, &region.digits, back));
         let relabel = |l: u64| {
             let (operand, atom) = unlabel(l);
             label(operand, moved(operand, atom))
@@ -431,11 +436,11 @@ impl<'p, C: Contents> Meaning<'p, C> {
     /// it is a reduction.
     pub(super) fn store(
         &mut self,
-        at: At,
+        at: AccessSite,
         a: &Access,
         back: u64,
         add: Option<u32>,
-    ) -> Result<Result<(), Trouble>, Asymmetric> {
+    ) -> Result<Result<(), NoMeaning>, Asymmetric> {
         let setup = self.setup;
         match a.mem {
             Mem::Slot(w, s) => {
@@ -471,14 +476,14 @@ impl<'p, C: Contents> Meaning<'p, C> {
                     (0..n as u64).map(moved).min().unwrap_or(lo)
                 };
                 if have < n {
-                    return Ok(Err(Trouble {
+                    return Ok(Err(NoMeaning {
                         code: "E343",
                         text: format!("{} receives {have} parts instead of {n}", self.chunk(at, a)),
                         help: "read the same amount from a slot as was written to it",
                     }));
                 }
                 if let Some(come) = self.piece.elements.filter(|e| back == 0 && *e != a.len) {
-                    return Ok(Err(Trouble {
+                    return Ok(Err(NoMeaning {
                         code: "E343",
                         text: format!("{} has {} elements and receives {come}", self.chunk(at, a), a.len),
                         help: "read the same number of elements from a slot as were written to it",
@@ -488,7 +493,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
                 if let Err(t) = self.aligned(at, a.operand, lo, n)? {
                     return Ok(Err(t));
                 }
-                if let Err(t) = self.lay(at, a, (lo, n), add.is_some()) {
+                if let Err(t) = self.record_layout(at, a, (lo, n), add.is_some()) {
                     return Ok(Err(t));
                 }
                 if let Err(t) = self.arrives(at, a, lo, n as u64) {
@@ -518,11 +523,11 @@ impl<'p, C: Contents> Meaning<'p, C> {
 
     /// Records a write to a rank that has yet to enter the region. Rejects a write to a place that
     /// was due on a rank that has already left.
-    fn arrives(&mut self, at: At, a: &Access, lo: u64, n: u64) -> Result<(), Trouble> {
+    fn arrives(&mut self, at: AccessSite, a: &Access, lo: u64, n: u64) -> Result<(), NoMeaning> {
         let due = &self.setup.regions[at.region as usize].expected[at.rep].end;
         let held = self.held(at);
         if held.left && due.iter().any(|p| p.operand == a.operand && p.lo < lo + n && lo < p.lo + p.n) {
-            return Err(Trouble {
+            return Err(NoMeaning {
                 code: "E343",
                 text: format!("{} is written after its rank has left the region", self.chunk(at, a)),
                 help: "let the rank wait for every write to it before it leaves the region",
@@ -534,7 +539,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
 
     /// Decides how finely a scratch operand is cut, at the first write to it. A scratch operand
     /// that moves with the rank is cut beforehand, so the piece must have that granularity.
-    fn decide(&mut self, at: At, a: &Access) -> Result<(), Asymmetric> {
+    fn decide(&mut self, at: AccessSite, a: &Access) -> Result<(), Asymmetric> {
         let (setup, have) = (self.setup, self.piece.n as u64);
         let size = setup.regions[at.region as usize].size;
         let held = self.held(at);
@@ -561,16 +566,16 @@ impl<'p, C: Contents> Meaning<'p, C> {
 }
 
 /// Returns the error for initial zeros that are used anywhere but in a sum.
-pub(super) fn zeros() -> Trouble {
-    Trouble {
+pub(super) fn zeros() -> NoMeaning {
+    NoMeaning {
         code: "E343",
         text: "zeros are moved or combined as if they were a contribution".into(),
         help: "`zero` memory can only be the destination of a `reduce sum`; otherwise copy the first contribution",
     }
 }
 
-fn nothing_to_add() -> Trouble {
-    Trouble {
+fn nothing_to_add() -> NoMeaning {
+    NoMeaning {
         code: "E344",
         text: "the destination of the reduction is empty".into(),
         help: "copy the first contribution and reduce the others",
@@ -579,7 +584,7 @@ fn nothing_to_add() -> Trouble {
 
 /// Puts an operand into its state at the start of a region: the rank's own contribution where the
 /// contract states so.
-fn begin<C: Contents>(setup: &Setup, held: &mut Held<C>, at: At, operand: u32) {
+fn begin<C: Contents>(setup: &Setup, held: &mut RankContents<C>, at: AccessSite, operand: u32) {
     let region = &setup.regions[at.region as usize];
     let rank = setup.program.group_index(RegionId(at.region), setup.group.reps[at.rep]) as u32;
     let (cells, atoms) = &mut held.operands[operand as usize];

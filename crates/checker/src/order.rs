@@ -12,7 +12,7 @@ use super::group::Group;
 
 /// How an access completes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum Completion {
     /// Together with its operation.
     Local,
     /// At the next `fence.release` of the issuing stream.
@@ -27,40 +27,40 @@ const NEVER: u32 = u32::MAX;
 /// An access: stream (as the rank of the place sees it), position in that stream, operation, and
 /// the fence that completes it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Acc {
+pub(super) struct AccessRecord {
     pub stream: u32,
     pub pos: u32,
     pub op: u32,
     mark: u32,
 }
 
-impl Acc {
-    const NONE: Acc = Acc { stream: NOBODY, pos: 0, op: 0, mark: 0 };
+impl AccessRecord {
+    const NONE: AccessRecord = AccessRecord { stream: NOBODY, pos: 0, op: 0, mark: 0 };
 
     pub(super) fn is_none(&self) -> bool {
         self.stream == NOBODY
     }
 
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> Completion {
         match self.mark & 3 {
-            0 => Kind::Local,
-            1 => Kind::Put,
-            _ => Kind::Get,
+            0 => Completion::Local,
+            1 => Completion::Put,
+            _ => Completion::Get,
         }
     }
 }
 
 /// A place: its last write, and the reads since.
 #[derive(Clone, Debug)]
-struct Place {
-    write: Acc,
-    reads: [Acc; 2],
-    more: Vec<Acc>,
+struct PlaceHistory {
+    write: AccessRecord,
+    reads: [AccessRecord; 2],
+    more: Vec<AccessRecord>,
 }
 
 /// The knowledge that a notify transfers.
 #[derive(Debug)]
-pub(super) struct Snap {
+pub(super) struct NotifySnapshot {
     /// Clock T of the issuer, with its own entry at its last release.
     clock: Clock,
     /// Position of its last release.
@@ -73,7 +73,7 @@ pub(super) struct Snap {
 
 /// The knowledge that a `record` transfers.
 #[derive(Debug)]
-pub(super) struct Mark {
+pub(super) struct EventSnapshot {
     clock: Clock,
     /// For each stream of the rank, the position up to which a later notify may report it.
     told: Vec<u32>,
@@ -113,7 +113,7 @@ struct Clocks {
 
 /// The stream that makes an access: a walked stream, moved by an element of the group.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Who {
+pub(super) struct Accessor {
     /// Index of the walked stream.
     pub si: usize,
     /// Element that takes the accessing rank to the walked rank.
@@ -126,7 +126,7 @@ pub(super) struct Who {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Conflict {
     pub code: &'static str,
-    pub with: Acc,
+    pub with: AccessRecord,
     /// Whether the other access is a write.
     pub wrote: bool,
     /// Whether the other access is known through third parties.
@@ -139,7 +139,7 @@ pub(super) struct Order<'g> {
     /// Number of streams per rank.
     width: usize,
     clocks: Vec<Clocks>,
-    places: Vec<Place>,
+    places: Vec<PlaceHistory>,
     pool: Vec<Clock>,
     recent: Recent,
 }
@@ -164,7 +164,7 @@ impl<'g> Order<'g> {
                 calls: vec![],
             })
             .collect();
-        let empty = Place { write: Acc::NONE, reads: [Acc::NONE; 2], more: vec![] };
+        let empty = PlaceHistory { write: AccessRecord::NONE, reads: [AccessRecord::NONE; 2], more: vec![] };
         Order { group, width, clocks, places: vec![empty; places], pool: vec![], recent: Recent::default() }
     }
 
@@ -211,7 +211,7 @@ impl<'g> Order<'g> {
     }
 
     /// Returns the knowledge that a notify issued now transfers.
-    pub(super) fn notify(&mut self, si: usize, own: u32) -> Snap {
+    pub(super) fn notify(&mut self, si: usize, own: u32) -> NotifySnapshot {
         let pos = self.tick(si);
         let c = &self.clocks[si];
         let mut clock = match self.pool.pop() {
@@ -226,7 +226,7 @@ impl<'g> Order<'g> {
         for (k, upto) in c.told.iter().enumerate() {
             clock.set(first + k, *upto);
         }
-        Snap { clock, release, pos, control: self.done(si, own) }
+        NotifySnapshot { clock, release, pos, control: self.done(si, own) }
     }
 
     /// Returns what is done at the current position of a stream, including the stream itself.
@@ -252,15 +252,15 @@ impl<'g> Order<'g> {
 
     /// Returns the position up to which the issuer of a notify knew a stream to be done. `back`
     /// translates the stream into the issuer's frame.
-    pub(super) fn knew(&self, snap: &Snap, back: u64, stream: u32) -> u32 {
+    pub(super) fn knew(&self, snap: &NotifySnapshot, back: u64, stream: u32) -> u32 {
         let Some(control) = &snap.control else { return 0 };
-        control.get(self.seen(Who { si: 0, back, stream }, stream))
+        control.get(self.seen(Accessor { si: 0, back, stream }, stream))
     }
 
     /// Records that a wait has ended: the knowledge that the notify transfers is available. `by` is
     /// the notifying stream as the waiting rank sees it; `moved` is the element that takes the
     /// walked rank to its rank.
-    pub(super) fn heard(&mut self, si: usize, snap: &Snap, by: u32, moved: u64) {
+    pub(super) fn heard(&mut self, si: usize, snap: &NotifySnapshot, by: u32, moved: u64) {
         self.returned(si, moved, &snap.clock);
         let c = &mut self.clocks[si];
         c.known.join(self.group, moved, self.width, &snap.clock, &mut self.recent);
@@ -271,7 +271,7 @@ impl<'g> Order<'g> {
 
     /// Returns the knowledge that a message sent now transfers: everything that this stream has
     /// done before, and knows.
-    pub(super) fn send(&mut self, si: usize, own: u32) -> Snap {
+    pub(super) fn send(&mut self, si: usize, own: u32) -> NotifySnapshot {
         let mut snap = self.notify(si, own);
         snap.clock.set(own as usize, snap.pos);
         snap
@@ -279,7 +279,7 @@ impl<'g> Order<'g> {
 
     /// Records that a message is received: the knowledge that it transfers is available. It makes
     /// no data visible that was put into a window.
-    pub(super) fn recv(&mut self, si: usize, snap: &Snap) {
+    pub(super) fn recv(&mut self, si: usize, snap: &NotifySnapshot) {
         self.tick(si);
         self.returned(si, 0, &snap.clock);
         self.clocks[si].known.join(self.group, 0, self.width, &snap.clock, &mut self.recent);
@@ -296,7 +296,7 @@ impl<'g> Order<'g> {
         for k in 0..self.width {
             // The stream of the walked rank, in the frame of the walked peer that `moved` takes to
             // the notifying peer.
-            let who = Who { si, back: self.group.inverse(moved), stream: 0 };
+            let who = Accessor { si, back: self.group.inverse(moved), stream: 0 };
             let upto = clock.get(self.seen(who, (first + k) as u32));
             let told = &mut self.clocks[si].told[k];
             *told = (*told).max(upto);
@@ -304,14 +304,14 @@ impl<'g> Order<'g> {
     }
 
     /// Returns the memory of a snapshot to the pool.
-    pub(super) fn recycle(&mut self, snap: Snap) {
+    pub(super) fn recycle(&mut self, snap: NotifySnapshot) {
         if let Clock::Flat(_) = snap.clock {
             self.pool.push(snap.clock);
         }
     }
 
     /// Returns the knowledge that a `record` issued now transfers.
-    pub(super) fn record(&mut self, si: usize, own: u32) -> Mark {
+    pub(super) fn record(&mut self, si: usize, own: u32) -> EventSnapshot {
         let pos = self.tick(si);
         let c = &self.clocks[si];
         let mut clock = c.known.clone();
@@ -324,11 +324,11 @@ impl<'g> Order<'g> {
                 Pending::Many(list) => direct.join(self.group, 0, self.width, list, &mut self.recent),
             }
         }
-        Mark { clock, told, direct, control: self.done(si, own) }
+        EventSnapshot { clock, told, direct, control: self.done(si, own) }
     }
 
     /// Records that an `await` has ended.
-    pub(super) fn awaited(&mut self, si: usize, mark: &Mark) {
+    pub(super) fn awaited(&mut self, si: usize, mark: &EventSnapshot) {
         self.tick(si);
         let c = &mut self.clocks[si];
         c.known.join(self.group, 0, self.width, &mark.clock, &mut self.recent);
@@ -338,14 +338,14 @@ impl<'g> Order<'g> {
     }
 
     /// Creates an access by a stream at its current position.
-    pub(super) fn access(&self, who: Who, kind: Kind, op: u32) -> Acc {
+    pub(super) fn access(&self, who: Accessor, kind: Completion, op: u32) -> AccessRecord {
         let c = &self.clocks[who.si];
         let mark = match kind {
-            Kind::Local => 0,
-            Kind::Put => (c.releases.len() as u32) << 2 | 1,
-            Kind::Get => (c.completes.len() as u32) << 2 | 2,
+            Completion::Local => 0,
+            Completion::Put => (c.releases.len() as u32) << 2 | 1,
+            Completion::Get => (c.completes.len() as u32) << 2 | 2,
         };
-        Acc { stream: who.stream, pos: c.pos, op, mark }
+        AccessRecord { stream: who.stream, pos: c.pos, op, mark }
     }
 
     /// Returns the walked stream of which a stream is an image.
@@ -358,7 +358,7 @@ impl<'g> Order<'g> {
     }
 
     /// Returns a stream as the walked rank of `who` sees it.
-    fn seen(&self, who: Who, stream: u32) -> usize {
+    fn seen(&self, who: Accessor, stream: u32) -> usize {
         if who.back == 0 {
             return stream as usize;
         }
@@ -367,28 +367,36 @@ impl<'g> Order<'g> {
     }
 
     /// Returns the position at which an access is complete, as far as it is known.
-    fn over(&self, a: &Acc) -> u32 {
+    fn over(&self, a: &AccessRecord) -> u32 {
         let fence = (a.mark >> 2) as usize;
         match a.kind() {
-            Kind::Local => a.pos,
-            Kind::Put => self.clocks[self.walked(a.stream)].releases.get(fence).copied().unwrap_or(NEVER),
-            Kind::Get => self.clocks[self.walked(a.stream)].completes.get(fence).copied().unwrap_or(NEVER),
+            Completion::Local => a.pos,
+            Completion::Put => {
+                self.clocks[self.walked(a.stream)].releases.get(fence).copied().unwrap_or(NEVER)
+            }
+            Completion::Get => {
+                self.clocks[self.walked(a.stream)].completes.get(fence).copied().unwrap_or(NEVER)
+            }
         }
     }
 
     /// Returns the call in which an access was issued.
-    pub(super) fn call_of(&self, a: &Acc) -> usize {
+    pub(super) fn call_of(&self, a: &AccessRecord) -> usize {
         self.clocks[self.walked(a.stream)].calls.partition_point(|p| *p <= a.pos).saturating_sub(1)
     }
 
     /// Returns the conflict if nothing orders an earlier access before a write by `who` now.
-    fn before(&self, who: Who, a: &Acc, wrote: bool) -> Option<Conflict> {
+    fn unordered(&self, who: Accessor, a: &AccessRecord, wrote: bool) -> Option<Conflict> {
         let conflict = |code| Some(Conflict { code, with: *a, wrote, indirect: false });
         if a.stream == who.stream {
-            if a.kind() == Kind::Local || self.over(a) != NEVER {
+            if a.kind() == Completion::Local || self.over(a) != NEVER {
                 return None;
             }
-            return conflict(if wrote && a.kind() == Kind::Put { self.rewrite(who, a) } else { "E350" });
+            return conflict(if wrote && a.kind() == Completion::Put {
+                self.rewrite(who, a)
+            } else {
+                "E350"
+            });
         }
         let at = self.seen(who, a.stream);
         let c = &self.clocks[who.si];
@@ -397,7 +405,7 @@ impl<'g> Order<'g> {
             return None;
         }
         let same_rank = a.stream as usize / self.width == who.stream as usize / self.width;
-        if same_rank && a.kind() != Kind::Local && c.known.get(at) >= a.pos {
+        if same_rank && a.kind() != Completion::Local && c.known.get(at) >= a.pos {
             return conflict("E350");
         }
         if c.heard.get(at) > a.pos {
@@ -407,22 +415,22 @@ impl<'g> Order<'g> {
     }
 
     /// Whether an access is complete before the current operation of a stream.
-    pub(super) fn is_before(&self, who: Who, a: &Acc) -> bool {
-        self.before(who, a, true).is_none()
+    pub(super) fn is_before(&self, who: Accessor, a: &AccessRecord) -> bool {
+        self.unordered(who, a, true).is_none()
     }
 
     /// Returns the code of a rewrite that comes too early: E348 within a call, E349 from call to
     /// call.
-    fn rewrite(&self, who: Who, a: &Acc) -> &'static str {
+    fn rewrite(&self, who: Accessor, a: &AccessRecord) -> &'static str {
         let now = self.clocks[who.si].calls.len().saturating_sub(1);
         if self.call_of(a) == now { "E348" } else { "E349" }
     }
 
     /// Returns the conflict if nothing makes an earlier write visible to `who` now.
-    fn visible(&self, who: Who, a: &Acc) -> Option<Conflict> {
+    fn visible(&self, who: Accessor, a: &AccessRecord) -> Option<Conflict> {
         let conflict = |code, indirect| Some(Conflict { code, with: *a, wrote: true, indirect });
         if a.stream == who.stream {
-            return if a.kind() == Kind::Local || self.over(a) != NEVER {
+            return if a.kind() == Completion::Local || self.over(a) != NEVER {
                 None
             } else {
                 conflict("E350", false)
@@ -435,7 +443,7 @@ impl<'g> Order<'g> {
             if over != NEVER && c.known.get(at) >= over {
                 return None;
             }
-            let started = a.kind() != Kind::Local && c.known.get(at) >= a.pos;
+            let started = a.kind() != Completion::Local && c.known.get(at) >= a.pos;
             return conflict(if started { "E350" } else { "E347" }, false);
         }
         if over != NEVER && c.visible.get(at) >= over {
@@ -456,26 +464,26 @@ impl<'g> Order<'g> {
     }
 
     /// Returns the last write to a place.
-    pub(super) fn last_write(&self, place: usize) -> Option<Acc> {
+    pub(super) fn last_write(&self, place: usize) -> Option<AccessRecord> {
         Some(self.places[place].write).filter(|w| !w.is_none())
     }
 
     /// Handles the begin of a call on the rank of a place: from then on the place holds nothing of
     /// an earlier call, so every read of an earlier call must be complete. Returns a read that is
     /// not.
-    pub(super) fn forget(&self, who: Who, place: usize) -> Option<Conflict> {
+    pub(super) fn forget(&self, who: Accessor, place: usize) -> Option<Conflict> {
         let p = &self.places[place];
         let now = self.clocks[who.si].calls.len().saturating_sub(1);
-        let earlier = |r: &&Acc| !r.is_none() && self.call_of(r) < now;
-        p.reads.iter().chain(&p.more).filter(earlier).find_map(|r| self.before(who, r, false))
+        let earlier = |r: &&AccessRecord| !r.is_none() && self.call_of(r) < now;
+        p.reads.iter().chain(&p.more).filter(earlier).find_map(|r| self.unordered(who, r, false))
     }
 
     /// Reads a place.
-    pub(super) fn read(&mut self, who: Who, place: usize, acc: Acc) -> Option<Conflict> {
+    pub(super) fn read(&mut self, who: Accessor, place: usize, acc: AccessRecord) -> Option<Conflict> {
         let w = self.places[place].write;
         let found = if w.is_none() { None } else { self.visible(who, &w) };
         let p = &mut self.places[place];
-        let same = |r: &Acc| r.stream == acc.stream && r.mark & 3 == acc.mark & 3;
+        let same = |r: &AccessRecord| r.stream == acc.stream && r.mark & 3 == acc.mark & 3;
         for r in &mut p.reads {
             if r.is_none() || same(r) {
                 *r = acc;
@@ -490,9 +498,9 @@ impl<'g> Order<'g> {
     }
 
     /// Writes a place.
-    pub(super) fn write(&mut self, who: Who, place: usize, acc: Acc) -> Option<Conflict> {
+    pub(super) fn write(&mut self, who: Accessor, place: usize, acc: AccessRecord) -> Option<Conflict> {
         let p = &self.places[place];
-        let mut found = if p.write.is_none() { None } else { self.before(who, &p.write, true) };
+        let mut found = if p.write.is_none() { None } else { self.unordered(who, &p.write, true) };
         for r in p.reads.iter().chain(&p.more) {
             // The read of a `reduce` is part of the same operation as its write.
             if found.is_some()
@@ -501,11 +509,11 @@ impl<'g> Order<'g> {
             {
                 continue;
             }
-            found = self.before(who, r, false);
+            found = self.unordered(who, r, false);
         }
         let p = &mut self.places[place];
         p.write = acc;
-        p.reads = [Acc::NONE; 2];
+        p.reads = [AccessRecord::NONE; 2];
         p.more.clear();
         found
     }

@@ -10,22 +10,22 @@ mod operations;
 
 use super::grid::twin;
 use super::group::{Digit, FRACTION, Group, Move};
-use super::moves::{Piece, Use, moves};
+use super::moves::{Constraint, LinePart, moves};
 use super::symmetry::{Reason, as_digit, axis_digits, coord_strides, disjoint};
-use super::typing::{Env, MOST_DIGITS, SAME, Ty, Tys, Val, divided, log2, lowered, modulo, xor};
+use super::typing::{Env, MAX_DIGITS, SAME, Ty, Tys, Val, divided, log2, lowered, modulo, xor};
 use kbc_ir::congruence::Congruence;
+use kbc_ir::contract::{Cell, Clause, Contract};
 use kbc_ir::cut::Chunks;
 use kbc_ir::expr::Expr;
 use kbc_ir::interval::Interval;
 use kbc_ir::name::Name;
-use kbc_ir::promise::{Cell, Clause, Promise};
 use kbc_ir::schedule::*;
 use kbc_ir::visit::{op_exprs, ref_exprs};
 use kbc_ir::walk::Program;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of operations that are typed.
-const MOST_TYPED: u64 = 1 << 24;
+const MAX_TYPED: u64 = 1 << 24;
 
 /// A failed proof: the number of the digit that does not move with the others, and the reason.
 pub(super) type Failed = (usize, Reason);
@@ -39,7 +39,7 @@ pub(super) struct Prover<'a> {
     /// contents need not.
     shape: bool,
     /// By digit: buffers and their uses.
-    uses: Vec<BTreeSet<(u32, Use)>>,
+    uses: Vec<BTreeSet<(u32, Constraint)>>,
     /// The shortest and longest runs of `cnt` chunks of `den`, by region and operand.
     lengths: BTreeMap<(u32, u32, u64, u64), (u64, u64)>,
     typed: u64,
@@ -62,9 +62,9 @@ struct Chunk {
 }
 
 impl<'a> Prover<'a> {
-    /// Creates the proof for digits of a group, at most [`MOST_DIGITS`].
+    /// Creates the proof for digits of a group, at most [`MAX_DIGITS`].
     pub(super) fn new(program: &'a Program<'a>, calls: u64, digits: Vec<Digit>, shape: bool) -> Prover<'a> {
-        debug_assert!(digits.len() <= MOST_DIGITS);
+        debug_assert!(digits.len() <= MAX_DIGITS);
         let (uses, lengths) = (vec![BTreeSet::new(); digits.len()], BTreeMap::new());
         let (cut, partitions) = (BTreeSet::new(), BTreeMap::new());
         Prover { program, calls, digits, shape, uses, lengths, typed: 0, cut, partitions }
@@ -116,7 +116,7 @@ impl<'a> Prover<'a> {
             env.vars.push((name.clone(), v));
         }
         if first && !self.shape {
-            self.promise(id, r)?;
+            self.contract(id, r)?;
         }
         let mut fresh = first;
         for role in &r.roles {
@@ -208,10 +208,10 @@ impl<'a> Prover<'a> {
     /// Counts an operation or an iteration of a loop.
     fn step(&mut self) -> Result<(), Failed> {
         self.typed += 1;
-        if self.typed > MOST_TYPED {
+        if self.typed > MAX_TYPED {
             return Err((
                 0,
-                format!("the check of symmetry exceeds its limit of {MOST_TYPED} operations and iterations"),
+                format!("the check of symmetry exceeds its limit of {MAX_TYPED} operations and iterations"),
             ));
         }
         Ok(())
@@ -275,7 +275,7 @@ impl<'a> Prover<'a> {
 
     /// Checks that source and destination on one rank are the same chunk or disjoint, on every
     /// rank. The walk sees that only on the walked rank.
-    fn apart(&self, env: &Env, r: &Region, (src, dst): (&Ref, &Ref)) -> Result<(), Failed> {
+    fn check_same_or_disjoint(&self, env: &Env, r: &Region, (src, dst): (&Ref, &Ref)) -> Result<(), Failed> {
         let (Ref::Chunk { operand: a, path: p }, Ref::Chunk { operand: b, path: q }) = (src, dst) else {
             return Ok(());
         };
@@ -295,7 +295,7 @@ impl<'a> Prover<'a> {
 
     fn peer(&self, env: &Env, r: &Region, own: &[Tys], peer: &[Expr]) -> Result<(), Failed> {
         for ((e, coordinate), (name, _)) in peer.iter().zip(own).zip(&r.coords) {
-            let found = env.eval(e).map_or([Ty::Any; MOST_DIGITS], |v| v.tys);
+            let found = env.eval(e).map_or([Ty::Any; MAX_DIGITS], |v| v.tys);
             let moves = |k: &usize| {
                 let movable =
                     matches!(coordinate[*k], Ty::Same | Ty::Shift { whole: true, .. } | Ty::Xor { .. });
@@ -365,7 +365,7 @@ impl<'a> Prover<'a> {
                 let capacity = capacity.min().unwrap_or(0);
                 let (least, most) = self.lengths(id, c)?;
                 // Without a contract, the filled part of a slot is not tracked.
-                if most > capacity || r.promise.is_none() && least != most {
+                if most > capacity || r.contract.is_none() && least != most {
                     return refuse(self, c);
                 }
             }
@@ -419,8 +419,8 @@ impl<'a> Prover<'a> {
         path: &[Part],
     ) -> Result<Chunk, Failed> {
         let mut chunks = Chunks::WHOLE;
-        let mut moving: Vec<Option<Use>> = vec![None; self.digits.len()];
-        let mut piece = Piece::WHOLE;
+        let mut moving: Vec<Option<Constraint>> = vec![None; self.digits.len()];
+        let mut piece = LinePart::WHOLE;
         let mut types = vec![];
         for p in path {
             let unknown = || (0, format!("a chunk of {name} has no value"));
@@ -436,7 +436,7 @@ impl<'a> Prover<'a> {
             chunks = chunks.cut([i.v, len.v, of.v]).map_err(|_| unknown())?;
             let Chunks { num, den, .. } = chunks;
             if types.is_empty() && i.is_fixed() && len.v == 1 {
-                piece = Piece { at: num, of: den };
+                piece = LinePart { at: num, of: den };
             }
             types.push(i.tys);
             for (k, moved) in moving.iter_mut().enumerate() {
@@ -456,7 +456,7 @@ impl<'a> Prover<'a> {
                 }
                 *moved = Some(match (ty, &*moved) {
                     (Ty::Shift { c, m, whole: true }, None) if of.v % m == 0 => {
-                        Use::shift(den, m as u64, c as u64)
+                        Constraint::shift(den, m as u64, c as u64)
                     }
                     (Ty::Xor { sh, mask }, before) if den.is_power_of_two() && (0..of.v).contains(&mask) => {
                         let up = FRACTION.checked_sub(den.ilog2()).ok_or_else(stuck)?;
@@ -464,10 +464,12 @@ impl<'a> Prover<'a> {
                         match before {
                             None => {}
                             // Further bits of the same number.
-                            Some(Use::Xor { sh: coarse, mask: above, .. }) if *coarse == sh => mask |= above,
+                            Some(Constraint::Xor { sh: coarse, mask: above, .. }) if *coarse == sh => {
+                                mask |= above
+                            }
                             Some(_) => return Err(stuck()),
                         }
-                        Use::Xor { sh, mask, cnt: 1, den }
+                        Constraint::Xor { sh, mask, cnt: 1, den }
                     }
                     _ => return Err(stuck()),
                 });
@@ -481,16 +483,16 @@ impl<'a> Prover<'a> {
         }
         for (k, moved) in moving.into_iter().enumerate() {
             let used = match moved {
-                Some(Use::Xor { sh, mask, .. }) => Use::Xor { sh, mask, cnt, den },
+                Some(Constraint::Xor { sh, mask, .. }) => Constraint::Xor { sh, mask, cnt, den },
                 Some(shift) => shift.within(piece),
                 // If another digit moves the chunk, it may be any chunk of that size.
-                None if any => Use::Stay { num: 1, cnt: cnt.min(1), den, piece },
-                None => Use::Stay { num, cnt, den, piece: Piece::WHOLE },
+                None if any => Constraint::Stay { num: 1, cnt: cnt.min(1), den, piece },
+                None => Constraint::Stay { num, cnt, den, piece: LinePart::WHOLE },
             };
             let entry = (buffer.0, used);
             if !self.uses[k].contains(&entry) {
                 if let Some(o) = operand.filter(|o| o.scratch)
-                    && !matches!(entry.1, Use::Stay { .. })
+                    && !matches!(entry.1, Constraint::Stay { .. })
                     && twin(r, o).is_none()
                 {
                     return Err((k, format!("scratch {name} of region {} shifts with the rank", r.name)));
@@ -503,15 +505,21 @@ impl<'a> Prover<'a> {
 
     /// Checks that the clauses of a contract are about ranks and blocks that move alike: the rank
     /// itself, or all of them.
-    fn promise(&mut self, id: RegionId, r: &Region) -> Result<(), Failed> {
-        let Some(p) = &r.promise else { return Ok(()) };
+    fn contract(&mut self, id: RegionId, r: &Region) -> Result<(), Failed> {
+        let Some(p) = &r.contract else { return Ok(()) };
         for k in 0..self.digits.len() {
-            self.promised(k, id, r, p).map_err(|why| (k, why))?;
+            self.contract_under_digit(k, id, r, p).map_err(|why| (k, why))?;
         }
         Ok(())
     }
 
-    fn promised(&mut self, k: usize, id: RegionId, r: &Region, p: &Promise) -> Result<(), Reason> {
+    fn contract_under_digit(
+        &mut self,
+        k: usize,
+        id: RegionId,
+        r: &Region,
+        p: &Contract,
+    ) -> Result<(), Reason> {
         let d = self.digits[k].clone();
         let size = self.program.schedule.group_size(r);
         let stride = self.program.group_index(id, d.stride);
@@ -524,7 +532,7 @@ impl<'a> Prover<'a> {
         for b in p.buffers.iter().filter(|b| b.blocks) {
             let Some(o) = r.operands.iter().find(|o| o.name == b.name) else { continue };
             let used = if !inside {
-                Use::Stay { num: 1, cnt: 1, den: size, piece: Piece::WHOLE }
+                Constraint::Stay { num: 1, cnt: 1, den: size, piece: LinePart::WHOLE }
             } else if !size.is_multiple_of(stride) {
                 return refuse();
             } else if d.xor {
@@ -533,9 +541,9 @@ impl<'a> Prover<'a> {
                     return refuse();
                 }
                 let up = FRACTION.saturating_sub(parts.ilog2());
-                Use::Xor { sh: -(up as i32), mask: (d.size - 1) << up, cnt: 1, den: size }
+                Constraint::Xor { sh: -(up as i32), mask: (d.size - 1) << up, cnt: 1, den: size }
             } else {
-                Use::shift(size / stride, d.size, 1)
+                Constraint::shift(size / stride, d.size, 1)
             };
             self.uses[k].insert((o.buffer.0, used));
         }
@@ -579,7 +587,8 @@ impl<'a> Prover<'a> {
         let mut out = vec![];
         for (k, digit) in self.digits.iter().enumerate() {
             for (b, buffer) in s.buffers.iter().enumerate() {
-                let uses: Vec<&Use> = self.uses[k].iter().filter(|u| u.0 == b as u32).map(|u| &u.1).collect();
+                let uses: Vec<&Constraint> =
+                    self.uses[k].iter().filter(|u| u.0 == b as u32).map(|u| &u.1).collect();
                 let found = moves(&uses, k, digit)
                     .ok_or_else(|| (k, format!("the uses of %{} shift in different ways", buffer.name)))?;
                 out.extend(found.into_iter().map(|m| (b as u32, m)));

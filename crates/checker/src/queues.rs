@@ -9,15 +9,15 @@
 
 use super::contents::Contents;
 use super::engine::{Engine, State, Stopped};
-use super::meaning::{At, Parcel};
-use super::order::{Kind, Snap};
+use super::meaning::{AccessSite, QueuedPiece};
+use super::order::{Completion, NotifySnapshot};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::schedule::SOp;
 use kbc_ir::walk::Access;
 use std::collections::{BTreeMap, VecDeque};
 
 /// A queue: sender, receiver, number of the queue.
-pub(super) type Which = (u64, u64, u32);
+pub(super) type QueueKey = (u64, u64, u32);
 
 /// Whether a schedule has operations on queues.
 pub(super) fn used(s: &kbc_ir::schedule::Schedule) -> bool {
@@ -36,15 +36,15 @@ pub(super) fn used(s: &kbc_ir::schedule::Schedule) -> bool {
 }
 
 struct Message<C> {
-    snap: Snap,
-    parcel: Parcel<C>,
+    snap: NotifySnapshot,
+    parcel: QueuedPiece<C>,
     elements: u64,
     op: u32,
 }
 
 /// The number of messages that one call sends and receives, and the last operation that does so.
 #[derive(Clone, Copy, Default)]
-struct Moved {
+struct CallTraffic {
     sent: u64,
     received: u64,
     send: u32,
@@ -52,12 +52,12 @@ struct Moved {
 }
 
 /// An end of a queue: the stream that uses it and its first operation there.
-type End = Option<(u32, u32)>;
+type EndUser = Option<(u32, u32)>;
 
 struct Fifo<C> {
     messages: VecDeque<Message<C>>,
-    moved: BTreeMap<u64, Moved>,
-    ends: [End; 2],
+    moved: BTreeMap<u64, CallTraffic>,
+    ends: [EndUser; 2],
     /// The streams that wait for a free slot, and those that wait for a message.
     waiting: [Vec<usize>; 2],
 }
@@ -69,7 +69,7 @@ impl<C> Default for Fifo<C> {
 }
 
 /// All queues that an operation has used.
-pub(super) struct Queues<C>(BTreeMap<Which, Fifo<C>>);
+pub(super) struct Queues<C>(BTreeMap<QueueKey, Fifo<C>>);
 
 impl<C> Default for Queues<C> {
     fn default() -> Self {
@@ -79,20 +79,20 @@ impl<C> Default for Queues<C> {
 
 /// The two ends of a queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum QueueEnd {
     Sender,
     Receiver,
 }
 
 impl<'p, C: Contents> Engine<'p, C> {
     /// Returns the name of a queue for messages.
-    fn show(&self, (from, to, queue): Which) -> String {
+    fn show(&self, (from, to, queue): QueueKey) -> String {
         let name = self.setup.program.show_queue(queue);
         format!("{name} from rank {} to rank {}", self.setup.rank(from), self.setup.rank(to))
     }
 
     /// Records the stream at an end of a queue. Two streams there would take each other's messages.
-    fn end(&mut self, si: usize, which: Which, side: Side, op: u32) {
+    fn end(&mut self, si: usize, which: QueueKey, side: QueueEnd, op: u32) {
         let own = self.own(si);
         let fifo = self.queues.0.entry(which).or_default();
         let (stream, first) = *fifo.ends[side as usize].get_or_insert((own, op));
@@ -105,8 +105,8 @@ impl<'p, C: Contents> Engine<'p, C> {
         let stream_of = |s: u32| setup.program.streams[s as usize % width].clone();
         self.report.push("E351", now, before, || {
             let (end, verb) = match side {
-                Side::Sender => ("sending", "sends"),
-                Side::Receiver => ("receiving", "receives"),
+                QueueEnd::Sender => ("sending", "sends"),
+                QueueEnd::Receiver => ("receiving", "receives"),
             };
             Diagnostic::error("E351", format!("{name} has two {end} streams"))
                 .primary(now, format!("stream {} {verb} here", stream_of(own)))
@@ -115,26 +115,26 @@ impl<'p, C: Contents> Engine<'p, C> {
         });
     }
 
-    fn full(&mut self, si: usize, which: Which) -> bool {
+    fn full(&mut self, si: usize, which: QueueKey) -> bool {
         let depth = self.setup.program.depth(which.2);
         let fifo = self.queues.0.entry(which).or_default();
         let full = fifo.messages.len() as u64 >= depth;
         if full {
-            fifo.waiting[Side::Sender as usize].push(si);
+            fifo.waiting[QueueEnd::Sender as usize].push(si);
             self.streams[si].state = State::Full(which);
         }
         full
     }
 
-    fn wake(&mut self, which: Which, side: Side) {
+    fn wake(&mut self, which: QueueKey, side: QueueEnd) {
         if let Some(fifo) = self.queues.0.get_mut(&which) {
             self.ready.extend(fifo.waiting[side as usize].drain(..));
         }
     }
 
     /// Executes `room`. Returns false if it has to wait.
-    pub(super) fn room(&mut self, si: usize, which: Which, op: u32) -> bool {
-        self.end(si, which, Side::Sender, op);
+    pub(super) fn room(&mut self, si: usize, which: QueueKey, op: u32) -> bool {
+        self.end(si, which, QueueEnd::Sender, op);
         if self.full(si, which) {
             return false;
         }
@@ -143,17 +143,17 @@ impl<'p, C: Contents> Engine<'p, C> {
     }
 
     /// Executes `send`. Returns false if it has to wait.
-    pub(super) fn send(&mut self, si: usize, which: Which, src: &Access, span: Span, op: u32) -> bool {
-        self.end(si, which, Side::Sender, op);
+    pub(super) fn send(&mut self, si: usize, which: QueueKey, src: &Access, span: Span, op: u32) -> bool {
+        self.end(si, which, QueueEnd::Sender, op);
         if self.full(si, which) {
             return false;
         }
         let (me, at) = self.here(si);
         let snap = self.order.send(si, me.stream);
-        self.access(me, at.rep, src, Kind::Local, false, op, span);
+        self.access(me, at.rep, src, Completion::Local, false, op, span);
         let runs = self.runs(at.rep, at.region, src, 0);
-        let promised = self.setup.regions[at.region as usize].promised;
-        if promised
+        let has_contract = self.setup.regions[at.region as usize].has_contract;
+        if has_contract
             && self.expect((at.region, at.call), at.rep, src.mem, &runs, span)
             && let Err(t) = self.meaning.load(at, src)
         {
@@ -165,7 +165,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         fifo.messages.push_back(message);
         let moved = fifo.moved.entry(at.call).or_default();
         (moved.sent, moved.send) = (moved.sent + 1, op);
-        self.wake(which, Side::Receiver);
+        self.wake(which, QueueEnd::Receiver);
         true
     }
 
@@ -173,25 +173,25 @@ impl<'p, C: Contents> Engine<'p, C> {
     pub(super) fn recv(
         &mut self,
         si: usize,
-        which: Which,
+        which: QueueKey,
         dst: &Access,
         span: Span,
         op: u32,
     ) -> Result<bool, Stopped> {
-        self.end(si, which, Side::Receiver, op);
+        self.end(si, which, QueueEnd::Receiver, op);
         let fifo = self.queues.0.entry(which).or_default();
         let Some(m) = fifo.messages.pop_front() else {
-            fifo.waiting[Side::Receiver as usize].push(si);
+            fifo.waiting[QueueEnd::Receiver as usize].push(si);
             self.streams[si].state = State::Empty(which);
             return Ok(false);
         };
         let moved = fifo.moved.entry(self.streams[si].call).or_default();
         (moved.received, moved.recv) = (moved.received + 1, op);
-        self.wake(which, Side::Sender);
+        self.wake(which, QueueEnd::Sender);
         let (me, at) = self.here(si);
         self.order.recv(si, &m.snap);
         self.order.recycle(m.snap);
-        self.access(me, at.rep, dst, Kind::Local, true, op, span);
+        self.access(me, at.rep, dst, Completion::Local, true, op, span);
         if m.elements != dst.len {
             let sent = self.setup.span(m.op);
             self.report.push("E356", span, sent, || {
@@ -206,7 +206,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             self.fill((at.region, at.call), at.rep, dst.mem, &runs, span);
             return Ok(true);
         }
-        if self.setup.regions[at.region as usize].promised {
+        if self.setup.regions[at.region as usize].has_contract {
             self.meaning.unpack(m.parcel);
             if let Err(t) = self.meaning.store(at, dst, 0, None)? {
                 self.report.trouble(t, self.setup.group.reps[at.rep], at.call, span);
@@ -217,20 +217,20 @@ impl<'p, C: Contents> Engine<'p, C> {
         Ok(true)
     }
 
-    fn here(&self, si: usize) -> (super::order::Who, At) {
+    fn here(&self, si: usize) -> (super::order::Accessor, AccessSite) {
         let s = &self.streams[si];
         let region = s.cursor.as_ref().and_then(kbc_ir::walk::Cursor::region).map_or(0, |r| r.0);
-        let who = super::order::Who { si, back: 0, stream: self.own(si) };
-        (who, At { rep: s.rep, region, call: s.call })
+        let who = super::order::Accessor { si, back: 0, stream: self.own(si) };
+        (who, AccessSite { rep: s.rep, region, call: s.call })
     }
 
     /// Rejects a queue that a call does not leave empty, once every stream has ended.
     ///
     /// Any call may be the last one. Each call must therefore receive what it sends and send what
     /// it receives. If the text repeats, every later call then also keeps pace.
-    pub(super) fn left(&mut self) {
+    pub(super) fn reject_leftovers(&mut self) {
         let setup = self.setup;
-        let uneven: Vec<(Which, u64, Moved, u64)> = self
+        let uneven: Vec<(QueueKey, u64, CallTraffic, u64)> = self
             .queues
             .0
             .iter()
@@ -262,7 +262,7 @@ impl<'p, C: Contents> Engine<'p, C> {
 }
 
 /// Returns the first call that does not receive as many messages as it sends, and the difference.
-fn uneven(moved: &BTreeMap<u64, Moved>) -> Option<(u64, Moved, u64)> {
+fn uneven(moved: &BTreeMap<u64, CallTraffic>) -> Option<(u64, CallTraffic, u64)> {
     let first = moved.iter().find(|(_, m)| m.sent != m.received)?;
     Some((*first.0, *first.1, first.1.sent.abs_diff(first.1.received)))
 }

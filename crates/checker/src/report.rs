@@ -1,10 +1,10 @@
 //! Messages of a run: one for each pair of source positions and code, however often it occurs.
 //!
-//! The module owns the words of order and meaning errors. [`super::stuck`] describes deadlocks.
+//! The module owns the words of order and meaning errors. [`super::deadlock`] describes deadlocks.
 
 use super::Setup;
-use super::meaning::{Broken, Trouble};
-use super::order::{Acc, Conflict, Kind};
+use super::meaning::{Broken, NoMeaning};
+use super::order::{AccessRecord, Completion, Conflict};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(super) struct Report<'p> {
 }
 
 /// An access as messages name it.
-pub(super) struct Doing {
+pub(super) struct NamedAccess {
     pub rank: u64,
     pub span: Span,
     pub place: usize,
@@ -73,12 +73,12 @@ impl<'p> Report<'p> {
         self.setup.rank(r)
     }
 
-    fn span(&self, acc: &Acc) -> Span {
+    fn span(&self, acc: &AccessRecord) -> Span {
         self.setup.span(acc.op)
     }
 
     /// Reports two accesses that are not ordered, or not sufficiently.
-    pub(super) fn conflict(&mut self, c: Conflict, now: Doing, calls: (usize, usize)) {
+    pub(super) fn conflict(&mut self, c: Conflict, now: NamedAccess, calls: (usize, usize)) {
         let other = self.span(&c.with);
         let setup = self.setup;
         let place = setup.grids.show(setup.schedule, now.place);
@@ -96,8 +96,8 @@ impl<'p> Report<'p> {
                 "E345" => (
                     format!("{place} of rank {on} is {does} after a notify that was sent before the earlier access was complete"),
                     match c.with.kind() {
-                        Kind::Get => "put `fence.complete` and `fence.release` between the get and the notify",
-                        Kind::Local | Kind::Put => "put `fence.release` between that access and the notify",
+                        Completion::Get => "put `fence.complete` and `fence.release` between the get and the notify",
+                        Completion::Local | Completion::Put => "put `fence.release` between that access and the notify",
                     },
                 ),
                 "E346" => (
@@ -121,11 +121,11 @@ impl<'p> Report<'p> {
                     "wait for a credit (a notify that the slot is free), or alternate between slots with `call mod k`",
                 ),
                 _ => match c.with.kind() {
-                    Kind::Get => (
+                    Completion::Get => (
                         format!("{place} of rank {on} is {does} before the get is complete"),
                         "put `fence.complete` between the get and this access",
                     ),
-                    Kind::Local | Kind::Put => (
+                    Completion::Local | Completion::Put => (
                         format!("{place} of rank {on} is {does} while a put may still use it"),
                         "put `fence.release` between the put and this access",
                     ),
@@ -143,7 +143,7 @@ impl<'p> Report<'p> {
     }
 
     /// Reports data without a meaning.
-    pub(super) fn trouble(&mut self, t: Trouble, rank: u64, call: u64, span: Span) {
+    pub(super) fn trouble(&mut self, t: NoMeaning, rank: u64, call: u64, span: Span) {
         let me = self.rank(rank);
         self.push(t.code, span, Span::NONE, || {
             Diagnostic::error(t.code, t.text)
@@ -153,7 +153,7 @@ impl<'p> Report<'p> {
     }
 
     /// Reports a place that differs from the contract.
-    pub(super) fn broken(&mut self, b: &Broken, region: u32, call: u64, last: Option<Acc>) {
+    pub(super) fn broken(&mut self, b: &Broken, region: u32, call: u64, last: Option<AccessRecord>) {
         let setup = self.setup;
         let r = &setup.schedule.regions[region as usize];
         let rank = self.rank(setup.group.reps[b.rep]);

@@ -1,7 +1,7 @@
 //! Immutable input of a run: numberings, roles, contracts and the group.
 
 use super::SetupError;
-use super::expect::{Expected, Sets, expected};
+use super::expect::{EvaluatedContract, Sets, evaluate_contract};
 use super::grid::{Grids, Unable};
 use super::group::{Action, Group};
 use kbc_diag::{Diagnostic, Span};
@@ -10,20 +10,20 @@ use kbc_ir::schedule::{Counter, OperandId, RegionId, SOp, Schedule, each_op};
 use kbc_ir::walk::{Access, Program};
 
 /// Maximum number of slots that are tracked at once.
-const MOST_HELD: u64 = 1 << 24;
+const MAX_TRACKED: u64 = 1 << 24;
 
 /// Facts about a region that are known before the run.
 pub(super) struct RegionSetup {
     /// Number of ranks of each of its groups.
     pub size: u64,
     /// Whether it has a contract.
-    pub promised: bool,
+    pub has_contract: bool,
     /// The moving digits: (number of the digit, its stride in the index of the group).
     pub digits: Vec<(usize, u64)>,
     /// Number of streams with a body, for each walked rank.
     pub streams: Vec<usize>,
     /// The contract, evaluated for each walked rank.
-    pub expected: Vec<Expected>,
+    pub expected: Vec<EvaluatedContract>,
 }
 
 /// Everything about a run that does not change.
@@ -63,10 +63,10 @@ impl<'p> Setup<'p> {
         let reps = group.reps.len() as u64;
         let slots = s.windows.iter().fold(0u64, |n, w| n.saturating_add(w.slots));
         let held = slots.saturating_mul(reps);
-        if held > MOST_HELD {
+        if held > MAX_TRACKED {
             return Err(err(Unable::Said(
                 Diagnostic::error("E354", format!("the {reps} ranks to check have {held} slots"))
-                    .note(format!("the checker tracks at most {MOST_HELD}"))
+                    .note(format!("the checker tracks at most {MAX_TRACKED}"))
                     .help("use fewer slots, or make the schedule symmetric, so that one rank stands for all"),
             )));
         }
@@ -243,7 +243,7 @@ fn region(
         .filter(|d| d.1 > 0)
         .collect();
     let (mut streams, mut wants) = (vec![], vec![]);
-    if r.promise.is_some() {
+    if r.contract.is_some() {
         let buffers: Vec<_> = r.operands.iter().map(|o| o.buffer).collect();
         if let Some(o) = (0..buffers.len()).find(|o| buffers[..*o].contains(&buffers[*o])) {
             return Err(Unable::Said(
@@ -264,7 +264,7 @@ fn region(
         let role = program.role_of(id, rank)?;
         streams.push(role.map_or(0, |k| r.roles[k].streams.len()));
         let index = program.group_index(id, rank);
-        wants.push(expected((i, r), &grids.atoms[i], size, index, sets).map_err(Unable::Said)?);
+        wants.push(evaluate_contract((i, r), &grids.atoms[i], size, index, sets).map_err(Unable::Said)?);
     }
     covered(program, group, i)?;
     for (o, operand) in r.operands.iter().enumerate() {
@@ -276,7 +276,7 @@ fn region(
         }
         debug_assert!(operand.buffer.0 < s.buffers.len() as u32);
     }
-    Ok(RegionSetup { size, promised: r.promise.is_some(), digits, streams, expected: wants })
+    Ok(RegionSetup { size, has_contract: r.contract.is_some(), digits, streams, expected: wants })
 }
 
 /// Checks that the line of an operand with a contract is the whole buffer. Elements beyond the line
@@ -284,7 +284,7 @@ fn region(
 /// result.
 fn covered(program: &Program, group: &Group, i: usize) -> Result<(), Unable> {
     let (id, r) = (RegionId(i as u32), &program.schedule.regions[i]);
-    let Some(contract) = &r.promise else { return Ok(()) };
+    let Some(contract) = &r.contract else { return Ok(()) };
     for (o, operand) in r.operands.iter().enumerate() {
         if !contract.buffers.iter().any(|b| b.name == operand.name) {
             continue;

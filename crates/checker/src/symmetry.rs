@@ -7,10 +7,10 @@
 
 use super::group::{Action, Digit, FRACTION, Group, Move};
 use super::proof::{Failed, Prover};
-use super::typing::MOST_DIGITS;
+use super::typing::MAX_DIGITS;
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::schedule::{Region, RegionId, Schedule};
-use kbc_ir::visit::{Field, Use, each_field};
+use kbc_ir::visit::{ExprUse, Field, each_field};
 use kbc_ir::walk::Program;
 use std::collections::BTreeSet;
 
@@ -21,16 +21,16 @@ pub(super) type Reason = String;
 pub(super) const QUEUES: &str = "queues are checked on every rank";
 
 /// Maximum number of representatives that are typed.
-const MOST_WALKS: usize = 512;
+const MAX_WALKS: usize = 512;
 
 /// Maximum number of representatives for which cutting a coordinate into digits is worthwhile.
-const MOST_SPLIT: usize = 64;
+const MAX_SPLIT: usize = 64;
 
 /// Number of orbits that is as good as one.
 const FEW_ORBITS: usize = 4;
 
 /// Maximum number of constants of the text by which a coordinate is cut into digits.
-const MOST_CUTS: usize = 8;
+const MAX_CUTS: usize = 8;
 
 /// Finds the group under which a schedule is symmetric and how it moves each buffer, or the reason
 /// why there is none.
@@ -77,8 +77,7 @@ fn search<T>(
     let mut best: Option<(Group, T)> = None;
     let mut why: Option<Reason> = None;
     let mut whole = true;
-    for (systems, enough, most) in
-        [(systems(program), 1, MOST_WALKS), (split(program), FEW_ORBITS, MOST_SPLIT)]
+    for (systems, enough, most) in [(systems(program), 1, MAX_WALKS), (split(program), FEW_ORBITS, MAX_SPLIT)]
     {
         for system in systems {
             let most = best.as_ref().map_or(most, |b| most.min(b.0.reps.len() - 1));
@@ -117,7 +116,7 @@ fn settle<'a, T>(
     let mut why = None;
     // Keep the largest digits.
     digits.sort_by_key(|d| std::cmp::Reverse(d.size));
-    digits.truncate(MOST_DIGITS);
+    digits.truncate(MAX_DIGITS);
     while !digits.is_empty() {
         // `Group::new` orders the digits.
         let group = Group::new(program.ranks(), digits);
@@ -239,7 +238,7 @@ fn split(program: &Program) -> Vec<Vec<(u64, u64)>> {
             // A divisor is a stride in the rank. A modulus may be a stride or the size of a digit.
             let mut chains: Vec<Vec<u64>> =
                 cuts.iter().map(|of| chain(of.iter().copied().filter(divides))).collect();
-            chains.extend(cuts[1].iter().copied().filter(divides).take(MOST_CUTS).map(|k| vec![k]));
+            chains.extend(cuts[1].iter().copied().filter(divides).take(MAX_CUTS).map(|k| vec![k]));
             for chain in chains.into_iter().filter(|c| !c.is_empty()) {
                 let mut digits: Vec<(u64, u64)> =
                     system.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, d)| *d).collect();
@@ -249,7 +248,7 @@ fn split(program: &Program) -> Vec<Vec<(u64, u64)>> {
                     below = k;
                 }
                 digits.sort_unstable_by_key(|d| std::cmp::Reverse(d.0));
-                if digits.len() <= MOST_DIGITS && !out.contains(&digits) {
+                if digits.len() <= MAX_DIGITS && !out.contains(&digits) {
                     out.push(digits);
                 }
             }
@@ -295,8 +294,10 @@ fn constants(s: &Schedule) -> Cuts {
     }
     let mut out = Cuts::default();
     each_field(s, &mut |at, field| {
-        if let (Some(_), Field::Expr(Use::Guard | Use::Peer(_) | Use::ChunkIndex | Use::Part, e)) =
-            (at.region, field)
+        if let (
+            Some(_),
+            Field::Expr(ExprUse::Guard | ExprUse::Peer(_) | ExprUse::ChunkIndex | ExprUse::Part, e),
+        ) = (at.region, field)
         {
             of(e, &mut out);
         }

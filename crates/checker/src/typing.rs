@@ -13,7 +13,7 @@ use kbc_ir::name::Name;
 use kbc_ir::schedule::Table;
 
 /// Maximum number of digits that move together.
-pub(super) const MOST_DIGITS: usize = 3;
+pub(super) const MAX_DIGITS: usize = 3;
 
 /// The value on a translated rank, where `t` is the distance by which the digit moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,10 +29,10 @@ pub(super) enum Ty {
 }
 
 /// The type under each digit; [`Ty::Same`] beyond the last one.
-pub(super) type Tys = [Ty; MOST_DIGITS];
+pub(super) type Tys = [Ty; MAX_DIGITS];
 
 /// The types of a value that is the same on all ranks of an orbit.
-pub(super) const SAME: Tys = [Ty::Same; MOST_DIGITS];
+pub(super) const SAME: Tys = [Ty::Same; MAX_DIGITS];
 
 /// A value, its types, and facts that hold on every rank of the orbit.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +73,7 @@ impl Val {
 
     /// Returns a value of which nothing is known on other ranks, not even that there is one.
     fn unknown(v: i64) -> Val {
-        Val { v, tys: [Ty::Any; MOST_DIGITS], range: Interval::ANY, class: Congruence::ANY }
+        Val { v, tys: [Ty::Any; MAX_DIGITS], range: Interval::ANY, class: Congruence::ANY }
     }
 
     /// Whether it is the same value on every rank of the orbit, so that rules may use it.
@@ -262,10 +262,14 @@ fn binary(op: BinOp, a: &Val, b: &Val, k: usize) -> Option<Ty> {
         (BitAnd, Same, Xor { sh, mask }) => xor(sh, mask & a.known()?),
         (BitOr, Xor { sh, mask }, Same) => xor(sh, mask & !b.known()?),
         // Bits that do not overlap are combined.
-        (Add, Xor { sh, mask }, Same) if apart(a, mask, b, 0) || apart(b, 0, a, mask) => xor(sh, mask),
-        (Add, Same, Xor { sh, mask }) if apart(a, 0, b, mask) || apart(b, mask, a, 0) => xor(sh, mask),
+        (Add, Xor { sh, mask }, Same) if bits_disjoint(a, mask, b, 0) || bits_disjoint(b, 0, a, mask) => {
+            xor(sh, mask)
+        }
+        (Add, Same, Xor { sh, mask }) if bits_disjoint(a, 0, b, mask) || bits_disjoint(b, mask, a, 0) => {
+            xor(sh, mask)
+        }
         (Add, Xor { sh, mask: x }, Xor { sh: sh2, mask: y })
-            if sh == sh2 && (apart(a, x, b, y) || apart(b, y, a, x)) =>
+            if sh == sh2 && (bits_disjoint(a, x, b, y) || bits_disjoint(b, y, a, x)) =>
         {
             xor(sh, x | y)
         }
@@ -289,7 +293,7 @@ fn carries_not(a: &Val, m: i64, b: &Val) -> bool {
 }
 
 /// Whether all bits of `a` are above those of `b`, even if the bits in the masks are flipped.
-fn apart(a: &Val, a_mask: i64, b: &Val, b_mask: i64) -> bool {
+fn bits_disjoint(a: &Val, a_mask: i64, b: &Val, b_mask: i64) -> bool {
     let unit = a.even();
     a_mask & (unit - 1) == 0 && b.below(unit) && (0..unit).contains(&b_mask)
 }

@@ -4,7 +4,7 @@
 use crate::common;
 
 use common::{codes, files, schedule};
-use kbc_checker::{CheckOptions, Method, Way, check};
+use kbc_checker::{CheckOptions, Method, Strategy, check};
 use kbc_ir::schedule::Calls;
 
 #[test]
@@ -12,10 +12,10 @@ fn good_schedules_are_accepted() {
     for (name, text) in files("good") {
         let s = schedule(&name, &text);
         for calls in [Calls::First, Calls::Any] {
-            for way in [Way::Auto, Way::Fingerprints] {
-                let v = check(&s, &CheckOptions { calls: Some(calls), way, ..Default::default() });
-                assert!(v.ok(), "{name}, {calls:?}, {way:?}: {:#?}\n{}", v.errors.list, v.text);
-                let method = if way == Way::Auto { Method::Exact } else { Method::Fingerprints };
+            for strategy in [Strategy::Auto, Strategy::Fingerprints] {
+                let v = check(&s, &CheckOptions { calls: Some(calls), strategy, ..Default::default() });
+                assert!(v.ok(), "{name}, {calls:?}, {strategy:?}: {:#?}\n{}", v.errors.list, v.text);
+                let method = if strategy == Strategy::Auto { Method::Exact } else { Method::Fingerprints };
                 assert_eq!(v.meaning, method, "{name}");
                 assert_eq!(codes(&v), [""; 0]);
             }
@@ -38,12 +38,12 @@ fn every_way_accepts_what_is_right() {
     for (name, text, symmetric) in list {
         let s = schedule(name, &text);
         for calls in [Calls::First, Calls::Any] {
-            for way in [Way::Expanded, Way::Fingerprints, Way::Symmetric] {
-                if way == Way::Symmetric && !symmetric {
+            for strategy in [Strategy::Expanded, Strategy::Fingerprints, Strategy::Symmetric] {
+                if strategy == Strategy::Symmetric && !symmetric {
                     continue;
                 }
-                let v = check(&s, &CheckOptions { calls: Some(calls), way, ..Default::default() });
-                assert!(v.ok(), "{name}, {calls:?}, {way:?}: {:#?}\n{}", v.errors.list, v.text);
+                let v = check(&s, &CheckOptions { calls: Some(calls), strategy, ..Default::default() });
+                assert!(v.ok(), "{name}, {calls:?}, {strategy:?}: {:#?}\n{}", v.errors.list, v.text);
             }
         }
     }
@@ -84,13 +84,19 @@ fn chunks_of_different_lengths_must_fit_on_every_rank() {
     let (p, right) = (5, common::ring(5).replace("f32[40]", "f32[41]").replace("line 40", "line 41"));
     // Chunk 0 has 9 elements. Rank 0 never sends it at `s` 4, but another rank does.
     let wide = right.replace("x 8] hbm", "x 9] hbm");
-    for way in [Way::Expanded, Way::Symmetric] {
-        let v = check(&schedule("wide", &wide), &CheckOptions { way, ..Default::default() });
+    for strategy in [Strategy::Expanded, Strategy::Symmetric] {
+        let v = check(&schedule("wide", &wide), &CheckOptions { strategy, ..Default::default() });
         assert!(v.ok(), "{p}: {:#?}", v.errors.list);
     }
-    let v = check(&schedule("narrow", &right), &CheckOptions { way: Way::Expanded, ..Default::default() });
+    let v = check(
+        &schedule("narrow", &right),
+        &CheckOptions { strategy: Strategy::Expanded, ..Default::default() },
+    );
     assert_eq!(codes(&v), ["E304"]);
-    let v = check(&schedule("narrow", &right), &CheckOptions { way: Way::Symmetric, ..Default::default() });
+    let v = check(
+        &schedule("narrow", &right),
+        &CheckOptions { strategy: Strategy::Symmetric, ..Default::default() },
+    );
     assert!(!v.ok() && v.asymmetric.is_some_and(|a| a.contains("differ in length")));
 }
 
@@ -216,11 +222,11 @@ fn forms_are_decided_in_every_way() {
     };
     let wrong = |p: u64| dissemination(p, "sense fresh", "j", "& 1 == (call * 3 + b + 1) mod 2");
     for (form, p) in ["epoch", "sense", "clearing"].into_iter().flat_map(|f| [(f, 4), (f, 8), (f, 16)]) {
-        for way in [Way::Expanded, Way::Symmetric, Way::Fingerprints] {
-            let options = CheckOptions { way, ..Default::default() };
+        for strategy in [Strategy::Expanded, Strategy::Symmetric, Strategy::Fingerprints] {
+            let options = CheckOptions { strategy, ..Default::default() };
             let v = check(&schedule(form, &right(p, form)), &options);
-            assert!(v.ok(), "{form} {p} {way:?}: {:#?}", v.errors.list);
-            assert_eq!(codes(&check(&schedule(form, &wrong(p)), &options)), ["E358"], "{p} {way:?}");
+            assert!(v.ok(), "{form} {p} {strategy:?}: {:#?}", v.errors.list);
+            assert_eq!(codes(&check(&schedule(form, &wrong(p)), &options)), ["E358"], "{p} {strategy:?}");
         }
     }
     // Thousands of ranks, of which one is walked.
@@ -250,10 +256,10 @@ fn several_writers_must_know_that_they_are_heard() {
              for s in 1..5\n        notify ((r + s) mod 5) : @a[0]\n      wait @a[0] -= 4\n{more}"
         )
     };
-    for way in [Way::Expanded, Way::Symmetric] {
-        let options = CheckOptions { way, ..Default::default() };
-        assert_eq!(codes(&check(&schedule("all", &text(false)), &options)), ["E358"], "{way:?}");
+    for strategy in [Strategy::Expanded, Strategy::Symmetric] {
+        let options = CheckOptions { strategy, ..Default::default() };
+        assert_eq!(codes(&check(&schedule("all", &text(false)), &options)), ["E358"], "{strategy:?}");
         let v = check(&schedule("all", &text(true)), &options);
-        assert!(v.ok(), "{way:?}: {:#?}", v.errors.list);
+        assert!(v.ok(), "{strategy:?}: {:#?}", v.errors.list);
     }
 }

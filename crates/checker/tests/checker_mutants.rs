@@ -5,13 +5,13 @@ use crate::common;
 
 use common::{codes, files, schedule};
 use kbc_checker::mutate::field::type_name;
-use kbc_checker::mutate::{Change, Kind, Mutation, all, apply, describe, harmless, mutations};
+use kbc_checker::mutate::{Change, Mutation, MutationKind, all, apply, describe, harmless, mutations};
 use kbc_checker::{CheckOptions, check};
 use kbc_diag::FileId;
-use kbc_ir::host::spelled;
+use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::{Schedule, SignalUse};
 use kbc_ir::text::parse;
-use kbc_ir::visit::{FieldMut, Side, Use, each_field, each_field_mut};
+use kbc_ir::visit::{ExprUse, FieldMut, RefUse, each_field, each_field_mut};
 use kbc_ir::walk::{Cursor, Program, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,23 +19,23 @@ use std::path::Path;
 /// Returns a short name for the kind of a mutation, with the side for slots.
 fn what(m: &Mutation) -> &'static str {
     match m.kind {
-        Kind::Drop => "drop",
-        Kind::Duplicate => "duplicate",
-        Kind::Swap => "swap",
-        Kind::NoReduce => "no reduce",
-        Kind::Reduce => "reduce",
-        Kind::Field(spot, change) => match (spot.of, change) {
-            (Some(Use::Peer(_)), _) => "peer",
-            (Some(Use::Slot), _) if spot.side == Some(Side::Read) => "slot read",
-            (Some(Use::Slot), _) => "slot written",
-            (Some(Use::ChunkIndex), _) => "chunk",
-            (Some(Use::Counter), _) => "counter",
-            (Some(Use::Value(_)), Change::Less) => "less",
-            (Some(Use::Value(_)), Change::More) => "more",
-            (Some(Use::Value(_)), _) => "before",
-            (Some(Use::Guard), _) => "guard",
-            (Some(Use::Ranks), _) => "role",
-            (Some(Use::Bound), _) => "turns",
+        MutationKind::Drop => "drop",
+        MutationKind::Duplicate => "duplicate",
+        MutationKind::Swap => "swap",
+        MutationKind::NoReduce => "no reduce",
+        MutationKind::Reduce => "reduce",
+        MutationKind::Field(spot, change) => match (spot.of, change) {
+            (Some(ExprUse::Peer(_)), _) => "peer",
+            (Some(ExprUse::Slot), _) if spot.side == Some(RefUse::Read) => "slot read",
+            (Some(ExprUse::Slot), _) => "slot written",
+            (Some(ExprUse::ChunkIndex), _) => "chunk",
+            (Some(ExprUse::Counter), _) => "counter",
+            (Some(ExprUse::Value(_)), Change::Less) => "less",
+            (Some(ExprUse::Value(_)), Change::More) => "more",
+            (Some(ExprUse::Value(_)), _) => "before",
+            (Some(ExprUse::Guard), _) => "guard",
+            (Some(ExprUse::Ranks), _) => "role",
+            (Some(ExprUse::Bound), _) => "turns",
             _ => "other",
         },
         _ => "other",
@@ -159,7 +159,7 @@ fn mutants_are_rejected_for_their_right_reason() {
                 if equivalent(&name, line, &m).is_none() {
                     wrong.push(format!("{what}: accepted"));
                 }
-                special += (m.kind != Kind::Duplicate) as usize;
+                special += (m.kind != MutationKind::Duplicate) as usize;
                 continue;
             }
             let allowed = admissible(&m);
@@ -228,7 +228,7 @@ fn every_field_has_mutants_or_a_reason() {
             }
         }
         for m in all(&s) {
-            if let Kind::Field(spot, _) = m.kind {
+            if let MutationKind::Field(spot, _) = m.kind {
                 assert_eq!(names[spot.number as usize].0, spot.name, "{name}: {}", m.text);
                 assert!(!names[spot.number as usize].1, "{name}: {} is said to change nothing", m.text);
                 assert!(apply(&s, &m) != s, "{name}: {} changes nothing", m.text);
@@ -243,7 +243,7 @@ fn every_field_has_mutants_or_a_reason() {
 
 /// Returns the operations of every rank and stream in two calls, as words.
 fn executed(s: &Schedule) -> Vec<String> {
-    let spelled = spelled(s);
+    let spelled = with_host_region(s);
     let p = Program::compile(&spelled).expect("it compiles");
     let mut out = vec![];
     for (rank, stream, call) in (0..p.ranks())
@@ -316,7 +316,7 @@ fn the_page_has_the_table_of_changes() {
         });
         for m in all(&s) {
             match m.kind {
-                Kind::Field(spot, change) => {
+                MutationKind::Field(spot, change) => {
                     fields.entry(spot.name).or_default().insert(change.kind());
                 }
                 kind => {
@@ -396,7 +396,7 @@ fn no_pattern_of_a_judge_hides_a_field() {
             .replace("'{'", "")
             .replace("'}'", "")
     };
-    let headers = ["schedule.rs", "local_op.rs", "promise.rs", "graph.rs", "form.rs", "fill.rs"]
+    let headers = ["schedule.rs", "local_op.rs", "contract.rs", "graph.rs", "form.rs", "fill.rs"]
         .map(|f| read(&source.join(f)));
     let types: BTreeSet<&str> = headers.iter().flat_map(|t| declared(t)).collect();
     for known in ["SOp", "SStmt", "Ref", "LocalOp", "Region", "Role", "Buffer", "Signal", "Queue", "Promise"]

@@ -6,7 +6,7 @@ use crate::common;
 
 use common::{codes, schedule};
 use kbc_checker::mutate::{apply, apply_on, mutations};
-use kbc_checker::{CheckOptions, Method, Verdict, Way, check};
+use kbc_checker::{CheckOptions, Method, Strategy, Verdict, check};
 use kbc_ir::schedule::Schedule;
 
 fn subjects() -> Vec<(&'static str, Schedule)> {
@@ -37,8 +37,8 @@ fn kinds(v: &Verdict) -> Vec<&'static str> {
     out
 }
 
-fn by(s: &Schedule, way: Way) -> Verdict {
-    check(s, &CheckOptions { way, ..Default::default() })
+fn by(s: &Schedule, strategy: Strategy) -> Verdict {
+    check(s, &CheckOptions { strategy, ..Default::default() })
 }
 
 /// Checks whether symmetry applied.
@@ -53,8 +53,11 @@ fn ways_agree_on_mutants() {
     for (name, s) in subjects() {
         for m in mutations(&s) {
             let mutant = apply(&s, &m);
-            let (exact, sums, one) =
-                (by(&mutant, Way::Expanded), by(&mutant, Way::Fingerprints), by(&mutant, Way::Symmetric));
+            let (exact, sums, one) = (
+                by(&mutant, Strategy::Expanded),
+                by(&mutant, Strategy::Fingerprints),
+                by(&mutant, Strategy::Symmetric),
+            );
             let what = || format!("{name}: {} ({:?})", m.text, m.site);
             if exact.ok() != sums.ok() {
                 differ.push(format!("{}: exact {:?}, sums {:?}", what(), codes(&exact), codes(&sums)));
@@ -80,9 +83,9 @@ fn a_mutant_on_one_rank_is_never_covered_by_the_others() {
     for (name, s) in subjects() {
         for m in mutations(&s) {
             let mutant = apply_on(&s, &m, 1);
-            let exact = by(&mutant, Way::Expanded);
-            let sums = by(&mutant, Way::Fingerprints);
-            let one = by(&mutant, Way::Symmetric);
+            let exact = by(&mutant, Strategy::Expanded);
+            let sums = by(&mutant, Strategy::Fingerprints);
+            let one = by(&mutant, Strategy::Symmetric);
             let what = || format!("{name}: {} on rank 1 ({:?})", m.text, m.site);
             if exact.ok() != sums.ok() {
                 differ.push(format!("{}: exact {:?}, sums {:?}", what(), codes(&exact), codes(&sums)));
@@ -115,8 +118,11 @@ fn ways_agree_on_mutants_of_mutants() {
                 mutant =
                     if round == 1 && seed >> 63 == 1 { apply_on(&mutant, m, 2) } else { apply(&mutant, m) };
             }
-            let (exact, sums, one) =
-                (by(&mutant, Way::Expanded), by(&mutant, Way::Fingerprints), by(&mutant, Way::Symmetric));
+            let (exact, sums, one) = (
+                by(&mutant, Strategy::Expanded),
+                by(&mutant, Strategy::Fingerprints),
+                by(&mutant, Strategy::Symmetric),
+            );
             if exact.ok() != sums.ok() || (applied(&one) && exact.ok() != one.ok()) {
                 differ.push(format!("{what}: {:?} {:?} {:?}", codes(&exact), codes(&sums), codes(&one)));
             }
@@ -142,13 +148,13 @@ fn between_nine_ranks_and_64_one_rank_is_enough_and_messages_are_about_all() {
     let mut differ = vec![];
     for (name, text) in subjects {
         let s = schedule(name, &text);
-        let right = by(&s, Way::Auto);
+        let right = by(&s, Strategy::Auto);
         assert!(right.ok() && matches!(right.meaning, Method::Symmetric { .. }), "{name}: {}", right.text);
-        assert!(by(&s, Way::Expanded).ok(), "{name}");
+        assert!(by(&s, Strategy::Expanded).ok(), "{name}");
         for (i, m) in mutations(&s).iter().enumerate().filter(|(i, _)| i % 3 == 0) {
             for one in [false, true] {
                 let mutant = if one { apply_on(&s, m, i as u64 % 10) } else { apply(&s, m) };
-                let (auto, exact) = (by(&mutant, Way::Auto), by(&mutant, Way::Expanded));
+                let (auto, exact) = (by(&mutant, Strategy::Auto), by(&mutant, Strategy::Expanded));
                 let told = |v: &Verdict| {
                     v.errors.list.iter().map(|d| (d.code, d.title.clone(), d.span())).collect::<Vec<_>>()
                 };

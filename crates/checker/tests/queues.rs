@@ -5,8 +5,8 @@
 use crate::common;
 
 use common::{files, schedule};
-use kbc_checker::mutate::{Kind, apply, mutations};
-use kbc_checker::{CheckOptions, Way, check};
+use kbc_checker::mutate::{MutationKind, apply, mutations};
+use kbc_checker::{CheckOptions, Strategy, check};
 use kbc_ir::schedule::Calls;
 
 #[test]
@@ -14,9 +14,9 @@ fn right_ones_are_accepted() {
     for (name, text) in files("queues") {
         let s = schedule(&name, &text);
         for calls in [Calls::First, Calls::Any] {
-            for way in [Way::Auto, Way::Expanded, Way::Fingerprints] {
-                let v = check(&s, &CheckOptions { calls: Some(calls), way, ..Default::default() });
-                assert!(v.ok(), "{name}, {calls:?}, {way:?}: {:#?}", v.errors.list);
+            for strategy in [Strategy::Auto, Strategy::Expanded, Strategy::Fingerprints] {
+                let v = check(&s, &CheckOptions { calls: Some(calls), strategy, ..Default::default() });
+                assert!(v.ok(), "{name}, {calls:?}, {strategy:?}: {:#?}", v.errors.list);
             }
         }
     }
@@ -25,7 +25,7 @@ fn right_ones_are_accepted() {
 #[test]
 fn no_rank_stands_for_others() {
     for (name, text) in files("queues") {
-        let options = CheckOptions { way: Way::Symmetric, ..Default::default() };
+        let options = CheckOptions { strategy: Strategy::Symmetric, ..Default::default() };
         let v = check(&schedule(&name, &text), &options);
         assert_eq!(v.errors.list.first().map(|d| d.code), Some("E354"), "{name}");
     }
@@ -37,7 +37,7 @@ fn every_message_is_needed() {
     for (name, text) in files("queues") {
         let s = schedule(&name, &text);
         for m in mutations(&s) {
-            if m.kind == Kind::Drop && ["send", "recv", "reduce"].contains(&m.word) {
+            if m.kind == MutationKind::Drop && ["send", "recv", "reduce"].contains(&m.word) {
                 let v = check(&apply(&s, &m), &CheckOptions::default());
                 assert!(!v.ok(), "{name}: {} is accepted", m.text);
                 seen += 1;

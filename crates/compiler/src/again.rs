@@ -1,7 +1,7 @@
 //! Again: the program that was built, lowered once more at another size or with other choices.
 
 use crate::build::Built;
-use crate::keep::Keep;
+use crate::keep::GraphRecorder;
 use crate::simulated::Simulated;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_frontend::lower::{Lowered, lower};
@@ -28,7 +28,7 @@ pub struct Resized {
 ///
 /// # Errors
 /// Of lowering or a pass: the program, or one of its algorithms, does not exist at that size.
-pub fn again(
+pub fn rebuild_at(
     built: &Built,
     line: Option<(String, FileId)>,
     defines: &[(String, String)],
@@ -36,7 +36,7 @@ pub fn again(
     let lowered = lower_again(built, line, defines)?;
     let mut module = lowered.module;
     let cx = PassCx::new(&built.origin.loaded.library, Some(&lowered.topology));
-    let mut keep = Keep::default();
+    let mut keep = GraphRecorder::default();
     Pipeline::parse("infer,place", Span::NONE.file)?.run(&mut module, &cx, &mut [&mut keep])?;
     if let Body::Graph(graph) = &mut module.body {
         let mut chosen = built.placed.order().iter().filter_map(|id| match &built.placed.op(*id).kind {

@@ -1,6 +1,6 @@
 //! Analysis of a schedule: proof, execution, time and bounds, each as a part of the report.
 
-use crate::bounds::{self, Lower, Nobody, Subject};
+use crate::bounds::{self, Lower, NoObserver, Subject};
 use crate::build::Built;
 use crate::data::{self, Inputs};
 use crate::failure::Outcome;
@@ -13,14 +13,14 @@ use kbc_backend_sim::interp::{RunOptions, RunResult, run_inside};
 use kbc_checker::{CheckOptions, Method, Verdict, check};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::graph::{Graph, OpKind};
-use kbc_ir::host::spelled;
+use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::{Calls, Schedule};
 use kbc_ir::types::{Mesh, TensorType};
 use kbc_ir::walk::Program;
 use kbc_machine::bounds::{algbw, busbw};
 use kbc_machine::placement::Interior;
 use kbc_machine::topology::Topology;
-use kbc_numerics::compare::{Blame, Comparison, Expected, compare};
+use kbc_numerics::compare::{Comparison, Expected, FaultyContribution, compare};
 use kbc_numerics::tensor::{Tensor, Value};
 use kbc_reference::{Accuracy, EvalOptions, OUTER, RefTensor, evaluate, evaluate_local};
 use kbc_time::{Observer, TimeOptions, Timing, Walked};
@@ -57,7 +57,7 @@ pub fn proof(schedule: &Schedule) -> Result<VerifiedReport, Diagnostics> {
 /// Returns what the proof of a schedule without a program shows: nothing defines the purpose of its
 /// regions, so only contracts are compared.
 fn of_text(v: &Verdict) -> String {
-    match &v.unpromised[..] {
+    match &v.without_contract[..] {
         _ if v.meaning == Method::NotChecked => ORDERED.into(),
         [] => "race-free, deadlock-free, and every collective keeps its contract".into(),
         without => format!(
@@ -102,7 +102,7 @@ pub fn verified(v: &Verdict) -> VerifiedReport {
         },
         Method::NotChecked => "not checked".to_owned(),
     };
-    let without = match &v.unpromised[..] {
+    let without = match &v.without_contract[..] {
         [] => String::new(),
         list => format!(", except for regions without a contract: {}", list.join(", ")),
     };
@@ -152,8 +152,11 @@ pub fn inside(
     if !topology.shares_work() {
         return Ok(None);
     }
-    let options =
-        RunOptions { calls: result.outputs.len() as u32, seed, max_bytes: workspace.room().engine_bytes() };
+    let options = RunOptions {
+        calls: result.outputs.len() as u32,
+        seed,
+        max_bytes: workspace.memory_budget().engine_bytes(),
+    };
     let (own, [shared, large]) = run_inside(schedule, inputs, &options, topology)?;
     if own != *result {
         let title = "PEs that share local work compute other results than a single PE";
@@ -185,16 +188,16 @@ pub fn execute(
 ) -> Outcome<Executed> {
     let mesh = &built.module.mesh;
     let graph = &built.typed;
-    workspace.room().calls_fit(schedule, calls, true)?;
+    workspace.memory_budget().calls_fit(schedule, calls, true)?;
     let (inputs, expected) = {
         let files = data::Files::default();
-        let program = data::Fed { graph, mesh, local: built.local.as_ref(), files };
+        let program = data::ProgramInterface { graph, mesh, local: built.local.as_ref(), files };
         (
             data::inputs(workspace, &program, data, calls, seed.unwrap_or(0))?,
-            data::expected(workspace, &program)?,
+            data::stored_results(workspace, &program)?,
         )
     };
-    let options = RunOptions { calls, seed, max_bytes: workspace.room().engine_bytes() };
+    let options = RunOptions { calls, seed, max_bytes: workspace.memory_budget().engine_bytes() };
     let evaluated = |call: &[Tensor], accuracy: Accuracy, terms: bool| {
         let options = EvalOptions { max_parts: mesh.ranks(), accuracy, terms };
         match &built.local {
@@ -367,8 +370,8 @@ pub fn comparison(mesh: &Mesh, result: &str, against: &str, c: &Comparison) -> C
             .iter()
             .map(|h| {
                 let how = match h.blame {
-                    Blame::Missing => "missing",
-                    Blame::Doubled => "counted twice",
+                    FaultyContribution::Missing => "missing",
+                    FaultyContribution::Doubled => "counted twice",
                 };
                 format!("the contribution of rank {} is {how} in {} elements", h.contributor, h.explains)
             })
@@ -385,7 +388,9 @@ fn contributions(graph: &Graph, mesh: &Mesh, inputs: &[Tensor], result: usize) -
     loop {
         match &graph.op(at).kind {
             OpKind::Collective(c) if c.kind == kbc_ir::graph::CollKind::ByContract => return None,
-            OpKind::Demand | OpKind::Ask(_) | OpKind::Collective(_) => at = *graph.operands(at).first()?,
+            OpKind::Demand | OpKind::PartialDemand(_) | OpKind::Collective(_) => {
+                at = *graph.operands(at).first()?
+            }
             OpKind::Host(op) => at = *graph.operands(at).get(op.value())?,
             OpKind::Input(i) => {
                 let (_, axes) = graph.inputs[*i].ty.partial.as_ref()?;
@@ -489,7 +494,7 @@ pub fn time<'a>(
     topology: &Topology,
     options: &TimeOptions,
 ) -> Outcome<Timing> {
-    time_observed(workspace, report, subject, topology, options, |_, _, run| Ok(run(&mut Nobody)?))
+    time_observed(workspace, report, subject, topology, options, |_, _, run| Ok(run(&mut NoObserver)?))
 }
 
 /// Times a schedule like [`time`]. `observe` is called with the names of the run, the file, the
@@ -509,7 +514,7 @@ pub fn time_observed<'a>(
     workspace.stage(Stage::Time);
     let subject = subject.into();
     let schedule = subject.schedule;
-    workspace.room().simulation_fits(schedule, topology)?;
+    workspace.memory_budget().simulation_fits(schedule, topology)?;
     let scene = Scene::new(schedule, topology, &workspace.map);
     let (timing, lower) = observe(&scene, (&report.file, &report.program), &mut |watch| {
         bounds::timed(subject, topology, options, watch)
@@ -549,7 +554,7 @@ pub fn time_observed<'a>(
 const LINKS: usize = 64;
 
 /// Returns which collectives of a program name their algorithm, in the order of their regions.
-pub fn asked(built: &Built) -> Vec<bool> {
+pub fn names_algorithm(built: &Built) -> Vec<bool> {
     let of = |kind: &OpKind| match kind {
         OpKind::Collective(c) if c.kind != kbc_ir::graph::CollKind::Slice => {
             Some(c.using.as_ref().is_some_and(|u| !u.span.is_none()))
@@ -558,7 +563,7 @@ pub fn asked(built: &Built) -> Vec<bool> {
     };
     match &built.local {
         Some(l) => {
-            let met = kbc_ir::local::meetings(l, &built.module.mesh).unwrap_or_default();
+            let met = kbc_ir::local::matched_collectives(l, &built.module.mesh).unwrap_or_default();
             let first = met.iter().filter_map(|m| m.members.first());
             first.filter_map(|(part, id)| of(&l.parts[*part].graph.op(*id).kind)).collect()
         }
@@ -569,20 +574,20 @@ pub fn asked(built: &Built) -> Vec<bool> {
 /// Returns the collectives of a schedule, in order, without times.
 pub fn collectives(schedule: &Schedule, asked: &[bool]) -> Vec<CollectiveReport> {
     // If the schedule cannot be walked, the checker reports that more precisely.
-    let spelled = spelled(schedule);
+    let spelled = with_host_region(schedule);
     let program = Program::compile(&spelled).ok();
     let regions = schedule.regions.iter().filter(|r| !r.over.is_empty());
     regions
         .enumerate()
         .map(|(i, r)| {
-            let promise = r.promise.as_ref();
+            let contract = r.contract.as_ref();
             // If the parts of ranks have different lengths, those of the first rank.
             let elements = r.operands.first().zip(program.as_ref());
             let elements = elements.and_then(|(o, p)| p.elements(o.buffer, 0).ok()).unwrap_or(0);
             let width = r.operands.first().map_or(0, |o| schedule.buffer(o.buffer).dtype.bytes());
             CollectiveReport {
-                operation: promise.map_or_else(|| r.name.to_string(), |p| p.collective.to_string()),
-                reduce: promise.and_then(|p| p.red).map(|r| r.name().to_owned()),
+                operation: contract.map_or_else(|| r.name.to_string(), |p| p.collective.to_string()),
+                reduce: contract.and_then(|p| p.red).map(|r| r.name().to_owned()),
                 algorithm: r.label.clone().unwrap_or_default(),
                 asked: asked.get(i).copied().unwrap_or(true),
                 axis: r.over.iter().map(|n| n.as_str()).collect::<Vec<_>>().join(", "),

@@ -1,6 +1,6 @@
 //! Arguments: options that are texts or name files, read to what they mean.
 
-use crate::asked;
+use crate::algorithm_request;
 use crate::failure::{Failure, Outcome};
 use crate::options::Selection;
 use crate::workspace::Workspace;
@@ -95,19 +95,19 @@ pub(crate) fn using(workspace: &mut Workspace, texts: &[String]) -> Outcome<Vec<
 
 /// What `--topology` says: a shape (its text, and the file that stands for it in messages), or a
 /// machine file.
-pub type Asked = (Option<(String, FileId)>, Option<MachineFile>);
+pub type TopologyOption = (Option<(String, FileId)>, Option<MachineFile>);
 
 /// What `--topology` says: a shape, or a machine file.
 ///
 /// # Errors
 /// Of reading the file.
-pub fn topology(workspace: &mut Workspace, of: &Selection) -> Outcome<Asked> {
+pub fn topology(workspace: &mut Workspace, of: &Selection) -> Outcome<TopologyOption> {
     let Some(t) = &of.topology else { return Ok((None, None)) };
     Ok(match argument(workspace, "<--topology>", t)? {
         Argument::Text(text, file) => (Some((text, file)), None),
         Argument::File(text, file) => {
             let machine = machine::read(&text, file)?;
-            workspace.tell(&machine.warnings);
+            workspace.report(&machine.warnings);
             (None, Some(machine))
         }
     })
@@ -120,7 +120,7 @@ pub(crate) fn on_ranks(
     loaded: &Loaded,
     options: &mut LowerOptions,
 ) -> Outcome {
-    let Some(n) = asked::rank_count(of)? else { return Ok(()) };
+    let Some(n) = algorithm_request::rank_count(of)? else { return Ok(()) };
     let usage = |d: Diagnostic| Err(Failure::Usage(d.into()));
     if !compiles_algorithm(loaded, options) {
         let title =

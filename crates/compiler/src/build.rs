@@ -1,11 +1,11 @@
 //! Build: from a file to a schedule, the part that `compile`, `check`, `run` and `explain` share.
 
+use crate::algorithm_request;
 use crate::arguments::{defines, on_ranks, settings, topology, using};
-use crate::asked;
 use crate::bounds::Subject;
 use crate::data;
 use crate::failure::Outcome;
-use crate::keep::Keep;
+use crate::keep::GraphRecorder;
 use crate::load::load_parts;
 use crate::options::Source;
 use crate::own_algorithms::{right_algorithms, uses};
@@ -142,7 +142,8 @@ pub fn assemble(
         shapes: vec![],
     };
     if source.of.algorithm.is_some() || compiles_algorithm(&loaded, &options) {
-        options.algorithm = asked::algorithm(workspace, &source.of)?.map(|a| a.single()).transpose()?;
+        options.algorithm =
+            algorithm_request::algorithm(workspace, &source.of)?.map(|a| a.single()).transpose()?;
     }
     let alone = compiles_algorithm(&loaded, &options);
     on_ranks(workspace, &source.of, &loaded, &mut options)?;
@@ -158,7 +159,7 @@ pub fn assemble(
             return Err(found.into());
         }
     };
-    workspace.tell(&lowered.warnings);
+    workspace.report(&lowered.warnings);
     let lowered = Lowered { topology: workspace.machine(lowered.topology), ..lowered };
     let mut module = lowered.module;
     let time = Simulated { topology: &lowered.topology };
@@ -166,9 +167,9 @@ pub fn assemble(
     let using = if alone { vec![] } else { using(workspace, &source.of.using)? };
     let names: Vec<(Name, Span)> = using.iter().map(|u| (u.alg.clone(), u.span)).collect();
     let cx = PassCx::new(&loaded.library, Some(&lowered.topology)).with_time(&time).with_using(using);
-    let mut keep = Keep::default();
+    let mut keep = GraphRecorder::default();
     workspace.progress("compiling");
-    let passes = of_machine(passes, &lowered.topology);
+    let passes = pipeline_of_machine(passes, &lowered.topology);
     pipeline::run(workspace, &mut module, passes, &cx, watch, Some(&mut keep))?;
     if let Some(schedule) = module.schedule() {
         memory::lay_out(schedule, &lowered.topology, &lowered.placements)?;
@@ -177,7 +178,7 @@ pub fn assemble(
         let found = cx.findings.borrow();
         (found.select.clone(), found.overlap.clone())
     };
-    taken(&select, &names)?;
+    check_all_used(&select, &names)?;
     let placed = keep.placed.unwrap_or_default();
     let plain = match overlap.changed() && module.schedule().is_some() {
         true => Some(plain(&module, &placed, keep.local.as_ref(), &cx)?),
@@ -185,7 +186,7 @@ pub fn assemble(
     };
     let arranged = keep.arranged.unwrap_or_else(|| placed.clone());
     let typed = match &keep.local {
-        Some(l) => l.outside(&module.mesh),
+        Some(l) => l.interface(&module.mesh),
         None => keep.typed.unwrap_or_default(),
     };
     let builtin = |id: FileId| loaded.file(id).is_none_or(|f| f.layer == kbc_rounds::Layer::Library);
@@ -220,7 +221,7 @@ pub fn assemble(
 }
 
 /// Removes the requested numbers of pieces of collectives.
-pub fn whole_collectives(graph: &mut Graph) {
+pub fn without_pieces(graph: &mut Graph) {
     for id in graph.order().to_vec() {
         if let OpKind::Collective(c) = &mut graph.op_mut(id).kind
             && let Some(using) = &mut c.using
@@ -240,12 +241,12 @@ fn plain(
     let body = match local {
         Some(l) => {
             let mut l = l.clone();
-            l.parts.iter_mut().for_each(|p| whole_collectives(&mut p.graph));
+            l.parts.iter_mut().for_each(|p| without_pieces(&mut p.graph));
             Body::Local(l)
         }
         None => {
             let mut graph = placed.clone();
-            whole_collectives(&mut graph);
+            without_pieces(&mut graph);
             Body::Graph(graph)
         }
     };
@@ -267,7 +268,7 @@ fn plain(
 }
 
 /// Returns the default pipeline of a machine, which uses queues if the machine has them.
-pub fn of_machine<'p>(passes: &'p str, topology: &Topology) -> &'p str {
+pub fn pipeline_of_machine<'p>(passes: &'p str, topology: &Topology) -> &'p str {
     if passes == "default" && topology.settings().queues().is_some() { "queues" } else { passes }
 }
 
@@ -275,7 +276,7 @@ pub fn of_machine<'p>(passes: &'p str, topology: &Topology) -> &'p str {
 ///
 /// # Errors
 /// Returns E587 otherwise.
-fn taken(select: &SelectTable, asked: &[(Name, Span)]) -> Result<(), Diagnostic> {
+fn check_all_used(select: &SelectTable, asked: &[(Name, Span)]) -> Result<(), Diagnostic> {
     let Some((name, span)) = asked.iter().find(|a| select.entries.iter().all(|e| e.chosen != a.0)) else {
         return Ok(());
     };

@@ -3,7 +3,7 @@
 use crate::analyse::{comparison, joined};
 use crate::data::Inputs;
 use crate::report::CompareReport;
-use kbc_backend_sim::contract::expected;
+use kbc_backend_sim::contract::contract_results;
 use kbc_backend_sim::interp::RunResult;
 use kbc_ir::schedule::Schedule;
 use kbc_numerics::compare::compare_held;
@@ -13,12 +13,12 @@ use kbc_numerics::compare::compare_held;
 /// # Errors
 /// Why nothing could be compared, in words.
 pub fn compare(schedule: &Schedule, inputs: &Inputs, result: &RunResult) -> Result<CompareReport, String> {
-    if schedule.regions.iter().all(|r| r.promise.is_none())
+    if schedule.regions.iter().all(|r| r.contract.is_none())
         && schedule.regions.iter().any(|r| !r.over.is_empty())
     {
         return Err("no region has a contract".into());
     }
-    let want = expected(schedule, &inputs.calls, result.outputs.len() as u32)?;
+    let want = contract_results(schedule, &inputs.calls, result.outputs.len() as u32)?;
     let mut total: Option<CompareReport> = None;
     let mut wrong: Vec<String> = vec![];
     for (call, (got, (want, off))) in

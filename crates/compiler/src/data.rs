@@ -10,7 +10,7 @@ use kbc_ir::graph::{DataSource, Graph};
 use kbc_ir::local::Local;
 use kbc_ir::schedule::{BufferRole, Schedule};
 use kbc_ir::types::{Mesh, TensorType};
-use kbc_numerics::formats::{self, Described, Near};
+use kbc_numerics::formats::{self, ArrayType, Conversion};
 use kbc_numerics::generate::{self, ExactRange};
 use kbc_numerics::shard::{Part, assemble, check_described, check_feed};
 use kbc_numerics::tensor::{Data, Tensor};
@@ -30,7 +30,7 @@ pub struct Inputs {
 
 /// What is fed and compared: the inputs and results of a graph, of a local program those of its
 /// stacks.
-pub struct Fed<'a> {
+pub struct ProgramInterface<'a> {
     /// The graph.
     pub graph: &'a Graph,
     /// Its mesh.
@@ -47,7 +47,7 @@ pub struct Files(RefCell<BTreeMap<PathBuf, Rc<Vec<u8>>>>);
 
 /// A file that a text names, its bytes, and a function that adds the position of its name to a
 /// message.
-type Found<P> = (PathBuf, Rc<Vec<u8>>, P);
+type FoundFile<P> = (PathBuf, Rc<Vec<u8>>, P);
 
 impl Files {
     fn bytes(&self, workspace: &Workspace, path: &Path) -> Result<Rc<Vec<u8>>, Diagnostic> {
@@ -65,14 +65,14 @@ impl Files {
         &self,
         workspace: &Workspace,
         (path, key, span): (&str, Option<&str>, Span),
-        fits: &dyn Fn(&Described) -> Result<(), Diagnostic>,
+        fits: &dyn Fn(&ArrayType) -> Result<(), Diagnostic>,
     ) -> Result<Tensor, Diagnostic> {
         let (full, bytes, place) = self.found(workspace, (path, span))?;
         let full = full.to_string_lossy();
-        let described = formats::describe(&full, &bytes, key, Near::No).map_err(place)?;
+        let described = formats::describe(&full, &bytes, key, Conversion::No).map_err(place)?;
         fits(&described)?;
         workspace
-            .room()
+            .memory_budget()
             .fits(u128::from(described.bytes()) * 2, &format!("the array of {full}"))
             .map_err(place)?;
         formats::read(&full, &bytes, key).map_err(place)
@@ -83,9 +83,9 @@ impl Files {
         &self,
         workspace: &Workspace,
         (path, key, span): (&str, Option<&str>, Span),
-    ) -> Result<Described, Diagnostic> {
+    ) -> Result<ArrayType, Diagnostic> {
         let (full, bytes, place) = self.found(workspace, (path, span))?;
-        formats::describe(&full.to_string_lossy(), &bytes, key, Near::No).map_err(place)
+        formats::describe(&full.to_string_lossy(), &bytes, key, Conversion::No).map_err(place)
     }
 
     /// Returns the file, its bytes, and a function that adds the position that names it to a
@@ -94,7 +94,7 @@ impl Files {
         &self,
         workspace: &Workspace,
         (path, span): (&str, Span),
-    ) -> Result<Found<impl Fn(Diagnostic) -> Diagnostic + Copy + use<>>, Diagnostic> {
+    ) -> Result<FoundFile<impl Fn(Diagnostic) -> Diagnostic + Copy + use<>>, Diagnostic> {
         let full = if span.is_none() { PathBuf::from(path) } else { workspace.beside(span.file, path) };
         let place = move |mut d: Diagnostic| {
             if !span.is_none() {
@@ -107,7 +107,7 @@ impl Files {
     }
 }
 
-impl Fed<'_> {
+impl ProgramInterface<'_> {
     fn moduli(&self, fixed: &[Option<&Tensor>]) -> Option<Vec<u32>> {
         match self.local {
             Some(l) => exact_modulus_local(l, self.mesh, fixed),
@@ -123,15 +123,15 @@ impl Fed<'_> {
         workspace: &Workspace,
         (path, key, span): (&str, Option<&str>, Span),
         ty: &TensorType,
-        fits: &dyn Fn(&Described) -> Result<(), Diagnostic>,
+        fits: &dyn Fn(&ArrayType) -> Result<(), Diagnostic>,
     ) -> Result<Tensor, Diagnostic> {
         if self.local.is_none() {
             return self.files.load(workspace, (path, key, span), fits);
         }
         if !path.contains('*') {
             // A stack, or what every rank has.
-            let row = |d: &Described| d.dtype == ty.dtype && ty.sizes()[1..] == *d.shape;
-            let either = |d: &Described| if row(d) { Ok(()) } else { fits(d) };
+            let row = |d: &ArrayType| d.dtype == ty.dtype && ty.sizes()[1..] == *d.shape;
+            let either = |d: &ArrayType| if row(d) { Ok(()) } else { fits(d) };
             let one = self.files.load(workspace, (path, key, span), &either)?;
             // what has no leading dimension of ranks is what each of them has
             let rows = ty.sizes().first().copied().unwrap_or(0) as usize;
@@ -151,7 +151,7 @@ impl Fed<'_> {
         let mut all = vec![];
         for rank in rows {
             let file = path.replace('*', &rank.to_string());
-            let of_rank = |d: &Described| {
+            let of_rank = |d: &ArrayType| {
                 if d.dtype == ty.dtype && d.shape == want {
                     return Ok(());
                 }
@@ -224,14 +224,20 @@ pub fn shapes(workspace: &Workspace, inputs: &[Unsized]) -> Outcome<Vec<(String,
 /// # Errors
 /// Returns E412 and E40x for a file that cannot be read, E413 for an unknown input, and E360 for a
 /// wrong shape or type. Returns all that are found.
-pub fn inputs(workspace: &Workspace, fed: &Fed<'_>, data: &Feeds, calls: u32, seed: u64) -> Outcome<Inputs> {
+pub fn inputs(
+    workspace: &Workspace,
+    fed: &ProgramInterface<'_>,
+    data: &Feeds,
+    calls: u32,
+    seed: u64,
+) -> Outcome<Inputs> {
     let (graph, mesh) = (fed.graph, fed.mesh);
     let mut found = Diagnostics::new();
     let names: Vec<&str> = graph.inputs.iter().map(|i| i.name.as_str()).collect();
     let mut given: Vec<Option<(Tensor, String)>> = vec![None; graph.inputs.len()];
     let load = |i: usize, from: (&str, Option<&str>, Span)| {
         let input = &graph.inputs[i];
-        let fits = |d: &Described| {
+        let fits = |d: &ArrayType| {
             check_described(&input.name, &input.ty, mesh, (d.dtype, &d.shape))
                 .map_err(|d| d.primary(input.span, format!("declared as {} here", input.ty)))
         };
@@ -366,7 +372,7 @@ fn make(
 ///
 /// # Errors
 /// As [`inputs`].
-pub fn expected(workspace: &Workspace, fed: &Fed<'_>) -> Outcome<Vec<(Tensor, String)>> {
+pub fn stored_results(workspace: &Workspace, fed: &ProgramInterface<'_>) -> Outcome<Vec<(Tensor, String)>> {
     let (graph, mesh) = (fed.graph, fed.mesh);
     let Some(expect) = &graph.expect else { return Ok(vec![]) };
     let mut out = vec![];
@@ -377,7 +383,7 @@ pub fn expected(workspace: &Workspace, fed: &Fed<'_>) -> Outcome<Vec<(Tensor, St
                 .primary(*span, "here")
                 .into());
         };
-        let fits = |d: &Described| {
+        let fits = |d: &ArrayType| {
             check_described("of expect", &ty.erased(), mesh, (d.dtype, &d.shape)).map_err(|mut d| {
                 d.title = d.title.replacen("input of expect", "the stored result", 1);
                 d.primary(*span, "named here")

@@ -5,7 +5,7 @@ use crate::workspace::{Stage, Workspace};
 use kbc_backend_sim::failure::RunFailure;
 use kbc_backend_sim::interp::{self, RunOptions, RunResult};
 use kbc_backend_sim::jit;
-use kbc_ir::host::spelled;
+use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::Schedule;
 use kbc_numerics::tensor::Tensor;
 
@@ -50,7 +50,7 @@ impl Engine {
                 Ok(result)
             }
             Engine::Jit => {
-                let spelled = spelled(schedule);
+                let spelled = with_host_region(schedule);
                 let code = jit::compile(&spelled)?;
                 let stats = code.stats();
                 watch.ends(&format!("jit: {} functions, {} bytes", stats.functions, stats.bytes));

@@ -6,11 +6,11 @@ use kbc_ir::local::Local;
 use kbc_ir::{Body, Module};
 use kbc_passes::Changed;
 use kbc_passes::instrument::Instrument;
-use kbc_passes::pipeline::Step;
+use kbc_passes::pipeline::PipelineStep;
 
 /// Keeps the graph after the passes of the graph level.
 #[derive(Default)]
-pub(crate) struct Keep {
+pub(crate) struct GraphRecorder {
     /// After `infer`.
     pub(crate) typed: Option<Graph>,
     /// After `select`.
@@ -21,8 +21,8 @@ pub(crate) struct Keep {
     pub(crate) local: Option<Local>,
 }
 
-impl Instrument for Keep {
-    fn after(&mut self, step: Step<'_>, module: &Module, _: Changed) -> Result<(), Diagnostics> {
+impl Instrument for GraphRecorder {
+    fn after(&mut self, step: PipelineStep<'_>, module: &Module, _: Changed) -> Result<(), Diagnostics> {
         if let Body::Graph(g) = &module.body {
             match step.info.name {
                 "infer" => self.typed = Some(g.clone()),

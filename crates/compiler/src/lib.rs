@@ -197,9 +197,9 @@
 
 pub mod about;
 pub mod again;
+pub mod algorithm_request;
 pub mod analyse;
 pub mod arguments;
-pub mod asked;
 pub mod backends;
 pub mod bounds;
 pub mod build;
@@ -217,13 +217,13 @@ mod keep;
 pub mod load;
 pub mod machine;
 pub mod measure;
+pub mod memory_budget;
 pub mod msccl;
 pub mod options;
 mod own_algorithms;
 pub mod perturb;
 pub mod pipeline;
 pub mod report;
-pub mod room;
 pub mod signals;
 pub mod simulated;
 pub mod steps;

@@ -22,7 +22,7 @@ pub fn load_parts(workspace: &mut Workspace, path: &str) -> Outcome<(Loaded, Dia
     if found.list.iter().any(|d| d.severity == Severity::Error && unread(d.code)) {
         return Err(found.into());
     }
-    Ok((loaded, told(workspace, found)))
+    Ok((loaded, report_unless_errors(workspace, found)))
 }
 
 /// Loads a file and everything it uses.
@@ -54,7 +54,7 @@ pub fn load_kir(workspace: &mut Workspace, path: &str) -> Outcome<(FileId, Modul
     if found.has_errors() {
         return Err(found.into());
     }
-    workspace.tell(&found);
+    workspace.report(&found);
     Ok((file, module))
 }
 
@@ -82,12 +82,12 @@ pub fn everything(workspace: &mut Workspace, files: &[String]) -> Outcome<Loaded
 fn load_text(workspace: &mut Workspace, root: Option<(FileId, String)>) -> Outcome<Loaded> {
     workspace.stage(Stage::Read);
     let (loaded, found) = load(root, workspace);
-    let found = told(workspace, found);
+    let found = report_unless_errors(workspace, found);
     if found.has_errors() { Err(found.into()) } else { Ok(loaded) }
 }
 
 /// Returns errors only; if there are none, reports warnings and notes now.
-fn told(workspace: &Workspace, mut found: Diagnostics) -> Diagnostics {
+fn report_unless_errors(workspace: &Workspace, mut found: Diagnostics) -> Diagnostics {
     // A copy of a library file hides the original, which needs no message.
     let text = |span: Span| workspace.map.get(span.file).map(|f| &*f.text);
     let copy = |d: &Diagnostic| match &d.labels[..] {
@@ -96,7 +96,7 @@ fn told(workspace: &Workspace, mut found: Diagnostics) -> Diagnostics {
     };
     found.list.retain(|d| !copy(d));
     if !found.has_errors() {
-        workspace.tell(&found);
+        workspace.report(&found);
         found = Diagnostics::new();
     }
     found

@@ -64,7 +64,7 @@ pub fn machine(
     };
     let at = file;
     let file = kbc_frontend::machine::read(&text, file)?;
-    workspace.tell(&file.warnings);
+    workspace.report(&file.warnings);
     let base = match own {
         Some(own) => {
             let at = workspace.add_text("<machine>", own);

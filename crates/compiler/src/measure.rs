@@ -25,7 +25,7 @@ use kbc_time::{TimeOptions, Timing};
 pub const EXECUTED: u64 = 64 << 20;
 
 /// A schedule with its machine.
-pub enum Ready {
+pub enum MeasuredSchedule {
     /// Of a program.
     Program(Box<Built>),
     /// That comes from text: there is no single-device result to compare its numbers with.
@@ -33,19 +33,19 @@ pub enum Ready {
 }
 
 /// What was done before a time is believed.
-pub struct Trusted {
+pub struct TimingChecks {
     /// The proof.
     pub verified: VerifiedReport,
     /// The comparison; none where nothing was executed.
     pub compare: Option<CompareReport>,
 }
 
-impl Ready {
+impl MeasuredSchedule {
     /// The module with the schedule.
     pub fn module(&self) -> &Module {
         match self {
-            Ready::Program(built) => &built.module,
-            Ready::Schedule(all) => &all.0,
+            MeasuredSchedule::Program(built) => &built.module,
+            MeasuredSchedule::Schedule(all) => &all.0,
         }
     }
 
@@ -60,28 +60,28 @@ impl Ready {
     /// Returns the schedule, and the program from which it was made.
     ///
     /// # Errors
-    /// As [`Ready::schedule`].
+    /// As [`MeasuredSchedule::schedule`].
     pub fn subject(&self) -> Result<Subject<'_>, Diagnostic> {
         let schedule = self.schedule()?;
         Ok(match self {
-            Ready::Program(built) => built.subject(schedule),
-            Ready::Schedule(_) => schedule.into(),
+            MeasuredSchedule::Program(built) => built.subject(schedule),
+            MeasuredSchedule::Schedule(_) => schedule.into(),
         })
     }
 
     /// The machine.
     pub fn topology(&self) -> &Topology {
         match self {
-            Ready::Program(built) => &built.topology,
-            Ready::Schedule(all) => &all.1,
+            MeasuredSchedule::Program(built) => &built.topology,
+            MeasuredSchedule::Schedule(all) => &all.1,
         }
     }
 
     /// Perturbations of the machine, from its file.
     pub fn perturb(&self) -> Option<&Perturb> {
         match self {
-            Ready::Program(built) => built.perturb.as_ref(),
-            Ready::Schedule(all) => all.2.as_ref(),
+            MeasuredSchedule::Program(built) => built.perturb.as_ref(),
+            MeasuredSchedule::Schedule(all) => all.2.as_ref(),
         }
     }
 
@@ -97,8 +97,8 @@ impl Ready {
     ) -> Outcome<(Report, Timing)> {
         let schedule = self.schedule()?;
         let mut report = match self {
-            Ready::Program(built) => begin(command, file, built, schedule),
-            Ready::Schedule(all) => {
+            MeasuredSchedule::Program(built) => begin(command, file, built, schedule),
+            MeasuredSchedule::Schedule(all) => {
                 Report { machine: Some(all.1.to_string()), ..about_schedule(command, file, &all.0, schedule) }
             }
         };
@@ -114,8 +114,8 @@ impl Ready {
     pub fn prove(&self, workspace: &Workspace) -> Result<VerifiedReport, Diagnostics> {
         let schedule = self.schedule()?;
         match self {
-            Ready::Program(built) => analyse::prove(workspace, built, schedule),
-            Ready::Schedule(_) => analyse::verify(workspace, schedule),
+            MeasuredSchedule::Program(built) => analyse::prove(workspace, built, schedule),
+            MeasuredSchedule::Schedule(_) => analyse::verify(workspace, schedule),
         }
     }
 
@@ -124,10 +124,10 @@ impl Ready {
     ///
     /// # Errors
     /// Returns the errors of the proof and of the execution. Wrong numbers are part of the result.
-    pub fn trust(&self, workspace: &Workspace) -> Outcome<Trusted> {
+    pub fn trust(&self, workspace: &Workspace) -> Outcome<TimingChecks> {
         let schedule = self.schedule()?;
-        let Ready::Program(built) = self else {
-            return Ok(Trusted { verified: self.prove(workspace)?, compare: None });
+        let MeasuredSchedule::Program(built) = self else {
+            return Ok(TimingChecks { verified: self.prove(workspace)?, compare: None });
         };
         let verified = self.prove(workspace)?;
         let mesh = &schedule.mesh;
@@ -145,7 +145,7 @@ impl Ready {
         } else {
             None
         };
-        Ok(Trusted { verified, compare })
+        Ok(TimingChecks { verified, compare })
     }
 }
 
@@ -153,9 +153,9 @@ impl Ready {
 ///
 /// # Errors
 /// Of reading, building, and of the machine; E416 for a schedule without one.
-pub fn ready(workspace: &mut Workspace, source: &Source) -> Outcome<Ready> {
+pub fn ready(workspace: &mut Workspace, source: &Source) -> Outcome<MeasuredSchedule> {
     if !source.file.ends_with(".kir") {
-        return Ok(Ready::Program(Box::new(build(workspace, source, "default", &mut Unwatched)?)));
+        return Ok(MeasuredSchedule::Program(Box::new(build(workspace, source, "default", &mut Unwatched)?)));
     }
     let module = load::read_schedule(workspace, source)?;
     let own = module.machine.as_ref();
@@ -165,5 +165,5 @@ pub fn ready(workspace: &mut Workspace, source: &Source) -> Outcome<Ready> {
             .help("give the program a `topology`")
             .into());
     };
-    Ok(Ready::Schedule(Box::new((module, topology, perturb))))
+    Ok(MeasuredSchedule::Schedule(Box::new((module, topology, perturb))))
 }

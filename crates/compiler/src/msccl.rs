@@ -13,14 +13,14 @@ use crate::workspace::{Stage, Workspace};
 use kbc_backend_sim::interp::RunOptions;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
-use kbc_import::msccl::definition::{self, Wanted as Golden};
-use kbc_import::msccl::fifo::Safe;
+use kbc_import::msccl::definition::{self, RequiredResults as Golden};
+use kbc_import::msccl::fifo::SafeSizes;
 use kbc_import::msccl::judge::{Finding, Hang, judge};
 use kbc_import::msccl::{Algo, Built, Options, build as make, read};
-use kbc_ir::promise::Promise;
+use kbc_ir::contract::Contract;
 use kbc_ir::schedule::Schedule;
 use kbc_ir::types::{DType, ReduceOp, TensorType};
-use kbc_numerics::compare::{Exact, Expected, compare};
+use kbc_numerics::compare::{Expected, ReferenceValues, compare};
 use kbc_numerics::generate;
 use kbc_numerics::shard::Part;
 use kbc_numerics::tensor::Tensor;
@@ -48,7 +48,7 @@ pub struct Imported {
 }
 
 /// Parameters given with `-D`.
-struct Said {
+struct MscclOptions {
     options: Options,
     /// Bytes of the largest user buffer.
     bytes: Option<u64>,
@@ -57,7 +57,7 @@ struct Said {
 
 const NAMES: [&str; 4] = ["bytes", "dtype", "op", "root"];
 
-fn said(source: &Source, algo: &Algo) -> Outcome<Said> {
+fn read_options(source: &Source, algo: &Algo) -> Outcome<MscclOptions> {
     let flags = [
         ("--program", source.of.program.is_some()),
         ("--algorithm", source.of.algorithm.is_some()),
@@ -65,7 +65,7 @@ fn said(source: &Source, algo: &Algo) -> Outcome<Said> {
         ("--using", !source.of.using.is_empty()),
     ];
     refuse(&flags, &source.file)?;
-    let mut out = Said { options: Options::default(), bytes: None, params: vec![] };
+    let mut out = MscclOptions { options: Options::default(), bytes: None, params: vec![] };
     let wrong = |name: &str, value: &str, valid: &str| -> Failure {
         Diagnostic::error("E413", format!("-D {name}={value}: {valid}")).into()
     };
@@ -144,8 +144,8 @@ pub fn import(workspace: &mut Workspace, command: &'static str, source: &Source)
     workspace.stage(Stage::Read);
     let mut warnings = Diagnostics::new();
     let algo = read(file, &text, &mut warnings)?;
-    workspace.tell(&warnings);
-    let mut said = said(source, &algo)?;
+    workspace.report(&warnings);
+    let mut said = read_options(source, &algo)?;
     if let Some(path) = &source.post {
         said.options.post = Some(post(workspace, path, &algo, &said.options)?);
     }
@@ -163,7 +163,7 @@ pub fn import(workspace: &mut Workspace, command: &'static str, source: &Source)
     report.imported = Some(facts(&algo, &said.options, &finding));
     report.ok = finding.accepted();
     let mut verified = analyse::verified(&finding.verdict);
-    if built.promise.is_none() {
+    if built.contract.is_none() {
         verified.meaning = "not checked".into();
         verified.shown = analyse::ORDERED.into();
     }
@@ -198,19 +198,19 @@ fn facts(algo: &Algo, options: &Options, f: &Finding) -> ImportReport {
         uninitialised: f.uninitialised,
         races: f.races,
         hang_free: match f.safe {
-            Safe::Any => "any size".into(),
-            Safe::UpTo(n) => format!("up to {n} B"),
-            Safe::Never => "no size".into(),
+            SafeSizes::Any => "any size".into(),
+            SafeSizes::UpTo(n) => format!("up to {n} B"),
+            SafeSizes::Never => "no size".into(),
         },
         hang_free_bytes: match f.safe {
-            Safe::UpTo(n) => Some(n),
-            Safe::Any | Safe::Never => None,
+            SafeSizes::UpTo(n) => Some(n),
+            SafeSizes::Any | SafeSizes::Never => None,
         },
     }
 }
 
 /// Returns the contract of the one collective that a `.kb` file declares.
-fn post(workspace: &mut Workspace, path: &str, algo: &Algo, options: &Options) -> Outcome<Promise> {
+fn post(workspace: &mut Workspace, path: &str, algo: &Algo, options: &Options) -> Outcome<Contract> {
     let loaded = load_file(workspace, path)?;
     let root = loaded.root.unwrap_or_default();
     let found: Vec<_> = loaded.library.collectives_in(root).collect();
@@ -220,10 +220,10 @@ fn post(workspace: &mut Workspace, path: &str, algo: &Algo, options: &Options) -
         return Err(Diagnostic::error("E387", text).primary(place, "in this file").into());
     };
     let decl = loaded.library.collective(one);
-    let promise = kbc_passes::expand::promise_of(&loaded.library, decl, Some(options.root), options.op)
+    let contract = kbc_passes::expand::contract_of(&loaded.library, decl, Some(options.root), options.op)
         .map_err(|d| *d)?;
     let names: &[&str] = if algo.aliased { &["v"] } else { &["src", "dst"] };
-    if let Some(b) = promise.buffers.iter().find(|b| !names.contains(&b.name.as_str())) {
+    if let Some(b) = contract.buffers.iter().find(|b| !names.contains(&b.name.as_str())) {
         let text = format!("the buffers of this schedule are {}, not `{}`", names.join(" and "), b.name);
         let how = if algo.inplace {
             "in an in-place schedule, i and o are one buffer `v`"
@@ -232,7 +232,7 @@ fn post(workspace: &mut Workspace, path: &str, algo: &Algo, options: &Options) -
         };
         return Err(Diagnostic::error("E387", text).primary(decl.span, "declared here").note(how).into());
     }
-    let blocks = promise.buffers.iter().any(|b| b.blocks);
+    let blocks = contract.buffers.iter().any(|b| b.blocks);
     if blocks && !algo.chunks.is_multiple_of(algo.ranks()) {
         let text = format!(
             "{} chunks cannot be divided into one block for each of {} ranks",
@@ -243,7 +243,7 @@ fn post(workspace: &mut Workspace, path: &str, algo: &Algo, options: &Options) -
             .primary(decl.span, "the blocks are declared here")
             .into());
     }
-    Ok(promise)
+    Ok(contract)
 }
 
 fn types(schedule: &Schedule) -> Outcome<[TensorType; 2]> {
@@ -294,11 +294,11 @@ pub fn execute(
     watch: &mut dyn Watch,
 ) -> Outcome<(TensorType, Vec<Vec<Part>>)> {
     let schedule = &it.built.execute;
-    workspace.room().calls_fit(schedule, how.calls, true)?;
+    workspace.memory_budget().calls_fit(schedule, how.calls, true)?;
     let options = RunOptions {
         calls: how.calls,
         seed: (how.seed != 0).then_some(how.seed),
-        max_bytes: workspace.room().engine_bytes(),
+        max_bytes: workspace.memory_budget().engine_bytes(),
     };
     let result = how
         .engine
@@ -313,12 +313,12 @@ pub fn execute(
     }];
     let outputs = result.outputs.last().cloned().unwrap_or_default();
     let parts: Vec<_> = outputs.iter().filter_map(|r| r.first().cloned()).collect();
-    if let Some(promise) = &it.built.promise {
-        let golden = golden(promise, it.algo.aliased, inputs, &y, schedule.mesh.ranks())?;
+    if let Some(contract) = &it.built.contract {
+        let golden = golden(contract, it.algo.aliased, inputs, &y, schedule.mesh.ranks())?;
         let (values, bound) = reference(&golden, &y, &parts);
         let expected = Expected { shape: y.sizes(), values, bound };
         let found = compare(&y, &schedule.mesh, &parts, &expected, None);
-        let against = format!("the definition of {}", promise.collective);
+        let against = format!("the definition of {}", contract.collective);
         let report = analyse::comparison(&schedule.mesh, "y", &against, &found);
         it.report.ok &= analyse::passes(&report);
         it.report.compare = Some(CompareReport { elements: promised(&golden), ..report });
@@ -330,25 +330,31 @@ fn promised(golden: &Golden) -> u64 {
     golden.values.iter().flatten().filter(|v| v.is_some()).count() as u64
 }
 
-fn golden(promise: &Promise, inplace: bool, inputs: &Tensor, y: &TensorType, ranks: u64) -> Outcome<Golden> {
+fn golden(
+    contract: &Contract,
+    inplace: bool,
+    inputs: &Tensor,
+    y: &TensorType,
+    ranks: u64,
+) -> Outcome<Golden> {
     let all = inputs.data().to_f64();
     let each = all.len() / ranks.max(1) as usize;
     let own: Vec<Vec<f64>> = all.chunks(each.max(1)).map(<[f64]>::to_vec).collect();
     let output = if inplace { "v" } else { "dst" };
     let elements = y.elements() / ranks.max(1);
-    definition::wanted(promise, &own, output, elements).map_err(|why| {
+    definition::required_results(contract, &own, output, elements).map_err(|why| {
         Diagnostic::error("E387", format!("the postcondition cannot be evaluated: {why}")).into()
     })
 }
 
 /// Returns values, with the demand that each is exact: the inputs are integers whose combination
 /// the type can represent. If the contract names no value, a rank keeps what it has.
-fn reference(golden: &Golden, y: &TensorType, parts: &[Part]) -> (Exact, Vec<f64>) {
+fn reference(golden: &Golden, y: &TensorType, parts: &[Part]) -> (ReferenceValues, Vec<f64>) {
     let own = parts.iter().flat_map(|p| p.tensor.data().to_f64());
     let flat = golden.values.iter().flatten().zip(own).map(|(v, own)| v.unwrap_or(own));
     if y.dtype.is_float() {
-        (Exact::Float(flat.collect()), vec![])
+        (ReferenceValues::Float(flat.collect()), vec![])
     } else {
-        (Exact::Int(flat.map(|v| v as i64).collect()), vec![])
+        (ReferenceValues::Int(flat.map(|v| v as i64).collect()), vec![])
     }
 }

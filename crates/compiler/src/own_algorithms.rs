@@ -4,7 +4,7 @@ use crate::workspace::{Stage, Workspace};
 use kbc_checker::{CheckOptions, EVERY_RANK, Verdict, check};
 use kbc_diag::{Diagnostics, FileId};
 use kbc_ir::Module;
-use kbc_ir::graph::{Collective, Graph, Op, OpKind};
+use kbc_ir::graph::{Collective, Graph, GraphOp, OpKind};
 use kbc_ir::local::Local;
 use kbc_ir::schedule::Calls;
 use kbc_passes::expand::joined_axis;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 const ROUNDS_RANKS: u64 = 64;
 
 /// Returns the collectives of a program in order; for a local program, those of every part.
-pub(crate) fn uses<'g>(graph: &'g Graph, local: Option<&'g Local>) -> Vec<(&'g Op, &'g Collective)> {
+pub(crate) fn uses<'g>(graph: &'g Graph, local: Option<&'g Local>) -> Vec<(&'g GraphOp, &'g Collective)> {
     let graphs = std::iter::once(graph).chain(local.iter().flat_map(|l| l.parts.iter().map(|p| &p.graph)));
     let ops = graphs.flat_map(|g| g.order().iter().map(|id| g.op(*id)));
     ops.filter_map(|op| match &op.kind {
@@ -37,7 +37,7 @@ pub(crate) fn right_algorithms(
     workspace: &Workspace,
     library: &kbc_rounds::Library,
     builtin: &dyn Fn(FileId) -> bool,
-    uses: &[(&Op, &Collective)],
+    uses: &[(&GraphOp, &Collective)],
     module: &Module,
 ) -> Result<Option<Verdict>, Diagnostics> {
     let mut verdict = None;
@@ -97,5 +97,5 @@ fn proven(workspace: &Workspace, module: &Module, verdict: &mut Option<Verdict>)
     let Some(schedule) = module.schedule().filter(|s| s.calls != Calls::None) else { return false };
     workspace.stage(Stage::Check);
     let v = verdict.get_or_insert_with(|| check(schedule, &CheckOptions::default()));
-    v.ok() && v.unpromised.is_empty()
+    v.ok() && v.without_contract.is_empty()
 }

@@ -31,14 +31,14 @@ pub fn runs<'a>(
     for run in 0..perturb.runs {
         let seed = perturb.seed.wrapping_add(run);
         let (timing, _) =
-            bounds::timed(subject, &perturbed(topology, perturb, seed)?, &bare, &mut bounds::Nobody)?;
+            bounds::timed(subject, &perturbed(topology, perturb, seed)?, &bare, &mut bounds::NoObserver)?;
         times.push((timing.ns, seed));
     }
     // The worst is the first of equal ones.
     let worst = times.iter().copied().reduce(|a, b| if b.0 > a.0 { b } else { a });
     let seed = worst.map_or(perturb.seed, |w| w.1);
     let machine = perturbed(topology, perturb, seed)?;
-    let (timing, lower) = bounds::timed(subject, &machine, &TimeOptions::default(), &mut bounds::Nobody)?;
+    let (timing, lower) = bounds::timed(subject, &machine, &TimeOptions::default(), &mut bounds::NoObserver)?;
     times.sort_by(|a, b| a.0.total_cmp(&b.0));
     Ok(PerturbReport {
         seed: perturb.seed,

@@ -7,13 +7,13 @@ use crate::workspace::{Environment, Stage, Workspace};
 use kbc_ir::Module;
 use kbc_passes::PassCx;
 use kbc_passes::instrument::{Instrument, RoundTrip, VerifyEach};
-use kbc_passes::pipeline::{Pipeline, Step};
+use kbc_passes::pipeline::{Pipeline, PipelineStep};
 
 /// Passes the module from before the running pass on to the environment.
 struct Record<'a>(&'a dyn Environment);
 
 impl Instrument for Record<'_> {
-    fn before(&mut self, step: Step<'_>, module: &Module) {
+    fn before(&mut self, step: PipelineStep<'_>, module: &Module) {
         self.0.module(step.rest, module);
         self.0.pass(step.info.name);
     }
@@ -52,7 +52,7 @@ pub fn run(
         pipeline.run(module, cx, &mut all)
     };
     watch.passed()?;
-    workspace.tell(&cx.take_messages());
+    workspace.report(&cx.take_messages());
     result?;
     environment.module("", module);
     Ok(())

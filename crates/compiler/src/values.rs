@@ -50,7 +50,7 @@ pub fn values_of(g: &Graph) -> Vec<ValueWords> {
             OpKind::Shape(s) => (s.name().into(), "follows from its operands"),
             OpKind::Collective(c) if c.explicit => (c.name().into(), "written in the program"),
             OpKind::Collective(c) => (c.name().into(), "because a user of the value demands it"),
-            OpKind::Demand | OpKind::Ask(_) => ("demand".into(), "annotation"),
+            OpKind::Demand | OpKind::PartialDemand(_) => ("demand".into(), "annotation"),
             OpKind::Wait => ("wait".into(), "follows from its operand"),
             OpKind::Host(h) => (format!("host {}", h.word()), "follows from its operand"),
             OpKind::Output(_) => ("result".into(), "declared"),

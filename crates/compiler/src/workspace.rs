@@ -181,16 +181,16 @@ pub trait Environment: Send + Sync {
 
     /// Begins a run on this thread whose record is apart from those of other threads; `command` are
     /// the words that repeat it.
-    fn apart(&self, command: &[String]) {
+    fn begin_separate_record(&self, command: &[String]) {
         let _ = command;
     }
 }
 
 /// An environment without files that hears nothing.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Nowhere;
+pub struct EmptyEnvironment;
 
-impl Environment for Nowhere {}
+impl Environment for EmptyEnvironment {}
 
 /// The state of a compilation.
 pub struct Workspace {
@@ -218,7 +218,7 @@ const MACHINES: usize = 32;
 
 impl Default for Workspace {
     fn default() -> Self {
-        Workspace::new(Arc::new(Nowhere))
+        Workspace::new(Arc::new(EmptyEnvironment))
     }
 }
 
@@ -358,7 +358,7 @@ impl Workspace {
     }
 
     /// Passes warnings and notes on to the environment.
-    pub fn tell(&self, list: &Diagnostics) {
+    pub fn report(&self, list: &Diagnostics) {
         self.environment.messages(list, &self.map);
     }
 

@@ -6,12 +6,12 @@
 
 pub mod codes;
 pub mod diagnostic;
+pub mod escape_controls;
 pub mod nearest;
+pub mod place_fallback;
 pub mod render;
-pub mod settle;
 pub mod span;
-pub mod visible;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Label, Severity};
+pub use escape_controls::escape_controls;
 pub use span::{FileId, SourceFile, SourceMap, Span, Spanned, Text};
-pub use visible::visible;

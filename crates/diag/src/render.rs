@@ -6,8 +6,8 @@
 //! is better than no message.
 
 use crate::diagnostic::{Diagnostic, Label, Severity};
+use crate::escape_controls::{escape_controls, escape_name};
 use crate::span::{BYTE_ORDER_MARK, FileId, SourceFile, SourceMap, Span};
-use crate::visible::{visible, visible_name};
 use ariadne::{Cache, CharSet, Color, Config, IndexType, Report, ReportKind, Source};
 use serde::Serialize;
 use std::borrow::Cow;
@@ -56,7 +56,7 @@ impl<'m> Cache<FileId> for Files<'m> {
     }
 
     fn display<'a>(&self, id: &'a FileId) -> Option<impl fmt::Display + 'a> {
-        self.map.get(*id).map(|f| visible_name(&f.name).into_owned())
+        self.map.get(*id).map(|f| escape_name(&f.name).into_owned())
     }
 }
 
@@ -65,7 +65,7 @@ type Range = (FileId, std::ops::Range<usize>);
 
 /// Returns the message with all its words made safe to display.
 fn shown(d: &Diagnostic) -> Diagnostic {
-    let own = |text: &String| visible(text).into_owned();
+    let own = |text: &String| escape_controls(text).into_owned();
     Diagnostic {
         title: own(&d.title),
         labels: d.labels.iter().map(|l| Label { span: l.span, text: own(&l.text) }).collect(),
@@ -85,13 +85,13 @@ pub fn human(d: &Diagnostic, map: &SourceMap, color: bool) -> String {
         if let Some(file) = map.get(l.span.file) {
             // A byte order mark takes bytes but no column.
             let text = file.text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&file.text);
-            let shown = visible(text);
+            let shown = escape_controls(text);
             let (start, end) = clamp(l.span, file);
             let mark = file.text.len() - text.len();
             // Escaped characters become longer and shift the characters after them.
             let place = |at: usize| {
                 let at = at.saturating_sub(mark);
-                if shown.len() == text.len() { at } else { visible(&text[..at]).len() }
+                if shown.len() == text.len() { at } else { escape_controls(&text[..at]).len() }
             };
             labels.push(((l.span.file, place(start)..place(end)), &l.text));
             files.sources.entry(l.span.file).or_insert_with(|| Source::from(shown));
@@ -172,11 +172,11 @@ fn without_place(d: &Diagnostic) -> String {
 pub fn short(d: &Diagnostic, map: &SourceMap) -> String {
     let mut s = String::new();
     if let Some(at) = position(d.span(), map) {
-        let _ = write!(s, "{}:{}:{}: ", visible_name(at.file), at.start.line, at.start.column);
+        let _ = write!(s, "{}:{}:{}: ", escape_name(at.file), at.start.line, at.start.column);
     }
     let title = d.title.replace('\n', " ");
     let _ = write!(s, "{}[{}]: {title}", word(d.severity), d.code);
-    visible(&s).into_owned()
+    escape_controls(&s).into_owned()
 }
 
 /// A message for programs. The field names are stable.
@@ -249,7 +249,7 @@ pub fn to_json<'d>(d: &'d Diagnostic, map: &'d SourceMap) -> JsonDiagnostic<'d> 
 /// Renders a message as one JSON object on one line, without a line end.
 pub fn json(d: &Diagnostic, map: &SourceMap) -> String {
     let text = serde_json::to_string(&to_json(d, map)).expect("strings and numbers always serialise");
-    visible(&text).into_owned()
+    escape_controls(&text).into_owned()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use kbc_compiler::workspace::Environment;
 use kbc_diag::{Diagnostics, SourceMap};
 use kbc_evaluation::sweep::cache::{Cache, Entries};
 use kbc_evaluation::sweep::load::{chosen, load};
-use kbc_evaluation::sweep::run::{Row, Within, run};
+use kbc_evaluation::sweep::run::{SweepRow, Within, run};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -80,7 +80,7 @@ impl Entries for Kept {
 }
 
 /// Runs the sweep with a cache of a kbc.
-fn rows(memory: &Arc<Memory>, executable: &[u8]) -> Vec<Row> {
+fn rows(memory: &Arc<Memory>, executable: &[u8]) -> Vec<SweepRow> {
     let cache = Cache::new(Box::new(Kept(memory.clone())), executable);
     let mut workspace = Workspace::new(memory.clone());
     let loaded = load(&mut workspace, "sizes.yaml").expect("a sweep");
@@ -103,7 +103,7 @@ fn rows_are_found_again_by_what_they_were_made_from() {
     assert!(first.iter().all(|r| !r.cached && r.facts.status.holds()));
     let again = rows(&memory, b"kbc");
     assert!(again.iter().all(|r| r.cached));
-    let facts = |rows: &[Row]| rows.iter().map(|r| r.facts.clone()).collect::<Vec<_>>();
+    let facts = |rows: &[SweepRow]| rows.iter().map(|r| r.facts.clone()).collect::<Vec<_>>();
     assert_eq!(facts(&again), facts(&first));
     // Another kbc may compute something else, and another program is another one.
     assert!(rows(&memory, b"another kbc").iter().all(|r| !r.cached));

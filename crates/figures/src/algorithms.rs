@@ -8,12 +8,12 @@ use crate::lines::{self, End};
 use crate::place::Placer;
 use crate::scale::Scale;
 use crate::series::{Fault, Heading, Series, range, sorted};
-use crate::strip::{self, Row, Tag};
+use crate::strip::{self, StripRow, Tag};
 use crate::units::Quantity;
 
 /// The time by which all times are divided.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub enum Against {
+pub enum Baseline {
     /// The time of the fastest series at each size.
     #[default]
     Best,
@@ -32,7 +32,7 @@ pub struct Algorithms {
     /// One series per algorithm: x in bytes, y in ns.
     pub series: Vec<Series>,
     /// The time by which all times are divided.
-    pub against: Against,
+    pub against: Baseline,
     /// The name of the selected series at some sizes (in bytes). Empty if there is no selection.
     pub chosen: Vec<(f64, String)>,
 }
@@ -50,8 +50,8 @@ impl Algorithms {
     pub fn draw(&self) -> Result<Figure, Fault> {
         let series = sorted(&self.series, true)?;
         let bound = match &self.against {
-            Against::Best => None,
-            Against::Bound(points) => Some(Series::new("bound", points.clone()).sorted(true)?),
+            Baseline::Best => None,
+            Baseline::Bound(points) => Some(Series::new("bound", points.clone()).sorted(true)?),
         };
         let best = |x: f64| -> Option<(usize, f64)> {
             let there = series.iter().enumerate().filter_map(|(i, s)| Some((i, at(&s.points, x)?)));
@@ -163,7 +163,7 @@ impl Algorithms {
             }
         }
         let took = chosen.iter().map(|c| (c.0, series[c.1].name.clone())).collect();
-        let row = |text, words| Row { tag: Tag::Words(text), words, guides: false };
+        let row = |text, words| StripRow { tag: Tag::Words(text), words, guides: false };
         let rows = [row("fastest", fastest), row("selected (ringed)", took), row("slower by", slower)];
         strip::draw(frame, "at each size", &rows);
     }

@@ -3,7 +3,7 @@
 
 use crate::text::{ASCENT, DESCENT, FAMILY, Weight, width};
 use crate::theme::{Marker, Style, Theme};
-use kbc_diag::visible::visible_name;
+use kbc_diag::escape_controls::escape_name;
 use svg::Document;
 use svg::node::Node;
 use svg::node::Text;
@@ -118,7 +118,7 @@ pub enum Anchor {
 
 /// The style of a text.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Words {
+pub struct TextStyle {
     /// The font size.
     pub size: f64,
     /// The weight.
@@ -148,7 +148,7 @@ pub fn solid(colour: &str, width: f64) -> Stroke<'_> {
 }
 
 /// Returns the box that a text fills if its anchor is at (x, baseline y).
-pub fn area(x: f64, y: f64, text: &str, words: Words) -> Rect {
+pub fn area(x: f64, y: f64, text: &str, words: TextStyle) -> Rect {
     let w = width(text, words.size, words.weight);
     let x0 = match words.anchor {
         Anchor::Start => x,
@@ -184,13 +184,13 @@ impl Canvas {
 
     /// Returns the style of a regular text of this size in the theme's colour, anchored at its left
     /// end.
-    pub fn words(&self, size: f64) -> Words {
+    pub fn words(&self, size: f64) -> TextStyle {
         let colour = self.theme.ink();
-        Words { size, weight: Weight::Regular, colour, anchor: Anchor::Start, halo: false }
+        TextStyle { size, weight: Weight::Regular, colour, anchor: Anchor::Start, halo: false }
     }
 
     /// Writes a text with its baseline at (x, y). An empty text draws nothing.
-    pub fn text(&mut self, x: f64, y: f64, text: &str, words: Words) {
+    pub fn text(&mut self, x: f64, y: f64, text: &str, words: TextStyle) {
         if text.is_empty() {
             return;
         }
@@ -217,7 +217,7 @@ impl Canvas {
             node.assign("stroke-width", "4");
             node.assign("stroke-linejoin", "round");
         }
-        node.append(Text::new(visible_name(text)));
+        node.append(Text::new(escape_name(text)));
         self.nodes.push(node);
         self.labels.push(Label { text: text.to_owned(), area: area(x, y, text, words) });
     }
@@ -330,7 +330,7 @@ impl Canvas {
             .set("font-family", FAMILY);
         for (name, words) in [("title", title), ("desc", about)] {
             let mut node = Element::new(name);
-            node.append(Text::new(visible_name(words)));
+            node.append(Text::new(escape_name(words)));
             document.append(node);
         }
         let mut card = Element::new("rect");

@@ -1,19 +1,19 @@
 //! Curve charts: the common part of all charts of curves, with axes around the data, bounds, named
 //! series, and marks where the best series changes.
 
-use crate::canvas::{Anchor, Figure, Words};
+use crate::canvas::{Anchor, Figure, TextStyle};
 use crate::crossover::{Crossover, crossovers};
 use crate::frame::{Axis, Frame, SMALL};
 use crate::lines::{self, End};
 use crate::place::Placer;
 use crate::scale::Scale;
 use crate::series::{Fault, Heading, Series, range, sorted};
-use crate::strip::{self, Row, Tag};
+use crate::strip::{self, StripRow, Tag};
 use crate::units::Quantity;
 
 /// The side of a bound that no curve can reach.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum BoundSide {
     /// The side below, for times.
     Below,
     /// The side above, for rates and shares.
@@ -35,7 +35,7 @@ pub struct Curves<'a> {
     /// The bounds, drawn grey and dashed.
     pub bounds: &'a [Series],
     /// The side of the bounds that no curve can reach.
-    pub never: Side,
+    pub never: BoundSide,
     /// Whether the chart marks the points at which another series becomes the lowest.
     pub changes: bool,
 }
@@ -73,13 +73,13 @@ impl Curves<'_> {
         if let [only] = &bounds[..] {
             self.never(&mut frame, only, &mut placer);
         }
-        let mut rows: Vec<Row<'_>> = vec![];
+        let mut rows: Vec<StripRow<'_>> = vec![];
         for (i, s) in series.iter().enumerate() {
             let tag = if all().count() > 1 { Tag::Series(&s.name, theme.series(i)) } else { Tag::None };
-            rows.push(Row { tag, words: s.bottleneck.clone(), guides: false });
+            rows.push(StripRow { tag, words: s.bottleneck.clone(), guides: false });
         }
         for (i, b) in bounds.iter().enumerate() {
-            rows.push(Row { tag: Tag::Bound(&b.name, i), words: b.bottleneck.clone(), guides: false });
+            rows.push(StripRow { tag: Tag::Bound(&b.name, i), words: b.bottleneck.clone(), guides: false });
         }
         rows.retain(|r| !r.words.is_empty());
         if let [only] = &mut rows[..] {
@@ -105,17 +105,18 @@ impl Curves<'_> {
     /// Labels the area that no curve can reach, if it has room for the text.
     fn never(&self, frame: &mut Frame, bound: &Series, placer: &mut Placer) {
         let plot = frame.plot;
-        let words = Words { anchor: Anchor::End, colour: frame.theme().faint(), ..frame.canvas.words(SMALL) };
+        let words =
+            TextStyle { anchor: Anchor::End, colour: frame.theme().faint(), ..frame.canvas.words(SMALL) };
         let from = plot.x1 - 150.0;
         let ys: Vec<f64> =
             bound.points.iter().map(|p| frame.at(*p)).filter(|p| p.0 > from - 30.0).map(|p| p.1).collect();
         let (text, y) = match self.never {
-            Side::Below => ("nothing can be faster", plot.y1 - 8.0),
-            Side::Above => ("nothing can be better", plot.y0 + 14.0),
+            BoundSide::Below => ("nothing can be faster", plot.y1 - 8.0),
+            BoundSide::Above => ("nothing can be better", plot.y0 + 14.0),
         };
         let free = match self.never {
-            Side::Below => ys.iter().all(|at| *at < y - 20.0),
-            Side::Above => ys.iter().all(|at| *at > y + 10.0),
+            BoundSide::Below => ys.iter().all(|at| *at < y - 20.0),
+            BoundSide::Above => ys.iter().all(|at| *at > y + 10.0),
         };
         if free && bound.points.len() > 1 {
             let x = frame.at(bound.points[bound.points.len() - 1]).0 - 6.0;

@@ -1,7 +1,7 @@
 //! Frames: the common part of all charts with two axes, which is the card, the title and subtitle,
 //! the axes with ticks and grid, and the area of the plot.
 
-use crate::canvas::{Anchor, Canvas, Figure, Rect, Words, solid};
+use crate::canvas::{Anchor, Canvas, Figure, Rect, TextStyle, solid};
 use crate::scale::Scale;
 use crate::series::Heading;
 use crate::text::{Weight, width, wrap};
@@ -53,12 +53,12 @@ impl<'a> Axis<'a> {
 pub fn head(canvas: &mut Canvas, heading: &Heading) -> f64 {
     let room = canvas.size.0 - 2.0 * EDGE;
     let mut y = 14.0;
-    let title = Words { weight: Weight::Bold, ..canvas.words(17.0) };
+    let title = TextStyle { weight: Weight::Bold, ..canvas.words(17.0) };
     for line in wrap(&heading.title, 17.0, Weight::Bold, room) {
         y += 21.0;
         canvas.text(EDGE, y - 4.0, &line, title);
     }
-    let words = Words { colour: canvas.theme.faint(), ..canvas.words(12.0) };
+    let words = TextStyle { colour: canvas.theme.faint(), ..canvas.words(12.0) };
     for line in wrap(&heading.subtitle, 12.0, Weight::Regular, room) {
         y += 16.0;
         canvas.text(EDGE, y, &line, words);
@@ -116,16 +116,16 @@ impl Frame {
             let at = self.y.at(tick.value);
             let width = if tick.label.is_empty() { 0.5 } else { 1.0 };
             self.canvas.line((plot.x0, at), (plot.x1, at), solid(theme.grid(), width));
-            let words = Words { anchor: Anchor::End, colour: theme.faint(), ..self.canvas.words(SMALL) };
+            let words = TextStyle { anchor: Anchor::End, colour: theme.faint(), ..self.canvas.words(SMALL) };
             self.canvas.text(plot.x0 - 7.0, at + 4.0, &tick.label, words);
         }
-        let words = Words { colour: theme.faint(), ..self.canvas.words(12.0) };
+        let words = TextStyle { colour: theme.faint(), ..self.canvas.words(12.0) };
         self.canvas.text(EDGE, plot.y0 - 13.0, title, words);
     }
 
     fn x_axis(&mut self, ticks: &[Tick], title: &str, grid: bool) {
         let (theme, plot) = (self.theme(), self.plot);
-        let words = Words { anchor: Anchor::Middle, colour: theme.faint(), ..self.canvas.words(SMALL) };
+        let words = TextStyle { anchor: Anchor::Middle, colour: theme.faint(), ..self.canvas.words(SMALL) };
         for tick in ticks {
             let at = self.x.at(tick.value);
             if grid && !tick.label.is_empty() {
@@ -136,7 +136,7 @@ impl Frame {
             self.canvas.text(at, plot.y1 + 18.0, &tick.label, words);
         }
         self.canvas.line((plot.x0, plot.y1), (plot.x1, plot.y1), solid(theme.axis(), 1.2));
-        let words = Words { size: 12.0, ..words };
+        let words = TextStyle { size: 12.0, ..words };
         self.canvas.text((plot.x0 + plot.x1) / 2.0, plot.y1 + 37.0, title, words);
         self.bottom = plot.y1 + 46.0;
     }

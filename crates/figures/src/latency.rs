@@ -2,7 +2,7 @@
 //! bound, and what limits the time.
 
 use crate::canvas::Figure;
-use crate::curves::{Curves, Side};
+use crate::curves::{BoundSide, Curves};
 use crate::series::{Fault, Heading, Series};
 use crate::units::Quantity;
 
@@ -36,7 +36,7 @@ impl Latency {
             y_log: true,
             series: &self.series,
             bounds: &self.bounds,
-            never: Side::Below,
+            never: BoundSide::Below,
             changes: true,
         }
         .draw()

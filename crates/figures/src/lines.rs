@@ -1,7 +1,7 @@
 //! Lines: draws series and bounds, with their names at the right ends of the lines.
 
-use crate::canvas::{Rect, Stroke, Words, solid};
-use crate::curves::Side;
+use crate::canvas::{Rect, Stroke, TextStyle, solid};
+use crate::curves::BoundSide;
 use crate::frame::{EDGE, Frame, LINE, SMALL};
 use crate::place::{Placer, column};
 use crate::series::Series;
@@ -48,7 +48,7 @@ pub fn column_height<'a>(names: impl IntoIterator<Item = &'a str>) -> f64 {
 pub fn name_tag(frame: &mut Frame, name: &str, style: Style, y: f64) {
     let x = frame.plot.x1;
     frame.canvas.marker((x + MARK, y), RADIUS, style);
-    beside(frame, name, frame.canvas.words(SMALL), y);
+    write_name(frame, name, frame.canvas.words(SMALL), y);
 }
 
 /// Writes the name of bound number `i` with its dashes at height `y` in the column to the right of
@@ -57,12 +57,12 @@ pub fn bound_tag(frame: &mut Frame, name: &str, i: usize, y: f64) {
     let stroke = bound_stroke(frame.theme(), i);
     let x = frame.plot.x1 + MARK;
     frame.canvas.line((x - 9.0, y), (x + 9.0, y), stroke);
-    let words = Words { colour: frame.theme().bound(), ..frame.canvas.words(SMALL) };
-    beside(frame, name, words, y);
+    let words = TextStyle { colour: frame.theme().bound(), ..frame.canvas.words(SMALL) };
+    write_name(frame, name, words, y);
 }
 
 /// Writes the lines of a name, centred around height `y`.
-fn beside(frame: &mut Frame, name: &str, words: Words, y: f64) {
+fn write_name(frame: &mut Frame, name: &str, words: TextStyle, y: f64) {
     let lines = wrap(name, SMALL, Weight::Regular, NAMES);
     for (i, line) in lines.iter().enumerate() {
         let down = (i as f64 - (lines.len() as f64 - 1.0) / 2.0) * LINE;
@@ -82,10 +82,10 @@ pub fn line(frame: &mut Frame, series: &Series, style: Style, placer: &mut Place
 }
 
 /// Draws bound number `i`, and shades the side `never`, if given, which no curve can reach.
-pub fn bound(frame: &mut Frame, series: &Series, i: usize, never: Option<Side>, placer: &mut Placer) {
+pub fn bound(frame: &mut Frame, series: &Series, i: usize, never: Option<BoundSide>, placer: &mut Placer) {
     let points: Vec<(f64, f64)> = series.points.iter().map(|p| frame.at(*p)).collect();
     if let (Some(never), [first, .., last]) = (never, &points[..]) {
-        let edge = if never == Side::Below { frame.plot.y1 } else { frame.plot.y0 };
+        let edge = if never == BoundSide::Below { frame.plot.y1 } else { frame.plot.y0 };
         let mut area = points.clone();
         area.extend([(last.0, edge), (first.0, edge)]);
         let fill = if frame.theme() == Theme::Light { "#f3f3f3" } else { "#1b2029" };
@@ -136,7 +136,7 @@ pub fn mark(frame: &mut Frame, at: (f64, f64), text: &str, drop: bool, placer: &
     if let Some(place) = place {
         let near = (at.0.clamp(place.x0, place.x1), at.1.clamp(place.y0, place.y1));
         frame.canvas.line(at, near, solid(theme.ink(), 0.9));
-        let words = Words { weight: Weight::Bold, halo: true, ..frame.canvas.words(SMALL) };
+        let words = TextStyle { weight: Weight::Bold, halo: true, ..frame.canvas.words(SMALL) };
         frame.canvas.text(place.x0 + 2.0, place.y1 - 4.0, text, words);
     }
     frame.canvas.circle(at, 5.2, "none", Some(solid(theme.card(), 4.0)));

@@ -1,7 +1,7 @@
 //! Memory comparison: a chart of times by kind of memory, with a group of bars per size, a bar per
 //! kind, and a table of the times below.
 
-use crate::canvas::{Anchor, Figure, Rect, Words, solid};
+use crate::canvas::{Anchor, Figure, Rect, TextStyle, solid};
 use crate::crossover::at;
 use crate::frame::{Axis, Frame, SMALL};
 use crate::lines::{column_width, name_tag};
@@ -108,7 +108,7 @@ impl Memory {
                 };
                 let fits = |t: &&String| width(t, SMALL, Weight::Regular) <= group - 4.0;
                 if let Some(text) = choices.iter().find(fits) {
-                    let words = Words { anchor: Anchor::Middle, ..frame.canvas.words(SMALL) };
+                    let words = TextStyle { anchor: Anchor::Middle, ..frame.canvas.words(SMALL) };
                     frame.canvas.text(frame.x.at(g as f64 + 0.5), y + 14.0, text, words);
                 }
             }

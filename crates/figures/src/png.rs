@@ -14,13 +14,13 @@ use tiny_skia::{
 use ttf_parser::OutlineBuilder;
 
 /// The largest width, in pixels.
-const MOST: u32 = 16_384;
+const MAX_WIDTH: u32 = 16_384;
 
 /// Renders an SVG of this size (in SVG units) as a PNG of this width in pixels.
 pub fn render(svg: &str, size: (f64, f64), width: u32) -> Result<Vec<u8>, Fault> {
-    if width == 0 || width > MOST {
+    if width == 0 || width > MAX_WIDTH {
         return Err(Fault::new(format!(
-            "the width of a picture must be 1 to {MOST} pixels, and {width} is given"
+            "the width of a picture must be 1 to {MAX_WIDTH} pixels, and {width} is given"
         )));
     }
     let scale = f64::from(width) / size.0;

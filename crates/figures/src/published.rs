@@ -10,7 +10,7 @@ use crate::units::{Quantity, Tick, linear_ticks};
 
 /// A published time.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Point {
+pub struct PublishedPoint {
     /// The name of its source.
     pub name: String,
     /// The size, in bytes.
@@ -31,7 +31,7 @@ pub struct Published {
     /// The curves: x in bytes, y in ns.
     pub series: Vec<Series>,
     /// The published points.
-    pub points: Vec<Point>,
+    pub points: Vec<PublishedPoint>,
 }
 
 /// The smallest ratio between the lowest value above a break and the highest value below it.

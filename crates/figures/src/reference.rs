@@ -1,7 +1,7 @@
 //! Model against reference: a chart with two bars per row, their deviation in percent, and an axis
 //! with breaks.
 
-use crate::canvas::{Anchor, Canvas, Figure, Rect, Words, solid};
+use crate::canvas::{Anchor, Canvas, Figure, Rect, TextStyle, solid};
 use crate::frame::{EDGE, LINE, SMALL, WIDTH, head};
 use crate::memory::percent;
 use crate::series::{Fault, Heading, positive};
@@ -11,7 +11,7 @@ use crate::units::{Quantity, linear_ticks};
 
 /// A value of the model with that of the reference.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Row {
+pub struct ReferenceRow {
     /// What was measured.
     pub name: String,
     /// The value of the model, in the unit of the chart's quantity.
@@ -33,7 +33,7 @@ pub struct Reference {
     /// The names of model and reference, such as `kbc` and `published`.
     pub names: [String; 2],
     /// The rows, from top to bottom.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ReferenceRow>,
 }
 
 /// The ratio of neighbouring values above which the axis may be broken between them.
@@ -95,7 +95,8 @@ impl Reference {
             for tick in linear_ticks(self.quantity, s.lo, s.hi, ((s.to - s.from) / 52.0).max(2.0) as usize) {
                 let x = s.at(tick.value);
                 canvas.line((x, plot.y0), (x, plot.y1), solid(theme.grid(), 1.0));
-                let words = Words { anchor: Anchor::Middle, colour: theme.faint(), ..canvas.words(SMALL) };
+                let words =
+                    TextStyle { anchor: Anchor::Middle, colour: theme.faint(), ..canvas.words(SMALL) };
                 canvas.text(x, plot.y1 + 18.0, &tick.label, words);
             }
             canvas.line((s.from, plot.y1), (s.to, plot.y1), solid(theme.axis(), 1.2));
@@ -106,7 +107,7 @@ impl Reference {
             let middle = y + height / 2.0;
             for (i, line) in lines.iter().enumerate() {
                 let down = (i as f64 - (lines.len() as f64 - 1.0) / 2.0) * LINE;
-                let words = Words { anchor: Anchor::End, ..canvas.words(SMALL) };
+                let words = TextStyle { anchor: Anchor::End, ..canvas.words(SMALL) };
                 canvas.text(plot.x0 - 8.0, middle + 4.0 + down, line, words);
             }
             let (a, b) = (place(&segments, row.model), place(&segments, row.reference));
@@ -120,14 +121,14 @@ impl Reference {
         let mut y = plot.y0;
         for ((row, height), text) in self.rows.iter().zip(&heights).zip(&said) {
             let x = place(&segments, row.model.max(row.reference)) + 8.0;
-            let words = Words { weight: Weight::Bold, halo: true, ..canvas.words(SMALL) };
+            let words = TextStyle { weight: Weight::Bold, halo: true, ..canvas.words(SMALL) };
             canvas.text(x, y + height / 2.0 + 4.0, text, words);
             y += height;
         }
         let mut x = plot.x1;
         for (c, wide) in columns.iter().enumerate() {
             x += wide;
-            let words = Words { anchor: Anchor::End, colour: theme.faint(), ..canvas.words(SMALL) };
+            let words = TextStyle { anchor: Anchor::End, colour: theme.faint(), ..canvas.words(SMALL) };
             let name = fit(&self.names[c], SMALL, Weight::Regular, wide - 8.0);
             canvas.text(x, plot.y0 - 6.0, &name, words);
             let mut y = plot.y0;
@@ -138,14 +139,14 @@ impl Reference {
         }
         canvas.line((plot.x0, plot.y0), (plot.x0, plot.y1), solid(theme.axis(), 1.2));
         let broken = if segments.len() > 1 { ", broken where the zigzag is" } else { "" };
-        let words = Words { anchor: Anchor::Middle, colour: theme.faint(), ..canvas.words(12.0) };
+        let words = TextStyle { anchor: Anchor::Middle, colour: theme.faint(), ..canvas.words(12.0) };
         let title = format!("{}{broken}", self.label);
         canvas.text((plot.x0 + plot.x1) / 2.0, plot.y1 + 38.0, &title, words);
         canvas.size.1 = (plot.y1 + 54.0).round();
         Ok(canvas.finish(&self.heading.title, &said.join("; ")))
     }
 
-    fn words(&self, row: &Row) -> String {
+    fn words(&self, row: &ReferenceRow) -> String {
         percent(row.model, row.reference)
     }
 
@@ -165,7 +166,7 @@ impl Reference {
             canvas.text(x + 32.0, y + 11.0, name, words);
             x += 52.0 + width(name, SMALL, Weight::Regular);
         }
-        let words = Words { colour: canvas.theme.faint(), ..canvas.words(SMALL) };
+        let words = TextStyle { colour: canvas.theme.faint(), ..canvas.words(SMALL) };
         let text = format!("percent: by how much {} differs from {}", self.names[0], self.names[1]);
         let text = fit(&text, SMALL, Weight::Regular, WIDTH - EDGE - x);
         canvas.text(x, y + 11.0, &text, words);

@@ -1,7 +1,7 @@
 //! Roofline charts: for each matmul, whether memory or arithmetic limits it, and how close it comes
 //! to that limit.
 
-use crate::canvas::{Anchor, Figure, Stroke, Words, solid};
+use crate::canvas::{Anchor, Figure, Stroke, TextStyle, solid};
 use crate::frame::{Axis, EDGE, Frame, LINE, SMALL};
 use crate::place::Placer;
 use crate::scale::Scale;
@@ -20,7 +20,7 @@ pub struct Roof {
 
 /// A measured matmul or other kernel.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Point {
+pub struct RooflinePoint {
     /// The name, such as `256 x 256 x 256`.
     pub name: String,
     /// The arithmetic intensity, in FLOP per byte moved.
@@ -42,7 +42,7 @@ pub struct Roofline {
     /// Limits of memories. There must be at least one.
     pub memory: Vec<Roof>,
     /// The measured points.
-    pub points: Vec<Point>,
+    pub points: Vec<RooflinePoint>,
 }
 
 impl Roofline {
@@ -104,13 +104,13 @@ impl Roofline {
         let ridge = frame.x.at(peak / stream);
         let thin = Stroke { colour: theme.axis(), width: 1.0, dash: "1 4" };
         frame.canvas.line((ridge, frame.y.at(peak)), (ridge, frame.plot.y1), thin);
-        let words = Words { colour: theme.faint(), weight: Weight::Bold, ..frame.canvas.words(SMALL) };
+        let words = TextStyle { colour: theme.faint(), weight: Weight::Bold, ..frame.canvas.words(SMALL) };
         let base = frame.plot.y1 - 8.0;
         for (text, x, anchor) in [
             ("limited by memory", ridge - 8.0, Anchor::End),
             ("limited by arithmetic", ridge + 8.0, Anchor::Start),
         ] {
-            let words = Words { anchor, ..words };
+            let words = TextStyle { anchor, ..words };
             let area = crate::canvas::area(x, base, text, words);
             if area.within(frame.plot) {
                 placer.block(area.grown(2.0));
@@ -151,9 +151,9 @@ impl Roofline {
     /// point has its percentage beside it.
     fn points(&self, frame: &mut Frame, placer: &mut Placer, kinds: &[&str], (peak, stream): (f64, f64)) {
         let theme = frame.theme();
-        let mut groups: Vec<Vec<&Point>> = vec![];
+        let mut groups: Vec<Vec<&RooflinePoint>> = vec![];
         for p in &self.points {
-            let same = |g: &&mut Vec<&Point>| g[0].name == p.name && g[0].intensity == p.intensity;
+            let same = |g: &&mut Vec<&RooflinePoint>| g[0].name == p.name && g[0].intensity == p.intensity;
             match groups.iter_mut().find(same) {
                 Some(group) => group.push(p),
                 None => groups.push(vec![p]),
@@ -200,7 +200,7 @@ impl Roofline {
         if let Some(end) = end {
             frame.canvas.line(at, end, solid(frame.theme().axis(), 0.8));
         }
-        let words = Words { weight, colour, halo: true, ..frame.canvas.words(SMALL) };
+        let words = TextStyle { weight, colour, halo: true, ..frame.canvas.words(SMALL) };
         frame.canvas.text(place.x0 + 1.0, place.y1 - 4.0, text, words);
     }
 }
@@ -221,7 +221,7 @@ fn legend(frame: &mut Frame, kinds: &[&str]) {
         x += w;
     }
     let text = "percent: of the highest roof over the point";
-    let words = Words { colour: frame.theme().faint(), ..frame.canvas.words(SMALL) };
+    let words = TextStyle { colour: frame.theme().faint(), ..frame.canvas.words(SMALL) };
     frame.canvas.text(frame.plot.x0, y + LINE + 4.0, text, words);
     frame.bottom = y + LINE + 6.0;
 }

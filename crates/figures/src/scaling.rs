@@ -1,7 +1,7 @@
 //! Scaling charts: time, share of the bound, or bandwidth over the number of ranks.
 
 use crate::canvas::Figure;
-use crate::curves::{Curves, Side};
+use crate::curves::{BoundSide, Curves};
 use crate::series::{Fault, Heading, Series, range};
 use crate::units::Quantity;
 
@@ -46,9 +46,9 @@ impl Scaling {
             }
         }
         let (label, quantity, never) = match self.measure {
-            Measure::Time => ("time of one call", Quantity::Time, Side::Below),
-            Measure::Percent => ("share of the bound", Quantity::Percent, Side::Above),
-            Measure::Bandwidth => ("bus bandwidth", Quantity::Bandwidth, Side::Above),
+            Measure::Time => ("time of one call", Quantity::Time, BoundSide::Below),
+            Measure::Percent => ("share of the bound", Quantity::Percent, BoundSide::Above),
+            Measure::Bandwidth => ("bus bandwidth", Quantity::Bandwidth, BoundSide::Above),
         };
         Curves {
             heading: &self.heading,

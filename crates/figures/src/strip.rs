@@ -1,7 +1,7 @@
 //! Strips: rows of labelled cells below an x axis, where each cell states what holds over a range
 //! of x.
 
-use crate::canvas::{Anchor, Rect, Words, solid};
+use crate::canvas::{Anchor, Rect, TextStyle, solid};
 use crate::frame::{EDGE, Frame, LINE, SMALL};
 use crate::lines::{bound_tag, name_tag};
 use crate::text::{Weight, fit, width, wrap};
@@ -22,7 +22,7 @@ pub enum Tag<'a> {
 }
 
 /// A row of cells.
-pub struct Row<'a> {
+pub struct StripRow<'a> {
     /// The label beside the row.
     pub tag: Tag<'a>,
     /// Texts at some x, by ascending x. Each text holds up to the middle between its x and the
@@ -66,9 +66,9 @@ fn cells(frame: &Frame, words: &[(f64, String)]) -> Vec<Cell> {
 
 /// Draws rows with a title above them. If a text does not fit into its cell, a letter replaces it
 /// there, and a key below explains the letter.
-pub fn draw(frame: &mut Frame, title: &str, rows: &[Row<'_>]) {
+pub fn draw(frame: &mut Frame, title: &str, rows: &[StripRow<'_>]) {
     let theme = frame.theme();
-    let rows: Vec<(&Row<'_>, Vec<Cell>)> =
+    let rows: Vec<(&StripRow<'_>, Vec<Cell>)> =
         rows.iter().filter(|r| !r.words.is_empty()).map(|r| (r, cells(frame, &r.words))).collect();
     if rows.is_empty() {
         return;
@@ -88,7 +88,7 @@ pub fn draw(frame: &mut Frame, title: &str, rows: &[Row<'_>]) {
         char::from(b'A' + (i % 26) as u8).to_string()
     };
     let mut y = frame.bottom + 14.0;
-    let faint = Words { colour: theme.faint(), ..frame.canvas.words(SMALL) };
+    let faint = TextStyle { colour: theme.faint(), ..frame.canvas.words(SMALL) };
     frame.canvas.text(frame.plot.x0, y, title, faint);
     y += 6.0;
     for (row, cells) in &rows {
@@ -98,7 +98,7 @@ pub fn draw(frame: &mut Frame, title: &str, rows: &[Row<'_>]) {
             let area = Rect { x0: *from, y0: y, x1: *to, y1: y + ROW };
             frame.canvas.rect(area, theme.tint(kind), Some(solid(theme.axis(), 0.8)));
             let text = if cell.fits() { word.clone() } else { letter(word) };
-            let words = Words { anchor: Anchor::Middle, ..frame.canvas.words(SMALL) };
+            let words = TextStyle { anchor: Anchor::Middle, ..frame.canvas.words(SMALL) };
             if width(&text, SMALL, Weight::Regular) <= to - from {
                 frame.canvas.text((from + to) / 2.0, y + 14.0, &text, words);
             }

@@ -116,7 +116,7 @@ fn what_a_reader_has_to_find_is_said() {
 #[test]
 fn small_charts_as_text() {
     use kbc_figures::latency::Latency;
-    use kbc_figures::reference::{Reference, Row};
+    use kbc_figures::reference::{Reference, ReferenceRow};
     use kbc_figures::units::Quantity;
     use kbc_figures::{Heading, Series};
     let latency = Latency {
@@ -144,8 +144,8 @@ fn small_charts_as_text() {
         label: "time".into(),
         names: ["model".into(), "measured".into()],
         rows: vec![
-            Row { name: "short".into(), model: 100.0, reference: 110.0 },
-            Row { name: "long".into(), model: 9_000.0, reference: 10_000.0 },
+            ReferenceRow { name: "short".into(), model: 100.0, reference: 110.0 },
+            ReferenceRow { name: "long".into(), model: 9_000.0, reference: 10_000.0 },
         ],
     };
     insta::assert_snapshot!("reference", reference.draw().expect("a chart").svg());

@@ -1,13 +1,13 @@
 //! Tests of charts that cannot be drawn: the error states the reason.
 
-use kbc_figures::algorithms::{Against, Algorithms};
+use kbc_figures::algorithms::{Algorithms, Baseline};
 use kbc_figures::latency::Latency;
 use kbc_figures::memory::Memory;
 use kbc_figures::published::{self, Published};
-use kbc_figures::reference::{Reference, Row};
-use kbc_figures::roofline::{Point, Roof, Roofline};
+use kbc_figures::reference::{Reference, ReferenceRow};
+use kbc_figures::roofline::{Roof, Roofline, RooflinePoint};
 use kbc_figures::scaling::{Measure, Scaling};
-use kbc_figures::topology::{Axis, Form, Link, Node, Topology, Way};
+use kbc_figures::topology::{AxisDirection, AxisLayout, Form, Link, Node, Topology};
 use kbc_figures::units::Quantity;
 use kbc_figures::{Fault, Figure, Heading, Series};
 
@@ -60,14 +60,14 @@ fn scaling_may_be_zero_where_the_axis_is_linear() {
 #[test]
 fn selections_and_bounds() {
     let series = vec![Series::new("s", vec![(1.0, 1.0), (8.0, 4.0)])];
-    let of = |against: Against, chosen: &[(f64, &str)]| {
+    let of = |against: Baseline, chosen: &[(f64, &str)]| {
         let chosen = chosen.iter().map(|c| (c.0, c.1.to_owned())).collect();
         why(Algorithms { series: series.clone(), against, chosen, ..Algorithms::default() }.draw())
     };
-    assert_eq!(of(Against::Best, &[(1.0, "t")]), "`t` is chosen at x = 1, and there is no such series");
-    assert_eq!(of(Against::Best, &[(9.0, "s")]), "`s` is chosen at x = 9, and has no time there");
-    assert_eq!(of(Against::Bound(vec![(1.0, 1.0)]), &[]), "the bound has no value at x = 8");
-    assert_eq!(of(Against::Best, &[(4.0, "s")]), "it was drawn");
+    assert_eq!(of(Baseline::Best, &[(1.0, "t")]), "`t` is chosen at x = 1, and there is no such series");
+    assert_eq!(of(Baseline::Best, &[(9.0, "s")]), "`s` is chosen at x = 9, and has no time there");
+    assert_eq!(of(Baseline::Bound(vec![(1.0, 1.0)]), &[]), "the bound has no value at x = 8");
+    assert_eq!(of(Baseline::Best, &[(4.0, "s")]), "it was drawn");
 }
 
 #[test]
@@ -84,11 +84,11 @@ fn other_charts() {
         rows,
     };
     assert_eq!(why(reference(vec![]).draw()), "there is no row to draw");
-    let row = Row { name: "r".into(), model: 1.0, reference: 0.0 };
+    let row = ReferenceRow { name: "r".into(), model: 1.0, reference: 0.0 };
     assert!(why(reference(vec![row]).draw()).starts_with("`r` of the reference is 0,"));
 
     let published = |x, y| {
-        let points = vec![published::Point { name: "p".into(), x, y }];
+        let points = vec![published::PublishedPoint { name: "p".into(), x, y }];
         let series = vec![Series::new("s", vec![(1.0, 1.0), (2.0, 2.0)])];
         why(Published { series, points, ..Published::default() }.draw())
     };
@@ -99,7 +99,7 @@ fn other_charts() {
     assert_eq!(why(Published::default().draw()), "there is no series to draw");
 
     let roof = |rate| vec![Roof { name: "r".into(), rate }];
-    let point = |rate| vec![Point { name: "p".into(), intensity: 1.0, rate, kind: String::new() }];
+    let point = |rate| vec![RooflinePoint { name: "p".into(), intensity: 1.0, rate, kind: String::new() }];
     let roofline = |compute, memory, points| {
         why(Roofline { heading: Heading::default(), compute, memory, points }.draw())
     };
@@ -125,7 +125,7 @@ fn machines() {
     assert_eq!(of(2, Form::Free, link(0, 2, None)), "a link from node 0 to node 2 of 2");
     assert_eq!(of(2, Form::Free, link(1, 1, None)), "a link from node 1 to node 1 of 2");
     assert!(of(2, Form::Free, link(0, 1, Some(f64::NAN))).starts_with("the use of (0)->(1) is NaN"));
-    let axis = |size| Form::Product(vec![Axis { size, way: Way::Row }]);
+    let axis = |size| Form::Product(vec![AxisLayout { size, direction: AxisDirection::Row }]);
     assert_eq!(of(3, axis(2), vec![]), "(2) is not a position on 1 axes");
     for n in 1..4 {
         for form in [Form::Free, Form::Layers, axis(n)] {

@@ -4,7 +4,7 @@
 //! statements, expressions and names.
 
 use crate::newcomers;
-use crate::token::{Number, Token, reserved_words};
+use crate::token::{NumberLiteral, Token, reserved_words};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, FileId, Span};
 
@@ -295,7 +295,7 @@ fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
         Token::CloseBrace | Token::CloseParen | Token::CloseBracket if cx.open(index).is_empty() => {
             "no bracket is open here: remove this one, or look for a bracket that was closed too early"
         }
-        Token::Number(Number::Quantity(_)) => {
+        Token::Number(NumberLiteral::Quantity(_)) => {
             "a number followed by a unit is one quantity; if a name was meant, write an operator between them"
         }
         Token::If if before == Some(Token::Else) && wants("{") => {
@@ -339,9 +339,9 @@ fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
     }
     if let (Some(Token::Number(n)), false) = (before, wants("*")) {
         let value = match n {
-            Number::Int(i) => Some(i as f64),
-            Number::Float(x) => Some(x),
-            Number::Quantity(_) => None,
+            NumberLiteral::Int(i) => Some(i as f64),
+            NumberLiteral::Float(x) => Some(x),
+            NumberLiteral::Quantity(_) => None,
         };
         if let Some(help) = value.and_then(|v| kbc_machine::topology::rate_in_bits(v, name)) {
             return Some(help);

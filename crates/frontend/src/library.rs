@@ -8,7 +8,7 @@ use crate::ast::Item;
 use crate::parse;
 use kbc_diag::{FileId, Span};
 use kbc_rounds::ast::{AlgorithmDecl, CollectiveDecl, FnDecl, Ident};
-use kbc_rounds::{Late, LateDecls};
+use kbc_rounds::{LazyDecl, LazyDecls};
 
 /// The name and text of every file of `specs/lib`, in the order in which they are added.
 pub const LIBRARY: &[(&str, &str)] = &[
@@ -30,7 +30,7 @@ pub const LIBRARY: &[(&str, &str)] = &[
 
 /// The kind of an item of the library.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum ItemKind {
     Function,
     Collective,
     Algorithm,
@@ -43,7 +43,7 @@ enum Kind {
 struct Entry {
     /// The index in [`LIBRARY`].
     file: usize,
-    kind: Kind,
+    kind: ItemKind,
     name: (&'static str, u32),
     /// The collective of an algorithm.
     of: Option<(&'static str, u32)>,
@@ -54,19 +54,19 @@ struct Entry {
 const INDEX: &[Entry] = include!(concat!(env!("OUT_DIR"), "/library_index.rs"));
 
 /// Returns the declarations of file number `number`, which has the id `file`.
-pub(crate) fn declared(number: usize, file: FileId) -> LateDecls {
+pub(crate) fn declared(number: usize, file: FileId) -> LazyDecls {
     let ident = |(name, at): (&'static str, u32)| {
         let at = at as usize;
         Ident::new(name.to_owned(), Span::new(file, at, at + name.len()))
     };
-    let mut out = LateDecls::default();
+    let mut out = LazyDecls::default();
     for (i, e) in INDEX.iter().enumerate().filter(|(_, e)| e.file == number) {
         let (name, of, i) = (ident(e.name), e.of.map(ident), i as u32);
         match e.kind {
-            Kind::Function => out.functions.push(Late::new(name, of, file, i, function)),
-            Kind::Collective => out.collectives.push(Late::new(name, of, file, i, collective)),
-            Kind::Algorithm => out.algorithms.push(Late::new(name, of, file, i, algorithm)),
-            Kind::Other => {}
+            ItemKind::Function => out.functions.push(LazyDecl::new(name, of, file, i, function)),
+            ItemKind::Collective => out.collectives.push(LazyDecl::new(name, of, file, i, collective)),
+            ItemKind::Algorithm => out.algorithms.push(LazyDecl::new(name, of, file, i, algorithm)),
+            ItemKind::Other => {}
         }
     }
     out
@@ -74,12 +74,12 @@ pub(crate) fn declared(number: usize, file: FileId) -> LateDecls {
 
 /// Returns whether file number `number` has items of the program half.
 pub(crate) fn has_others(number: usize) -> bool {
-    INDEX.iter().any(|e| e.file == number && e.kind == Kind::Other)
+    INDEX.iter().any(|e| e.file == number && e.kind == ItemKind::Other)
 }
 
 /// Returns whether file number `number` has an item of the program half with this name.
 pub(crate) fn declares(number: usize, name: &str) -> bool {
-    INDEX.iter().any(|e| e.file == number && e.kind == Kind::Other && e.name.0 == name)
+    INDEX.iter().any(|e| e.file == number && e.kind == ItemKind::Other && e.name.0 == name)
 }
 
 const INDEXED: &str = "the index says what stands there: a test reads all of it";
@@ -140,7 +140,7 @@ mod tests {
                         let l = late.algorithms.iter().find(|l| l.name() == &a.name).expect("in the index");
                         assert_eq!((at(l.name()), at(l.coll()), l.get()), (at(&a.name), at(&a.coll), a));
                     }
-                    _ => assert!(e.kind == Kind::Other && has_others(number), "{name}: item {i}"),
+                    _ => assert!(e.kind == ItemKind::Other && has_others(number), "{name}: item {i}"),
                 }
             }
         }

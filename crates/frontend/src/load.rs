@@ -15,7 +15,7 @@ use crate::machine::{self, MachineFile};
 use crate::parse;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
 use kbc_rounds::ast::Ident;
-use kbc_rounds::{Decls, LateDecls, Layer, Library, checks};
+use kbc_rounds::{Decls, Layer, LazyDecls, Library, checks};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
@@ -231,7 +231,7 @@ pub fn load(root: Option<(FileId, String)>, sources: &mut dyn Sources) -> (Loade
     let mut found = Diagnostics::new();
     let mut loaded =
         Loaded { root: root.as_ref().map(|r| r.0), files: vec![], library: Library::new(), machines: vec![] };
-    let mut decls: Vec<LateDecls> = vec![];
+    let mut decls: Vec<LazyDecls> = vec![];
     let mut todo: Vec<(FileId, String)> = root.into_iter().collect();
     while let Some((id, text)) = todo.pop() {
         let (mut tree, messages) = parse(id, &text);
@@ -272,7 +272,7 @@ pub fn load(root: Option<(FileId, String)>, sources: &mut dyn Sources) -> (Loade
         loaded.files.push(LoadedFile { id, layer, uses: vec![], tree, built_in: number });
     }
     for (file, decls) in loaded.files.iter().zip(decls) {
-        found.extend(loaded.library.add_late(file.id, file.layer, file.uses.clone(), decls));
+        found.extend(loaded.library.add_lazy(file.id, file.layer, file.uses.clone(), decls));
     }
     // These checks run only without errors: an item that could not be parsed is missing, and
     // references to it would be reported wrongly.

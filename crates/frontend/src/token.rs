@@ -14,7 +14,7 @@ use std::ops::Range;
 
 /// The value of a number, which its suffix determines.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Number {
+pub enum NumberLiteral {
     /// Digits only.
     Int(i64),
     /// Digits with a fraction or an exponent.
@@ -37,7 +37,7 @@ macro_rules! tokens {
             Name(&'s str),
             /// A number, including its fraction, exponent and unit.
             #[regex("[0-9]", number)]
-            Number(Number),
+            Number(NumberLiteral),
             /// A string without its quotes.
             #[token("\"", string)]
             String(&'s str),
@@ -52,7 +52,7 @@ macro_rules! tokens {
         }
 
         /// The fixed tokens: their text, and whether they are reserved words.
-        const FIXED: &[(&str, Kind)] = &[$(($text, Kind::$kind),)*];
+        const FIXED: &[(&str, TokenKind)] = &[$(($text, TokenKind::$kind),)*];
 
         impl Token<'_> {
             /// Returns the text of a fixed token.
@@ -65,7 +65,7 @@ macro_rules! tokens {
 
 /// The kind of a fixed token: reserved word or sign.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum TokenKind {
     Word,
     Sign,
 }
@@ -99,9 +99,9 @@ impl Token<'_> {
     pub fn words(&self) -> String {
         match self {
             Token::Name(n) => format!("the name `{n}`"),
-            Token::Number(Number::Int(n)) => format!("the number {n}"),
-            Token::Number(Number::Float(x)) => format!("the number {x}"),
-            Token::Number(Number::Quantity(_)) => "a quantity with a unit".into(),
+            Token::Number(NumberLiteral::Int(n)) => format!("the number {n}"),
+            Token::Number(NumberLiteral::Float(x)) => format!("the number {x}"),
+            Token::Number(NumberLiteral::Quantity(_)) => "a quantity with a unit".into(),
             Token::String(s) => format!("the string \"{s}\""),
             Token::Comment(_) => "a comment".into(),
             Token::Quoted => "text in single quotes".into(),
@@ -113,13 +113,13 @@ impl Token<'_> {
     /// Returns the text if the token is a reserved word.
     pub fn reserved(&self) -> Option<&'static str> {
         let text = self.fixed()?;
-        FIXED.iter().any(|&(t, k)| t == text && k == Kind::Word).then_some(text)
+        FIXED.iter().any(|&(t, k)| t == text && k == TokenKind::Word).then_some(text)
     }
 }
 
 /// Iterates over all reserved words, for "did you mean".
 pub fn reserved_words() -> impl Iterator<Item = &'static str> {
-    FIXED.iter().filter(|f| f.1 == Kind::Word).map(|f| f.0)
+    FIXED.iter().filter(|f| f.1 == TokenKind::Word).map(|f| f.0)
 }
 
 fn is_word(c: u8) -> bool {
@@ -133,7 +133,7 @@ fn digits(b: &[u8]) -> usize {
 
 /// Reads the rest of a number: digits, a fraction (only if digits follow the point), an exponent, a
 /// unit.
-fn number<'s>(lex: &mut Lexer<'s, Token<'s>>) -> Result<Number, ()> {
+fn number<'s>(lex: &mut Lexer<'s, Token<'s>>) -> Result<NumberLiteral, ()> {
     lex.bump(digits(lex.remainder().as_bytes()));
     let mut whole = true;
     let rest = lex.remainder().as_bytes();
@@ -155,16 +155,16 @@ fn number<'s>(lex: &mut Lexer<'s, Token<'s>>) -> Result<Number, ()> {
         lex.bump(len);
         let amount = text.parse::<f64>().map_err(|_| ())? * factor;
         return if amount.is_finite() {
-            Ok(Number::Quantity(Quantity { amount, dimension }))
+            Ok(NumberLiteral::Quantity(Quantity { amount, dimension }))
         } else {
             Err(())
         };
     }
     if whole {
-        return text.parse().map(Number::Int).map_err(|_| ());
+        return text.parse().map(NumberLiteral::Int).map_err(|_| ());
     }
     match text.parse::<f64>() {
-        Ok(x) if x.is_finite() => Ok(Number::Float(x)),
+        Ok(x) if x.is_finite() => Ok(NumberLiteral::Float(x)),
         _ => Err(()),
     }
 }
@@ -303,8 +303,9 @@ pub(crate) fn lex_part(file: FileId, text: &str, part: Range<usize>) -> Lexed<'_
 fn mend<'s>(text: &'s str, tokens: &mut Vec<(usize, Token<'s>, usize)>) {
     let mark = |c: char| matches!(c, '\u{300}'..='\u{36f}');
     let letters = |s: &str| s.chars().all(|c| !c.is_ascii() && (c.is_alphanumeric() || mark(c)));
-    let word =
-        |t: &Token<'_>| matches!(t, Token::Name(_) | Token::Number(Number::Int(_))) || t.reserved().is_some();
+    let word = |t: &Token<'_>| {
+        matches!(t, Token::Name(_) | Token::Number(NumberLiteral::Int(_))) || t.reserved().is_some()
+    };
     let mut out: Vec<(usize, Token<'s>, usize)> = vec![];
     // Whether the last token is a name with foreign letters. Pieces that directly follow it
     // continue the name.

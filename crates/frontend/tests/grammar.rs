@@ -13,7 +13,7 @@ const GRAMMAR: &str = include_str!("../src/grammar.lalrpop");
 
 /// How states are merged.
 #[derive(Clone, Copy)]
-enum Way {
+enum StateMerge {
     /// As in the build: only if that causes no conflict.
     Build,
     /// As in LALR(1): always. A rejection is fast here; the reports of the other way take seconds.
@@ -21,15 +21,15 @@ enum Way {
 }
 
 /// Checks whether lalrpop makes a parser of this text.
-fn accepted(way: Way, name: &str, text: &str) -> bool {
+fn accepted(way: StateMerge, name: &str, text: &str) -> bool {
     made(way, name, text).is_some()
 }
 
 /// Returns the parser that lalrpop makes of this text, if it has no conflict.
-fn made(way: Way, name: &str, text: &str) -> Option<String> {
+fn made(way: StateMerge, name: &str, text: &str) -> Option<String> {
     let (way, lanes) = match way {
-        Way::Build => ("build", "enabled"),
-        Way::Lalr => ("lalr", "disabled"),
+        StateMerge::Build => ("build", "enabled"),
+        StateMerge::Lalr => ("lalr", "disabled"),
     };
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(way).join(name);
     fs::create_dir_all(&dir).expect("the test's directory");
@@ -71,8 +71,8 @@ fn process_one() {
 #[test]
 fn no_conflict() {
     assert!(GRAMMAR.contains("#[LALR]\ngrammar"));
-    assert!(accepted(Way::Build, "whole", GRAMMAR));
-    assert!(accepted(Way::Lalr, "whole", GRAMMAR));
+    assert!(accepted(StateMerge::Build, "whole", GRAMMAR));
+    assert!(accepted(StateMerge::Lalr, "whole", GRAMMAR));
 }
 
 /// Shortens a generated parser for the sources: without indentation, empty lines and comments.
@@ -89,7 +89,7 @@ fn shortened(parser: &str) -> String {
 /// The parser in the sources is that of the grammar. With `KBC_BLESS` set, it is written.
 #[test]
 fn the_parser_is_that_of_the_grammar() {
-    let fresh = shortened(&made(Way::Build, "parser", GRAMMAR).expect("no conflict"));
+    let fresh = shortened(&made(StateMerge::Build, "parser", GRAMMAR).expect("no conflict"));
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/parser.inc");
     if std::env::var_os("KBC_BLESS").is_some() {
         fs::write(&path, &fresh).expect("parser.inc can be written");
@@ -104,7 +104,7 @@ fn the_parser_is_that_of_the_grammar() {
 fn calls_in_bounds_of_ranks_are_ambiguous() {
     let text = GRAMMAR.replace(r#"RangeOf<Or<"plain">>"#, "RangeOf<Expr>");
     assert_ne!(text, GRAMMAR);
-    assert!(!accepted(Way::Lalr, "ranks", &text));
+    assert!(!accepted(StateMerge::Lalr, "ranks", &text));
 }
 
 /// A result that begins with `(` right after a let without `;` would be ambiguous.
@@ -115,7 +115,7 @@ fn results_in_parentheses_after_a_let_are_ambiguous() {
         r#"<statements:Open> <result:Tensor<"any">>"#,
     );
     assert_ne!(text, GRAMMAR);
-    assert!(!accepted(Way::Lalr, "results", &text));
+    assert!(!accepted(StateMerge::Lalr, "results", &text));
 }
 
 #[test]
@@ -125,6 +125,6 @@ fn a_second_way_to_write_a_statement_is_refused() {
         "    IfStmt,\n    \"let\" <name:Id> \"=\" <e:Primary<\"call\">> => StmtKind::Error,\n",
     );
     assert_ne!(text, GRAMMAR);
-    assert!(!accepted(Way::Build, "statement", &text));
-    assert!(!accepted(Way::Lalr, "statement", &text));
+    assert!(!accepted(StateMerge::Build, "statement", &text));
+    assert!(!accepted(StateMerge::Lalr, "statement", &text));
 }

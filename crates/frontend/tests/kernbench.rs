@@ -2,7 +2,7 @@
 //! `topology.yaml` that nest the same settings differently, and `ccl.yaml`.
 
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity};
-use kbc_frontend::machine::ccl::{self, Asked, Backpressure, Origin, RunRanks};
+use kbc_frontend::machine::ccl::{self, Backpressure, Origin, Overrides, RunRanks};
 use kbc_frontend::machine::{MachineFile, read};
 use kbc_ir::types::MemKind;
 use kbc_machine::topology::{Compute, Settings, Topology};
@@ -234,8 +234,8 @@ fn ccl(text: &str) -> ccl::CclFile {
 }
 
 /// Parses replacements of parts of a file: `n_elem=9 buffer_kind=hbm`.
-fn asked(words: &str) -> Asked {
-    let mut out = Asked::default();
+fn asked(words: &str) -> Overrides {
+    let mut out = Overrides::default();
     for word in words.split_whitespace() {
         let (name, value) = word.split_once('=').expect("key=value");
         let spanned = |t: &str| kbc_diag::Spanned::new(t.to_owned(), kbc_diag::Span::NONE);
@@ -248,7 +248,7 @@ fn asked(words: &str) -> Asked {
 fn an_entry_lies_over_the_defaults() {
     let file = ccl(&text("ccl.yaml"));
     assert_eq!(file.warnings.list, []);
-    let run = file.run(6, 128, &Asked::default()).expect("ring");
+    let run = file.run(6, 128, &Overrides::default()).expect("ring");
     assert_eq!(
         (run.algorithm.as_str(), run.world_size, &run.origin, run.ranks),
         ("ring", 6, &Origin::Sips, RunRanks::Sip)
@@ -325,7 +325,7 @@ fn a_ccl_file_has_its_mistakes_named() {
     let odd = ccl("defaults: {algoritm: a, n_slot: 3}\nalgorithms: {a: {}}\nseed: 3");
     let near: Vec<&str> = odd.warnings.list.iter().map(|w| w.help.as_deref().unwrap_or("")).collect();
     assert!(near.len() == 3 && near[0].contains("`algorithm`") && near[1].contains("`n_slots`"), "{near:?}");
-    let d = odd.run(6, 8, &Asked::default()).expect_err("no algorithm");
+    let d = odd.run(6, 8, &Overrides::default()).expect_err("no algorithm");
     assert_eq!(d.code, "E463");
     let d = odd.run(6, 8, &asked("algorithm=b")).expect_err("no entry");
     assert!(d.code == "E005" && d.help.is_some_and(|h| h.contains("The entries are a")));
@@ -342,7 +342,7 @@ fn broken_texts_and_large_numbers_are_errors() {
             let other: String = chars[..i].iter().chain(&['{']).chain(&chars[i + 1..]).collect();
             for broken in [cut, hole, other] {
                 if name == "ccl.yaml" {
-                    drop(ccl::read(&broken, FileId(0)).map(|f| f.run(6, 128, &Asked::default())));
+                    drop(ccl::read(&broken, FileId(0)).map(|f| f.run(6, 128, &Overrides::default())));
                 } else if let Ok(file) = read(&broken, FileId(0)) {
                     let shape = file.shape.expect("of every such file").node;
                     drop(Topology::build(shape, file.settings, kbc_diag::Span::NONE));

@@ -5,7 +5,7 @@
 
 use kbc_diag::{FileId, Severity, Span};
 use kbc_frontend::machine::{MachineFile, read, read_perturb};
-use kbc_machine::topology::perturb::{Chosen, RankName, Spread};
+use kbc_machine::topology::perturb::{Distribution, PerturbTargets, RankName};
 use kbc_machine::topology::{Forward, LinkRate, Topology};
 use std::path::PathBuf;
 
@@ -78,17 +78,17 @@ fn a_file_is_read_as_it_is_written() {
     assert_eq!(rates, [25e9, 30e9, 10e9]);
     let p = m.perturb.expect("a section");
     assert_eq!((p.seed, p.runs, p.stragglers.len(), p.links.len()), (7, 20, 3, 3));
-    let Chosen::These(ranks) = &p.stragglers[0].who else { panic!() };
+    let PerturbTargets::These(ranks) = &p.stragglers[0].who else { panic!() };
     let ranks: Vec<&RankName> = ranks.iter().map(|r| &r.node).collect();
     assert_eq!(ranks, [&RankName::Number(3), &RankName::At(vec![1, 2])]);
     assert_eq!(p.stragglers[0].units, [false, true, true]);
-    assert_eq!(p.stragglers[0].slow, Some(Spread::Normal(1.5, 0.2)));
+    assert_eq!(p.stragglers[0].slow, Some(Distribution::Normal(1.5, 0.2)));
     assert_eq!(
         (&p.stragglers[1].who, p.stragglers[1].late),
-        (&Chosen::Share(0.05), Some(Spread::Exponential(1e4)))
+        (&PerturbTargets::Share(0.05), Some(Distribution::Exponential(1e4)))
     );
-    assert_eq!(p.links[1].latency, Some(Spread::Uniform(0.0, 300.0)));
-    assert!(matches!(&p.links[2].who, Chosen::Count(n) if n.node == 3));
+    assert_eq!(p.links[1].latency, Some(Distribution::Uniform(0.0, 300.0)));
+    assert!(matches!(&p.links[2].who, PerturbTargets::Count(n) if n.node == 3));
 }
 
 #[test]

@@ -2,14 +2,16 @@
 
 use kbc_diag::FileId;
 use kbc_frontend::ast::Quantity;
-use kbc_frontend::token::{Number, Token, lex};
+use kbc_frontend::token::{NumberLiteral, Token, lex};
 
 /// Returns the tokens of a text as words, with their byte ranges if requested.
 fn words(text: &str) -> String {
     let show = |t: &Token<'_>| match t {
-        Token::Number(Number::Quantity(Quantity { amount, dimension })) => format!("{amount}:{dimension:?}"),
-        Token::Number(Number::Int(n)) => format!("{n}"),
-        Token::Number(Number::Float(x)) => format!("{x:?}"),
+        Token::Number(NumberLiteral::Quantity(Quantity { amount, dimension })) => {
+            format!("{amount}:{dimension:?}")
+        }
+        Token::Number(NumberLiteral::Int(n)) => format!("{n}"),
+        Token::Number(NumberLiteral::Float(x)) => format!("{x:?}"),
         Token::Name(n) => format!("name({n})"),
         Token::String(s) => format!("{s:?}"),
         Token::Error => "fault".to_string(),

@@ -4,7 +4,9 @@
 use kbc_diag::{FileId, Span};
 use kbc_frontend::ast::{File, Item, OptionValue, Tensor, TensorKind};
 use kbc_frontend::parse;
-use kbc_rounds::ast::{BinaryOp, Block, Expr, ExprKind, Place, SelectorKind, StmtKind, UnaryOp, ViewKind};
+use kbc_rounds::ast::{
+    BinaryOp, Block, Expr, ExprKind, RemoteSide, SelectorKind, StmtKind, UnaryOp, ViewKind,
+};
 
 fn clean(text: &str) -> File {
     let (file, d) = parse(FileId(0), text);
@@ -184,8 +186,8 @@ fn places() {
         let b = body(text);
         let StmtKind::Move { there, get, reduce, .. } = &b.stmts[0].kind else { panic!("{b:?}") };
         let shown = match there {
-            Place::Rank(e) => format!("rank {}", show(e)),
-            Place::Slice(s, at) => {
+            RemoteSide::Rank(e) => format!("rank {}", show(e)),
+            RemoteSide::Slice(s, at) => {
                 format!("slice {} {}", s.selectors.len(), at.as_ref().map_or("-".into(), show))
             }
         };

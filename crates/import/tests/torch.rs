@@ -7,7 +7,7 @@
 
 use kbc_diag::{Diagnostic, Diagnostics, FileId, SourceMap, render};
 use kbc_import::torch::groups::{Table, World, world};
-use kbc_import::torch::matching::Met;
+use kbc_import::torch::matching::MatchedCollective;
 use kbc_import::torch::model::Program;
 use kbc_import::torch::{archive, check, exported, json, kb, listing, ops, printed, resolve, summary, table};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,7 +44,7 @@ fn groups(dir: &Path, rank: u64) -> Result<Option<(String, Table)>, Diagnostic> 
     Ok(None)
 }
 
-fn found(dir: &Path, map: &mut SourceMap) -> Result<(World, Vec<Met>), Diagnostics> {
+fn found(dir: &Path, map: &mut SourceMap) -> Result<(World, Vec<MatchedCollective>), Diagnostics> {
     let mut ranks = vec![];
     for rank in 0..8 {
         for end in ["model.json", "ep.txt", "readable.py"] {
@@ -60,7 +60,7 @@ fn found(dir: &Path, map: &mut SourceMap) -> Result<(World, Vec<Met>), Diagnosti
 }
 
 /// Returns text such as `2 ranks; all_reduce all_gather`.
-fn words(world: &World, met: &[Met]) -> String {
+fn words(world: &World, met: &[MatchedCollective]) -> String {
     let mut names: Vec<&str> = vec![];
     for c in summary::collectives(world, met) {
         if !names.contains(&c.operation) {
@@ -98,7 +98,7 @@ fn right_programs_become_kb() {
     for dir in folders("right") {
         let mut map = SourceMap::default();
         let Ok((world, met)) = found(&dir, &mut map) else { continue };
-        let text = match kb::write(&world, &met, "model", &kb::Given::default()) {
+        let text = match kb::write(&world, &met, "model", &kb::DataBeside::default()) {
             Ok(it) => {
                 made += 1;
                 let id = map.add("model.kb", it.text.clone());
@@ -142,7 +142,7 @@ fn graphs_of_dtensors_have_names_and_methods() {
 "#;
     let mut map = SourceMap::default();
     let p = program(&mut map, "global.dtensor.readable.py", 0, text).expect("it is a graph");
-    let mut given = kb::Given { path: "global.npz".into(), ..kb::Given::default() };
+    let mut given = kb::DataBeside { path: "global.npz".into(), ..kb::DataBeside::default() };
     let arrays = [("in__x", vec![4, 2, 16]), ("in__up.weight", vec![32, 16])];
     given.arrays.push(arrays.map(|(k, s)| (k.to_owned(), (kbc_import::torch::dtype::DType::F32, s))).into());
     // By its position in this list, x would be the weight.
@@ -183,8 +183,8 @@ fn inputs(dir: &Path) -> Vec<Input> {
 }
 
 /// Returns data of the ranks from which the placements follow.
-fn given(world: &World, of: &[Input]) -> kb::Given {
-    let mut out = kb::Given { path: "rank*.npz".into(), ..kb::Given::default() };
+fn given(world: &World, of: &[Input]) -> kb::DataBeside {
+    let mut out = kb::DataBeside { path: "rank*.npz".into(), ..kb::DataBeside::default() };
     for (rank, p) in world.programs.iter().enumerate() {
         let (mut arrays, mut prints) = (BTreeMap::new(), BTreeMap::new());
         for (i, input) in of.iter().enumerate() {
@@ -192,7 +192,7 @@ fn given(world: &World, of: &[Input]) -> kb::Given {
             let key = format!("in__{}", input.name);
             arrays.insert(key.clone(), (m.dtype, m.shape()));
             let part = if input.split.is_some() { rank as u64 } else { 0 };
-            prints.insert(key, kb::Print { hash: i as u64 * 8 + part, uniform: None });
+            prints.insert(key, kb::Fingerprint { hash: i as u64 * 8 + part, uniform: None });
         }
         out.arrays.push(arrays);
         out.prints.push(prints);
@@ -217,7 +217,7 @@ fn right_programs_are_lifted() {
         let (world, met) = found(dir, &mut map).unwrap_or_else(|d| panic!("{}", shown(d, &map)));
         let of = inputs(dir);
         let given = given(&world, &of);
-        let text = match kb::whole::write(&world, &met, "model", &given) {
+        let text = match kb::lift_global::write(&world, &met, "model", &given) {
             Ok(it) => {
                 let id = map.add("model.kb", it.text.clone());
                 kbc_frontend::fmt::format(id, &it.text).unwrap_or_else(|d| shown(d, &map) + &it.text)
@@ -339,7 +339,7 @@ fn changed_texts_are_refused_or_read() {
                 if let Ok(w) = world(vec![(p, Some(("t".into(), t)))], true)
                     && let Ok(met) = check(&w)
                 {
-                    let _ = kb::write(&w, &met, "model", &kb::Given::default());
+                    let _ = kb::write(&w, &met, "model", &kb::DataBeside::default());
                 }
             }
             tried += 1;

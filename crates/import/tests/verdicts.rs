@@ -5,7 +5,7 @@
 //! `safe: any size`, `safe: up to N B` or `safe: no size`. To add a case, copy two files.
 
 use kbc_diag::{Diagnostics, FileId};
-use kbc_import::msccl::fifo::Safe;
+use kbc_import::msccl::fifo::SafeSizes;
 use kbc_import::msccl::judge::{Finding, Hang, judge};
 use kbc_import::msccl::{Options, build, read};
 use std::path::{Path, PathBuf};
@@ -48,9 +48,9 @@ fn words(f: &Finding) -> [String; 2] {
         false => format!("rejected: {}", kinds.join(", ")),
     };
     let safe = match f.safe {
-        Safe::Any => "safe: any size".into(),
-        Safe::UpTo(n) => format!("safe: up to {n} B"),
-        Safe::Never => "safe: no size".into(),
+        SafeSizes::Any => "safe: any size".into(),
+        SafeSizes::UpTo(n) => format!("safe: up to {n} B"),
+        SafeSizes::Never => "safe: no size".into(),
     };
     [first, safe]
 }

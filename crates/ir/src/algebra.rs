@@ -1,8 +1,8 @@
 //! Algebras of numbers: kinds of numbers in which the rules of [`crate::cut`] can be computed.
 //!
-//! A rule is written once for every [`Algebra`]. [`Exact`] computes integers and notices overflow,
-//! and [`Symbolic`] builds expressions. The compilers of schedules have algebras whose numbers are
-//! values of emitted code.
+//! A rule is written once for every [`Algebra`]. [`IntegerAlgebra`] computes integers and notices
+//! overflow, and [`ExprAlgebra`] builds expressions. The compilers of schedules have algebras whose
+//! numbers are values of emitted code.
 
 use crate::expr::{BinOp, Tree};
 use crate::name::Name;
@@ -62,11 +62,11 @@ pub trait Algebra {
 
 /// Integers. A result that does not fit, or that would be negative, is noticed.
 #[derive(Default, Debug)]
-pub struct Exact {
+pub struct IntegerAlgebra {
     failed: bool,
 }
 
-impl Exact {
+impl IntegerAlgebra {
     /// Returns a number that was computed, or `None` if it or a number before it does not fit.
     pub fn result(&self, v: u128) -> Option<u64> {
         u64::try_from(v).ok().filter(|_| !self.failed)
@@ -78,7 +78,7 @@ impl Exact {
     }
 }
 
-impl Algebra for Exact {
+impl Algebra for IntegerAlgebra {
     type Num = u128;
 
     fn int(&mut self, v: u64) -> u128 {
@@ -140,28 +140,28 @@ impl Algebra for Exact {
 }
 
 /// Boundary `i` of a row of given lengths of `n` elements, as an expression: `(parts, row, n, i)`.
-pub type Listed<V> = fn(&Parts, &Tree<V>, &Tree<V>, &Tree<V>) -> Tree<V>;
+pub type ListedBoundary<V> = fn(&Parts, &Tree<V>, &Tree<V>, &Tree<V>) -> Tree<V>;
 
 /// Expressions. How given lengths are written is up to the reader, which may or may not have
 /// tables.
 #[derive(Debug)]
-pub struct Symbolic<V = Name> {
+pub struct ExprAlgebra<V = Name> {
     simplify: bool,
-    start: Listed<V>,
-    length: Option<Listed<V>>,
+    start: ListedBoundary<V>,
+    length: Option<ListedBoundary<V>>,
 }
 
-impl<V: Clone + PartialEq> Symbolic<V> {
+impl<V: Clone + PartialEq> ExprAlgebra<V> {
     /// Returns expressions in which constants are folded. `start` and `length` write the first
     /// element and the length of a part of given length.
-    pub fn folded(start: Listed<V>, length: Listed<V>) -> Symbolic<V> {
-        Symbolic { simplify: false, start, length: Some(length) }
+    pub fn folded(start: ListedBoundary<V>, length: ListedBoundary<V>) -> ExprAlgebra<V> {
+        ExprAlgebra { simplify: false, start, length: Some(length) }
     }
 
     /// Returns expressions in simplified form. `start` writes the first element of a part of given
     /// length.
-    pub fn simplified(start: Listed<V>) -> Symbolic<V> {
-        Symbolic { simplify: true, start, length: None }
+    pub fn simplified(start: ListedBoundary<V>) -> ExprAlgebra<V> {
+        ExprAlgebra { simplify: true, start, length: None }
     }
 
     fn bin(&self, op: BinOp, a: &Tree<V>, b: &Tree<V>) -> Tree<V> {
@@ -170,7 +170,7 @@ impl<V: Clone + PartialEq> Symbolic<V> {
     }
 }
 
-impl<V: Clone + PartialEq> Algebra for Symbolic<V> {
+impl<V: Clone + PartialEq> Algebra for ExprAlgebra<V> {
     type Num = Tree<V>;
 
     fn int(&mut self, v: u64) -> Tree<V> {

@@ -1,7 +1,7 @@
 //! Collectives: one row for each, with its name and with what the ranks of a group hold before and
 //! after it.
 //!
-//! The two [`Holding`]s of a collective define it. Its contract ([`crate::promise_std`]), its
+//! The two [`Holding`]s of a collective define it. Its contract ([`crate::contract_std`]), its
 //! placement rules, the sizes of its result in local programs, the lines on which `expand` works,
 //! its lower bounds and its factor of the bus bandwidth are derived from them. Further axes of a
 //! program's collective are attributes of [`crate::graph::Collective`].

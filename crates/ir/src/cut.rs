@@ -3,7 +3,7 @@
 //! This is the only place of these rules. They are generic over the [`Algebra`], so that the same
 //! text gives integers, expressions and machine code.
 
-use crate::algebra::{Algebra, Exact};
+use crate::algebra::{Algebra, IntegerAlgebra};
 use crate::name::Name;
 use crate::types::{CutRule, Dim, Mesh};
 use std::ops::Range;
@@ -61,7 +61,7 @@ impl CutRule {
     pub fn boundary_in(&self, row: u64, n: u64, i: u64, k: u64) -> u64 {
         // A boundary is at most n, and products of two numbers of 64 bits fit. Only the unit of
         // lines may exceed them; one of n elements or more has the same boundaries as n.
-        let mut alg = Exact::default();
+        let mut alg = IntegerAlgebra::default();
         let at = match self {
             CutRule::Lines(unit) if *unit > n => {
                 CutRule::Lines(n).bound(&mut alg, &row.into(), &n.into(), &i.into(), &k.into())
@@ -172,7 +172,7 @@ impl Chunks<u64> {
         if !inside {
             return Err(NoChunks::Outside);
         }
-        let mut alg = Exact::default();
+        let mut alg = IntegerAlgebra::default();
         let wide = |v: i64| u128::from(v.unsigned_abs());
         let part = self.map(u128::from).part(&mut alg, (&wide(index), &wide(len), &wide(of)));
         let fit = |v: u128| i64::try_from(v).map(i64::unsigned_abs).map_err(|_| NoChunks::TooMany);
@@ -283,7 +283,7 @@ impl Sized<'_, u64> {
             unit: u128::from(self.unit),
             row: u128::from(self.row),
         };
-        let mut alg = Exact::default();
+        let mut alg = IntegerAlgebra::default();
         let at = line.address(&mut alg, &num.into(), &den.into());
         alg.result(at)
     }

@@ -1,7 +1,7 @@
 //! Tests of [`super`]: the rules of `cut` against counting and brute force.
 
 use super::*;
-use crate::algebra::Symbolic;
+use crate::algebra::ExprAlgebra;
 use crate::expr::Expr;
 use crate::parts::Parts;
 use crate::types::Cut;
@@ -70,7 +70,7 @@ fn boundaries_are_those_of_counting_and_tile_the_whole() {
             if rule.equal_parts(n, k) {
                 assert!(lengths.iter().all(|l| *l == n / k), "{rule:?} {n} {k}");
             }
-            let mut alg = Exact::default();
+            let mut alg = IntegerAlgebra::default();
             for (i, want) in (0..).zip(&lengths) {
                 let found = rule.length(&mut alg, &0, &n.into(), &i, k);
                 assert_eq!(alg.result(found), Some(*want));
@@ -88,8 +88,8 @@ fn expressions_have_the_values_of_integers() {
     for (n, k) in (0..20).flat_map(|n| (1..7).map(move |k| (n, k))) {
         for rule in rules(n, k).into_iter().filter(|r| *r != CutRule::Lines(u64::MAX)) {
             for mut alg in [
-                Symbolic::simplified(listed),
-                Symbolic::folded(listed, |p, _, _, i| {
+                ExprAlgebra::simplified(listed),
+                ExprAlgebra::folded(listed, |p, _, _, i| {
                     (0..p.of()).fold(Expr::Int(0), |e, j| {
                         let here = i.clone().equals(Expr::Int(j as i64));
                         Expr::select(here, Expr::Int(p.lengths(0)[j as usize] as i64), e)
@@ -129,7 +129,7 @@ fn chunks_of_a_line_tile_it_and_nest() {
                 for i in 0..=parts {
                     assert_eq!(line.start(i, parts), Some(unit * rule.boundary(n, i, parts)));
                 }
-                let mut alg = Symbolic::simplified(listed);
+                let mut alg = ExprAlgebra::simplified(listed);
                 let int = |v: u64| Expr::Int(v as i64);
                 let line = Sized { parts, rule: &rule, extent: int(n), unit: int(unit), row: int(0) };
                 if rule != CutRule::Lines(u64::MAX) {
@@ -169,8 +169,8 @@ fn the_parts_of_all_ranks_tile_a_dimension() {
             let mut end = 0;
             for rank in 0..mesh.ranks() {
                 let at = mesh.coords(rank);
-                let mut alg = Exact::default();
-                let coord = |_: &mut Exact, name: &Name| at[usize::from(name == "b")] as u128;
+                let mut alg = IntegerAlgebra::default();
+                let coord = |_: &mut IntegerAlgebra, name: &Name| at[usize::from(name == "b")] as u128;
                 let (start, length) = part(&mut alg, &dim, &mesh, &coord);
                 assert_eq!(alg.result(start), Some(end), "{rule:?} {n} {rank}");
                 end += alg.result(length).unwrap_or(0);
@@ -215,7 +215,7 @@ fn chunks_of_chunks_are_those_of_counting() {
         let want = &first[b[0] as usize..(b[0] + b[1]) as usize];
         let found: Vec<i64> = (both.num..both.num + both.cnt).map(|i| i as i64).collect();
         assert_eq!((found.as_slice(), both.den), (want, fine.len() as u64), "{a:?} {b:?}");
-        let mut alg = Symbolic::simplified(listed);
+        let mut alg = ExprAlgebra::simplified(listed);
         let int = |v: i64| Expr::Int(v);
         let mut at = Chunks::whole(&mut alg);
         for [index, len, of] in [a, b] {

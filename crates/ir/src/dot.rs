@@ -7,7 +7,7 @@ use crate::graph::{Graph, OpKind};
 use crate::host::{touches, writes};
 use crate::local::{Local, LocalPart};
 use crate::op::OpPart;
-use crate::schedule::{BufferId, BufferRole, HostCommand, Ref, Region, SOp, SStmt, Schedule, Side};
+use crate::schedule::{BufferId, BufferRole, HostCommand, Ref, RefUse, Region, SOp, SStmt, Schedule};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn escape(text: &str) -> String {
@@ -54,7 +54,7 @@ fn named(g: &Graph, name: &str) -> String {
             OpKind::Tiles(k) => (k.name.to_string(), ""),
             OpKind::Fill(f) => (format!("fill {f}"), ""),
             OpKind::Shape(s) => (format!("{} {s}", s.word()), ""),
-            OpKind::Demand | OpKind::Ask(_) => ("demand".into(), ", style=dashed"),
+            OpKind::Demand | OpKind::PartialDemand(_) => ("demand".into(), ", style=dashed"),
             OpKind::Wait => ("wait".into(), ", style=dashed"),
             OpKind::Host(op) => (format!("host {}", op.word()), ", style=dashed"),
             OpKind::Collective(c) => {
@@ -115,7 +115,7 @@ fn touched(r: &Region) -> Touched {
         }
     }
     fn operation(op: &SOp, r: &Region, t: &mut Touched) {
-        let mut uses = |side: Side, b: u32| {
+        let mut uses = |side: RefUse, b: u32| {
             if side.reads() {
                 t.reads.insert(b);
             }
@@ -128,10 +128,10 @@ fn touched(r: &Region) -> Touched {
                 buffer(x, r).into_iter().for_each(|b| uses(side, b));
             }
             OpPart::Local(l) => {
-                l.srcs().iter().for_each(|b| uses(Side::Read, b.0));
+                l.srcs().iter().for_each(|b| uses(RefUse::Read, b.0));
                 // Writing one block of a line keeps the other blocks, which counts as a read.
                 let keeps = matches!(l.line_block(), Some(b) if b.line == l.dst());
-                uses(if keeps { Side::Update } else { Side::Write }, l.dst().0);
+                uses(if keeps { RefUse::Update } else { RefUse::Write }, l.dst().0);
             }
             OpPart::Combiner(_)
             | OpPart::Peer(_)
@@ -173,7 +173,7 @@ pub fn schedule_dot(s: &Schedule) -> String {
         let over: Vec<&str> = r.over.iter().map(|n| n.as_str()).collect();
         let over = if over.is_empty() { "local".into() } else { format!("over {}", over.join(", ")) };
         let mut label = format!("@{} {over}", r.name);
-        if let Some(p) = &r.promise {
+        if let Some(p) = &r.contract {
             let red = p.red.map(|r| format!(" {r}")).unwrap_or_default();
             let root = p.root.map(|r| format!(" root {r}")).unwrap_or_default();
             label += &format!("\n{}{red}{root}", p.collective);

@@ -44,7 +44,7 @@ element_types!(define);
 
 /// The facts about an element type.
 #[derive(Debug)]
-pub struct Row {
+pub struct DTypeRow {
     /// Name in `.kb` and `.kir`.
     pub name: &'static str,
     /// Values that the type holds.
@@ -58,7 +58,7 @@ pub struct Row {
     /// Name in `.safetensors` files.
     pub safetensors: &'static str,
     /// Names that other languages and papers give it, in lower case, for suggestions.
-    pub elsewhere: &'static [&'static str],
+    pub foreign_name: &'static [&'static str],
 }
 
 /// The values of an element type.
@@ -116,109 +116,109 @@ const SCALED: Arithmetic =
 
 impl DType {
     /// Returns the facts about the type.
-    pub fn row(self) -> &'static Row {
+    pub fn row(self) -> &'static DTypeRow {
         match self {
             DType::F32 => {
                 const {
-                    &Row {
+                    &DTypeRow {
                         name: "f32",
                         format: float(24, -126, f32::MAX as f64, 32, true),
                         arithmetic: Arithmetic::F32,
                         torch: "float32",
                         numpy: Some("<f4"),
                         safetensors: "F32",
-                        elsewhere: &["float", "float32", "single"],
+                        foreign_name: &["float", "float32", "single"],
                     }
                 }
             }
             DType::F16 => {
                 const {
-                    &Row {
+                    &DTypeRow {
                         name: "f16",
                         format: float(11, -14, 65_504.0, 16, true),
                         arithmetic: Arithmetic::F32,
                         torch: "float16",
                         numpy: Some("<f2"),
                         safetensors: "F16",
-                        elsewhere: &["float16", "half"],
+                        foreign_name: &["float16", "half"],
                     }
                 }
             }
             DType::BF16 => {
                 const {
-                    &Row {
+                    &DTypeRow {
                         name: "bf16",
                         format: float(8, -126, f32::from_bits(0x7f7f_0000) as f64, 16, true),
                         arithmetic: Arithmetic::F32,
                         torch: "bfloat16",
                         numpy: None,
                         safetensors: "BF16",
-                        elsewhere: &["bfloat", "bfloat16"],
+                        foreign_name: &["bfloat", "bfloat16"],
                     }
                 }
             }
             DType::I32 => {
                 const {
-                    &Row {
+                    &DTypeRow {
                         name: "i32",
                         format: int(32, true),
                         arithmetic: Arithmetic::I32,
                         torch: "int32",
                         numpy: Some("<i4"),
                         safetensors: "I32",
-                        elsewhere: &["int32"],
+                        foreign_name: &["int32"],
                     }
                 }
             }
             DType::I8 => {
                 const {
-                    &Row {
+                    &DTypeRow {
                         name: "i8",
                         format: int(8, true),
                         arithmetic: INDEX,
                         torch: "int8",
                         numpy: Some("|i1"),
                         safetensors: "I8",
-                        elsewhere: &["int8", "char"],
+                        foreign_name: &["int8", "char"],
                     }
                 }
             }
             DType::U8 => {
                 const {
-                    &Row {
+                    &DTypeRow {
                         name: "u8",
                         format: int(8, false),
                         arithmetic: INDEX,
                         torch: "uint8",
                         numpy: Some("|u1"),
                         safetensors: "U8",
-                        elsewhere: &["uint8", "byte"],
+                        foreign_name: &["uint8", "byte"],
                     }
                 }
             }
             DType::I16 => {
                 const {
-                    &Row {
+                    &DTypeRow {
                         name: "i16",
                         format: int(16, true),
                         arithmetic: INDEX,
                         torch: "int16",
                         numpy: Some("<i2"),
                         safetensors: "I16",
-                        elsewhere: &["short"],
+                        foreign_name: &["short"],
                     }
                 }
             }
             DType::I64 => {
                 const {
-                    &Row {
+                    &DTypeRow {
                         name: "i64",
                         format: int(64, true),
                         arithmetic: INDEX,
                         torch: "int64",
                         numpy: Some("<i8"),
                         safetensors: "I64",
-                        elsewhere: &["long"],
+                        foreign_name: &["long"],
                     }
                 }
             }
@@ -228,14 +228,14 @@ impl DType {
             // April 2026 they became NaN, as they still do in ml_dtypes).
             DType::F8E4M3FN => {
                 const {
-                    &Row {
+                    &DTypeRow {
                         name: "f8e4m3fn",
                         format: float(4, -6, 448.0, 8, false),
                         arithmetic: SCALED,
                         torch: "float8_e4m3fn",
                         numpy: None,
                         safetensors: "F8_E4M3",
-                        elsewhere: &[
+                        foreign_name: &[
                             "f8",
                             "fp8",
                             "f8e4m3",
@@ -251,14 +251,14 @@ impl DType {
             // E5M2 of the same paper: the upper half of an f16.
             DType::F8E5M2 => {
                 const {
-                    &Row {
+                    &DTypeRow {
                         name: "f8e5m2",
                         format: float(3, -14, 57_344.0, 8, true),
                         arithmetic: SCALED,
                         torch: "float8_e5m2",
                         numpy: None,
                         safetensors: "F8_E5M2",
-                        elsewhere: &["bf8", "e5m2", "float8_e5m2"],
+                        foreign_name: &["bf8", "e5m2", "float8_e5m2"],
                     }
                 }
             }
@@ -320,8 +320,8 @@ impl DType {
     }
 
     /// Returns the type to which other languages give that name, in lower case.
-    pub fn elsewhere(name: &str) -> Option<DType> {
-        DType::ALL.into_iter().find(|d| d.row().elsewhere.contains(&name))
+    pub fn foreign_name(name: &str) -> Option<DType> {
+        DType::ALL.into_iter().find(|d| d.row().foreign_name.contains(&name))
     }
 
     /// Returns the name in `.kb` and `.kir`.
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_sizes_are_whole_bytes() {
-        let all = |of: fn(&Row) -> Vec<&'static str>| {
+        let all = |of: fn(&DTypeRow) -> Vec<&'static str>| {
             let list: Vec<&str> = DType::ALL.iter().flat_map(|d| of(d.row())).collect();
             assert_eq!(list.iter().collect::<BTreeSet<_>>().len(), list.len(), "{list:?}");
         };
@@ -360,7 +360,7 @@ mod tests {
         all(|r| vec![r.torch]);
         all(|r| vec![r.safetensors]);
         all(|r| r.numpy.into_iter().collect());
-        all(|r| [r.elsewhere, &[r.name]].concat());
+        all(|r| [r.foreign_name, &[r.name]].concat());
         for d in DType::ALL {
             assert!(d.bytes().is_power_of_two() && d.bytes() <= 8);
             assert_eq!((DType::parse(d.name()), d.is_float()), (Some(d), d.range().is_none()));

@@ -16,12 +16,12 @@ pub struct Fill {
     /// Sizes.
     pub sizes: Vec<u64>,
     /// Content.
-    pub with: With,
+    pub with: FillContent,
 }
 
 /// Content of a fill.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum With {
+pub enum FillContent {
     /// A number, rounded once to the element type.
     Number(f64),
     /// The index along this dimension, from 0.
@@ -35,8 +35,8 @@ impl Fill {
     /// Returns a message, to be printed after `fill gives %x, but`.
     pub fn fault(&self) -> Result<(), String> {
         match self.with {
-            With::Number(v) => has(self.dtype, v),
-            With::Place(d) => match self.sizes.get(d) {
+            FillContent::Number(v) => has(self.dtype, v),
+            FillContent::Place(d) => match self.sizes.get(d) {
                 None => Err(format!("dimension {d} does not exist; there are {}", self.sizes.len())),
                 Some(n) if n.saturating_sub(1) > counts_to(self.dtype) => Err(format!(
                     "{} cannot represent every integer up to {}, only up to {}",
@@ -83,8 +83,8 @@ impl fmt::Display for Fill {
             write!(f, "{:?}", self.sizes)?;
         }
         match self.with {
-            With::Number(v) => write!(f, " number {v:?}"),
-            With::Place(d) => write!(f, " place dim {d}"),
+            FillContent::Number(v) => write!(f, " number {v:?}"),
+            FillContent::Place(d) => write!(f, " place dim {d}"),
         }
     }
 }
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn types_have_their_numbers_alone() {
-        let place = |dtype, n| Fill { dtype, sizes: vec![2, n], with: With::Place(1) }.fault();
+        let place = |dtype, n| Fill { dtype, sizes: vec![2, n], with: FillContent::Place(1) }.fault();
         assert_eq!(
             (place(DType::F16, 2049), place(DType::BF16, 257), place(DType::I8, 128)),
             (Ok(()), Ok(()), Ok(()))
@@ -112,7 +112,7 @@ mod tests {
         for (d, v) in [(DType::U8, -1.0), (DType::I8, 128.0), (DType::I32, 0.5), (DType::I64, 1e16)] {
             assert_eq!(has(d, v), Err(format!("{d} cannot represent {v}")));
         }
-        let missing = Fill { dtype: DType::I32, sizes: vec![], with: With::Place(0) };
+        let missing = Fill { dtype: DType::I32, sizes: vec![], with: FillContent::Place(0) };
         assert_eq!(missing.fault(), Err("dimension 0 does not exist; there are 0".into()));
     }
 }

@@ -5,11 +5,11 @@
 //! in; an annotation that the program states is kept beside the type as `want`.
 
 pub use crate::collective::{CollKind, Holding};
+use crate::contract::Contract;
 use crate::fill::Fill;
 use crate::grouped::Runs;
 use crate::name::Name;
 use crate::parts::Parts;
-use crate::promise::Promise;
 use crate::scalar::ScalarFn;
 use crate::shape::ShapeOp;
 use crate::tiles::TileKernel;
@@ -86,22 +86,22 @@ pub struct Using {
 /// Each rank starts with its part of the operand, along the one dimension that the axis splits, and
 /// ends with its part of the result.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Own {
+pub struct ContractCollective {
     /// Name of the collective, as the program's file refers to it.
     pub name: Name,
-    /// Number of ranks of the axis. It is 0 until `infer` fills in this field and `promise`.
+    /// Number of ranks of the axis. It is 0 until `infer` fills in this field and `contract`.
     pub ranks: u64,
     /// Clauses of the contract, with the root substituted.
-    pub promise: Option<Promise>,
+    pub contract: Option<Contract>,
     /// For each rank, the rank whose part it ends with, if the use of the collective states it;
     /// otherwise empty, and the declaration states it.
     pub part_of: Vec<u64>,
 }
 
-impl Own {
+impl ContractCollective {
     /// Creates a reference to the collective of that name, not resolved yet.
-    pub fn named(name: impl Into<Name>) -> Own {
-        Own { name: name.into(), ranks: 0, promise: None, part_of: vec![] }
+    pub fn named(name: impl Into<Name>) -> ContractCollective {
+        ContractCollective { name: name.into(), ranks: 0, contract: None, part_of: vec![] }
     }
 }
 
@@ -111,7 +111,7 @@ pub struct Collective {
     /// Kind of the collective.
     pub kind: CollKind,
     /// The collective itself, if the kind is [`CollKind::ByContract`].
-    pub own: Option<Box<Own>>,
+    pub own: Option<Box<ContractCollective>>,
     /// Combiner, for collectives that combine.
     pub red: Option<ReduceOp>,
     /// Mesh axis over which the collective runs.
@@ -190,7 +190,7 @@ pub enum OpKind {
     /// A demand of a called program on every dimension of the wanted type except the listed ones,
     /// which keep the placement of the value. The list is in ascending order. `infer` turns it into
     /// an [`OpKind::Demand`].
-    Ask(Vec<usize>),
+    PartialDemand(Vec<usize>),
     /// The result of a collective once it has completed. Only local programs have it.
     Wait,
     /// An action of the host, after it has launched the operations before it. The result is the
@@ -246,7 +246,7 @@ impl HostOp {
 
 /// An operation of a graph.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Op {
+pub struct GraphOp {
     /// What the operation does.
     pub kind: OpKind,
     /// Name of its value, as a hint.
@@ -295,7 +295,7 @@ pub struct Graph {
     pub results: Vec<TensorType>,
     /// Stored results to compare with, if the program names them.
     pub expect: Option<Expect>,
-    g: StableDiGraph<Op, u8>,
+    g: StableDiGraph<GraphOp, u8>,
     order: Vec<OpId>,
     /// Position in `order` by number of the operation; `NOWHERE` for removed operations.
     places: Vec<u32>,
@@ -309,13 +309,13 @@ pub struct Graph {
 
 impl Graph {
     /// Appends an operation with its operands and returns its number.
-    pub fn push(&mut self, op: Op, operands: &[OpId]) -> OpId {
+    pub fn push(&mut self, op: GraphOp, operands: &[OpId]) -> OpId {
         let at = self.order.len();
         self.insert(at, op, operands)
     }
 
     /// Inserts an operation at a position of the issue order and returns its number.
-    pub fn insert(&mut self, at: usize, op: Op, operands: &[OpId]) -> OpId {
+    pub fn insert(&mut self, at: usize, op: GraphOp, operands: &[OpId]) -> OpId {
         let node = self.g.add_node(op);
         for (i, o) in operands.iter().enumerate() {
             self.g.add_edge(NodeIndex::new(o.0 as usize), node, i as u8);
@@ -360,7 +360,7 @@ impl Graph {
 
     /// Adds to a diagnostic about an operation the locations of the calls that the operation came
     /// from.
-    pub fn told(&self, id: OpId, mut d: Diagnostic) -> Diagnostic {
+    pub fn with_call_sites(&self, id: OpId, mut d: Diagnostic) -> Diagnostic {
         for c in self.calls(id) {
             d = d.secondary(c.at, format!("`{}` is called here", c.program));
         }
@@ -402,12 +402,12 @@ impl Graph {
     }
 
     /// Returns the operation.
-    pub fn op(&self, id: OpId) -> &Op {
+    pub fn op(&self, id: OpId) -> &GraphOp {
         &self.g[NodeIndex::new(id.0 as usize)]
     }
 
     /// Returns the operation for modification.
-    pub fn op_mut(&mut self, id: OpId) -> &mut Op {
+    pub fn op_mut(&mut self, id: OpId) -> &mut GraphOp {
         &mut self.g[NodeIndex::new(id.0 as usize)]
     }
 
@@ -503,8 +503,8 @@ impl Graph {
 mod tests {
     use super::*;
 
-    fn op(name: &str) -> Op {
-        Op { kind: OpKind::Demand, name: name.into(), ty: None, want: None, span: Span::NONE }
+    fn op(name: &str) -> GraphOp {
+        GraphOp { kind: OpKind::Demand, name: name.into(), ty: None, want: None, span: Span::NONE }
     }
 
     #[test]

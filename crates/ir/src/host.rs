@@ -1,16 +1,17 @@
 //! The host's program of a schedule: what a rank's host launches, reads, writes and waits for, in
 //! order.
 //!
-//! The module owns the data model and its meaning. [`spelled`] rewrites the host's program as an
-//! additional region with a stream of its own, using `record`, `await` and `copy`. Code that walks
-//! schedules therefore meets only one new operation, the read itself. [`crate::verify`] decides
-//! which host programs are well-formed (rule V21).
+//! The module owns the data model and its meaning. [`with_host_region`] rewrites the host's program
+//! as an additional region with a stream of its own, using `record`, `await` and `copy`. Code that
+//! walks schedules therefore meets only one new operation, the read itself. [`crate::verify`]
+//! decides which host programs are well-formed (rule V21).
 
 use crate::expr::{BinOp, Expr};
 use crate::name::Name;
 use crate::op::OpPart;
 use crate::schedule::{
-    BufferId, HostCommand, LocalOp, RankSet, Ref, Region, RegionId, Role, SOp, SStmt, Schedule, Side, Stream,
+    BufferId, HostCommand, LocalOp, RankSet, Ref, RefUse, Region, RegionId, Role, SOp, SStmt, Schedule,
+    Stream,
 };
 use kbc_diag::{Diagnostic, Span};
 use std::borrow::Cow;
@@ -37,8 +38,8 @@ pub struct Host {
 /// [`HOST`]. `launch` becomes the `record`. A wait becomes an `await` for every stream that the
 /// rank has in the region. A read or write is preceded by `fence.acquire`, because peers may have
 /// written the buffer directly; a write is a local `copy`. Regions keep their numbers.
-pub fn spelled(s: &Schedule) -> Cow<'_, Schedule> {
-    let Some(host) = s.host.as_ref().filter(|_| !is_spelled(s)) else { return Cow::Borrowed(s) };
+pub fn with_host_region(s: &Schedule) -> Cow<'_, Schedule> {
+    let Some(host) = s.host.as_ref().filter(|_| !has_host_region(s)) else { return Cow::Borrowed(s) };
     let names = Names::new(s);
     let mut out = s.clone();
     for (i, r) in out.regions.iter_mut().enumerate() {
@@ -54,7 +55,7 @@ pub fn spelled(s: &Schedule) -> Cow<'_, Schedule> {
         over: vec![],
         coords: s.mesh.axes.iter().map(|a| (a.name.clone(), a.size)).collect(),
         operands: vec![],
-        promise: None,
+        contract: None,
         label: None,
         after: vec![],
         roles: vec![Role {
@@ -68,7 +69,7 @@ pub fn spelled(s: &Schedule) -> Cow<'_, Schedule> {
 }
 
 /// Checks whether the last region is the spelled form of the host's program.
-pub fn is_spelled(s: &Schedule) -> bool {
+pub fn has_host_region(s: &Schedule) -> bool {
     let of_host = |r: &Region| {
         let mut streams = r.roles.iter().flat_map(|x| &x.streams);
         r.name.as_str() == HOST && streams.any(|st| st.name.as_str() == HOST)
@@ -77,7 +78,7 @@ pub fn is_spelled(s: &Schedule) -> bool {
 }
 
 /// Creates E330 for an operation of the host's program outside of it.
-pub(crate) fn unspelled(span: Span) -> Diagnostic {
+pub(crate) fn misplaced_host_op(span: Span) -> Diagnostic {
     Diagnostic::error("E330", "a host operation outside the section `host`")
         .primary(span, "here")
         .help("write `launch`, `host.read`, `host.write`, `host.wait` and `drain` in the section `host` of the schedule")
@@ -103,7 +104,7 @@ fn any(r: &Region, b: BufferId, asked: impl Fn(bool, bool) -> bool) -> bool {
     };
     let one = |op: &SOp| {
         let (mut read, mut write) = (false, false);
-        let mut uses = |side: Side, here: bool| {
+        let mut uses = |side: RefUse, here: bool| {
             read |= here && side.reads();
             write |= here && side.writes();
         };
@@ -111,12 +112,12 @@ fn any(r: &Region, b: BufferId, asked: impl Fn(bool, bool) -> bool) -> bool {
             OpPart::Near(side, x) | OpPart::Far(side, x) => uses(side, of(x)),
             OpPart::Buffer(side, x) => uses(side, *x == b),
             OpPart::Host(HostCommand::Write { dst, src }) => {
-                uses(Side::Write, *dst == b);
-                uses(Side::Read, *src == b);
+                uses(RefUse::Write, *dst == b);
+                uses(RefUse::Read, *src == b);
             }
             OpPart::Local(l) => {
-                uses(Side::Write, l.dst() == b);
-                uses(Side::Read, l.srcs().contains(&b));
+                uses(RefUse::Write, l.dst() == b);
+                uses(RefUse::Read, l.srcs().contains(&b));
             }
             OpPart::Combiner(_)
             | OpPart::Peer(_)

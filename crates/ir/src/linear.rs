@@ -11,7 +11,7 @@ use crate::types::{DType, ReduceOp};
 
 /// Dependence of an expression on the partial arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum Dependence {
     /// It does not depend on them.
     Free,
     /// It does not depend on them, and is the constant 0.
@@ -24,57 +24,59 @@ enum Kind {
 
 /// Checks whether `body` commutes with combining its partial arguments with `op`.
 pub fn commutes(body: &Scalar, partial: &[bool], op: ReduceOp, dtype: DType) -> bool {
-    kind(body, partial, op, dtype) == Kind::Through
+    kind(body, partial, op, dtype) == Dependence::Through
 }
 
-fn kind(e: &Scalar, partial: &[bool], op: ReduceOp, dtype: DType) -> Kind {
+fn kind(e: &Scalar, partial: &[bool], op: ReduceOp, dtype: DType) -> Dependence {
     let of = |e: &Scalar| kind(e, partial, op, dtype);
-    let free = |k: Kind| matches!(k, Kind::Free | Kind::Zero);
+    let free = |k: Dependence| matches!(k, Dependence::Free | Dependence::Zero);
     match e {
-        Scalar::Num(v) if *v == 0.0 => Kind::Zero,
-        Scalar::Num(_) => Kind::Free,
-        Scalar::Arg(i) if partial.get(*i).copied().unwrap_or(false) => Kind::Through,
-        Scalar::Arg(_) => Kind::Free,
+        Scalar::Num(v) if *v == 0.0 => Dependence::Zero,
+        Scalar::Num(_) => Dependence::Free,
+        Scalar::Arg(i) if partial.get(*i).copied().unwrap_or(false) => Dependence::Through,
+        Scalar::Arg(_) => Dependence::Free,
         Scalar::Un(f, a) => match of(a) {
-            k if free(k) => Kind::Free,
-            Kind::Through if *f == ScalarUn::Neg && op == ReduceOp::Sum => Kind::Through,
-            _ => Kind::Neither,
+            k if free(k) => Dependence::Free,
+            Dependence::Through if *f == ScalarUn::Neg && op == ReduceOp::Sum => Dependence::Through,
+            _ => Dependence::Neither,
         },
         Scalar::Bin(f, a, b) => {
             let (x, y) = (of(a), of(b));
             if free(x) && free(y) {
-                return Kind::Free;
+                return Dependence::Free;
             }
-            let both = x == Kind::Through && y == Kind::Through;
-            let one = x == Kind::Through && free(y) || free(x) && y == Kind::Through;
-            let with_zero = x == Kind::Zero || y == Kind::Zero;
+            let both = x == Dependence::Through && y == Dependence::Through;
+            let one = x == Dependence::Through && free(y) || free(x) && y == Dependence::Through;
+            let with_zero = x == Dependence::Zero || y == Dependence::Zero;
             let through = match (op, f) {
                 (ReduceOp::Sum, ScalarBin::Add | ScalarBin::Sub) => both || one && with_zero,
                 (ReduceOp::Sum, ScalarBin::Mul) => one,
                 // Integer division rounds, so only a floating-point quotient is linear.
-                (ReduceOp::Sum, ScalarBin::Div) => x == Kind::Through && free(y) && dtype.is_float(),
+                (ReduceOp::Sum, ScalarBin::Div) => x == Dependence::Through && free(y) && dtype.is_float(),
                 (ReduceOp::Prod, ScalarBin::Mul) => both,
                 (ReduceOp::Min, ScalarBin::Min) | (ReduceOp::Max, ScalarBin::Max) => both || one,
                 _ => false,
             };
-            if through { Kind::Through } else { Kind::Neither }
+            if through { Dependence::Through } else { Dependence::Neither }
         }
         Scalar::Pow(a, n) => match of(a) {
-            k if free(k) => Kind::Free,
-            Kind::Through if *n == 1 => Kind::Through,
-            _ => Kind::Neither,
+            k if free(k) => Dependence::Free,
+            Dependence::Through if *n == 1 => Dependence::Through,
+            _ => Dependence::Neither,
         },
         Scalar::If(c, a, b) => {
             if !free(of(&c.a)) || !free(of(&c.b)) {
-                return Kind::Neither;
+                return Dependence::Neither;
             }
             match (of(a), of(b)) {
-                (x, y) if free(x) && free(y) => Kind::Free,
-                (Kind::Through, Kind::Through) => Kind::Through,
-                (Kind::Through, Kind::Zero) | (Kind::Zero, Kind::Through) if op == ReduceOp::Sum => {
-                    Kind::Through
+                (x, y) if free(x) && free(y) => Dependence::Free,
+                (Dependence::Through, Dependence::Through) => Dependence::Through,
+                (Dependence::Through, Dependence::Zero) | (Dependence::Zero, Dependence::Through)
+                    if op == ReduceOp::Sum =>
+                {
+                    Dependence::Through
                 }
-                _ => Kind::Neither,
+                _ => Dependence::Neither,
             }
         }
     }

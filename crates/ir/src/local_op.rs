@@ -8,7 +8,7 @@ use crate::expr::Expr;
 use crate::grouped::Runs;
 use crate::optable::Level::Schedule;
 use crate::optable::word;
-use crate::refs::{BufferId, Side};
+use crate::refs::{BufferId, RefUse};
 use crate::scalar::ScalarFn;
 use crate::tiles::TileKernel;
 use crate::types::{CutRule, ReduceOp};
@@ -215,7 +215,7 @@ macro_rules! parts {
             /// Count that a mean divides by; `None` if the operation is not a mean.
             Mean($($by)* Option<u64>),
             /// A buffer, and how the operation uses it.
-            Buffer(Side, $($by)* BufferId),
+            Buffer(RefUse, $($by)* BufferId),
             /// Buffers that are read.
             Buffers($($by)* Vec<BufferId>),
             /// Number of a dimension.
@@ -242,30 +242,30 @@ macro_rules! parts {
                 use $part as P;
                 match self {
                     LocalOp::Compute { func, dst, args } => {
-                        f(P::Buffer(Side::Write, dst));
+                        f(P::Buffer(RefUse::Write, dst));
                         f(P::Function(func));
                         f(P::Buffers(args));
                     }
                     LocalOp::Matmul { dst, a, b } => {
-                        f(P::Buffer(Side::Write, dst));
-                        f(P::Buffer(Side::Read, a));
-                        f(P::Buffer(Side::Read, b));
+                        f(P::Buffer(RefUse::Write, dst));
+                        f(P::Buffer(RefUse::Read, a));
+                        f(P::Buffer(RefUse::Read, b));
                     }
                     LocalOp::ReduceDim { op, mean, dst, src, dim } => {
                         f(P::Combiner(op));
                         f(P::Mean(mean));
-                        f(P::Buffer(Side::Write, dst));
-                        f(P::Buffer(Side::Read, src));
+                        f(P::Buffer(RefUse::Write, dst));
+                        f(P::Buffer(RefUse::Read, src));
                         f(P::Dimension(dim));
                     }
                     LocalOp::Cast { dst, src } | LocalOp::Copy { dst, src } => {
-                        f(P::Buffer(Side::Write, dst));
-                        f(P::Buffer(Side::Read, src));
+                        f(P::Buffer(RefUse::Write, dst));
+                        f(P::Buffer(RefUse::Read, src));
                     }
                     LocalOp::Pack { dst, src, dim, parts, rule, at }
                     | LocalOp::Unpack { dst, src, dim, parts, rule, at } => {
-                        f(P::Buffer(Side::Write, dst));
-                        f(P::Buffer(Side::Read, src));
+                        f(P::Buffer(RefUse::Write, dst));
+                        f(P::Buffer(RefUse::Read, src));
                         f(P::Dimension(dim));
                         f(P::Count(parts));
                         f(P::Rule(rule));
@@ -274,31 +274,31 @@ macro_rules! parts {
                         }
                     }
                     LocalOp::Transpose { dst, src, perm } => {
-                        f(P::Buffer(Side::Write, dst));
-                        f(P::Buffer(Side::Read, src));
+                        f(P::Buffer(RefUse::Write, dst));
+                        f(P::Buffer(RefUse::Read, src));
                         f(P::Permutation(perm));
                     }
                     LocalOp::Embedding { dst, table, ids, first } => {
-                        f(P::Buffer(Side::Write, dst));
-                        f(P::Buffer(Side::Read, table));
-                        f(P::Buffer(Side::Read, ids));
+                        f(P::Buffer(RefUse::Write, dst));
+                        f(P::Buffer(RefUse::Read, table));
+                        f(P::Buffer(RefUse::Read, ids));
                         f(P::Part(first));
                     }
                     LocalOp::Grouped { dst, x, w, runs, places, at } => {
-                        f(P::Buffer(Side::Write, dst));
-                        f(P::Buffer(Side::Read, x));
-                        f(P::Buffer(Side::Read, w));
+                        f(P::Buffer(RefUse::Write, dst));
+                        f(P::Buffer(RefUse::Read, x));
+                        f(P::Buffer(RefUse::Read, w));
                         f(P::Runs(runs));
                         f(P::Places(places));
                         f(P::Part(at));
                     }
                     LocalOp::Tiles { kernel, dst, args } => {
                         f(P::Tiles(kernel));
-                        f(P::Buffer(Side::Write, dst));
+                        f(P::Buffer(RefUse::Write, dst));
                         f(P::Buffers(args));
                     }
                     LocalOp::Fill { dst, with } => {
-                        f(P::Buffer(Side::Write, dst));
+                        f(P::Buffer(RefUse::Write, dst));
                         match with {
                             Filling::Number(n) => f(P::Number(n)),
                             Filling::Place { dim, first } => {
@@ -308,8 +308,8 @@ macro_rules! parts {
                         }
                     }
                     LocalOp::Slice { dst, src, dim, index, of, rule } => {
-                        f(P::Buffer(Side::Write, dst));
-                        f(P::Buffer(Side::Read, src));
+                        f(P::Buffer(RefUse::Write, dst));
+                        f(P::Buffer(RefUse::Read, src));
                         f(P::Dimension(dim));
                         f(P::Part(index));
                         f(P::Count(of));
@@ -388,7 +388,7 @@ impl LocalOp {
     pub fn srcs(&self) -> Vec<BufferId> {
         let mut out = vec![];
         self.parts(&mut |part| match part {
-            LocalOpPart::Buffer(Side::Read | Side::Update, b) => out.push(*b),
+            LocalOpPart::Buffer(RefUse::Read | RefUse::Update, b) => out.push(*b),
             LocalOpPart::Buffers(list) => out.extend(list),
             _ => {}
         });

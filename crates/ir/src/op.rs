@@ -13,7 +13,7 @@ use crate::local_op::LocalOp;
 use crate::name::Name;
 use crate::optable::Level::Schedule;
 use crate::optable::word;
-use crate::refs::{BufferId, Channel, Counter, Peer, Ref, RegionId, Side, WindowId};
+use crate::refs::{BufferId, Channel, Counter, Peer, Ref, RefUse, RegionId, WindowId};
 use crate::types::ReduceOp;
 
 /// Representation of the parts of an operation.
@@ -141,8 +141,8 @@ pub enum Op<R: Repr> {
     /// `host.read %buffer`, in the host's program: waits until the regions launched so far that
     /// write the buffer are over on this rank, then takes its elements.
     HostRead(BufferId),
-    /// Any other operation of the host's program. The walk has none: [`crate::host::spelled`]
-    /// replaces them.
+    /// Any other operation of the host's program. The walk has none:
+    /// [`crate::host::with_host_region`] replaces them.
     Host(R::Host),
 }
 
@@ -347,9 +347,9 @@ macro_rules! parts {
             /// Combiner of a reduction.
             Combiner($($by)* ReduceOp),
             /// Elements in memory of this rank.
-            Near(Side, $($by)* R::Near),
+            Near(RefUse, $($by)* R::Near),
             /// Elements in memory of the peer.
-            Far(Side, $($by)* R::Far),
+            Far(RefUse, $($by)* R::Far),
             /// The peer. It comes before elements in its memory.
             Peer($($by)* R::Peer),
             /// A counter.
@@ -365,7 +365,7 @@ macro_rules! parts {
             /// A point of a message.
             Mark($($by)* R::Mark),
             /// A whole buffer of this rank.
-            Buffer(Side, $($by)* BufferId),
+            Buffer(RefUse, $($by)* BufferId),
             /// An operation of the host.
             Host($($by)* R::Host),
         }
@@ -376,31 +376,31 @@ macro_rules! parts {
                 use $part as P;
                 match self {
                     Op::Copy { dst, src } => {
-                        f(P::Near(Side::Write, dst));
-                        f(P::Near(Side::Read, src));
+                        f(P::Near(RefUse::Write, dst));
+                        f(P::Near(RefUse::Read, src));
                     }
                     Op::Reduce { op, dst, src } => {
                         f(P::Combiner(op));
-                        f(P::Near(Side::Update, dst));
-                        f(P::Near(Side::Read, src));
+                        f(P::Near(RefUse::Update, dst));
+                        f(P::Near(RefUse::Read, src));
                     }
                     Op::Put { src, peer, dst } => {
-                        f(P::Near(Side::Read, src));
+                        f(P::Near(RefUse::Read, src));
                         f(P::Peer(peer));
-                        f(P::Far(Side::Write, dst));
+                        f(P::Far(RefUse::Write, dst));
                     }
                     Op::Get { dst, peer, src } => {
-                        f(P::Near(Side::Write, dst));
+                        f(P::Near(RefUse::Write, dst));
                         f(P::Peer(peer));
-                        f(P::Far(Side::Read, src));
+                        f(P::Far(RefUse::Read, src));
                     }
                     Op::Send { src, peer, queue } => {
-                        f(P::Near(Side::Read, src));
+                        f(P::Near(RefUse::Read, src));
                         f(P::Peer(peer));
                         f(P::Queue(queue));
                     }
                     Op::Recv { dst, peer, queue } => {
-                        f(P::Near(Side::Write, dst));
+                        f(P::Near(RefUse::Write, dst));
                         f(P::Peer(peer));
                         f(P::Queue(queue));
                     }
@@ -420,7 +420,7 @@ macro_rules! parts {
                     Op::Record(event) | Op::Await(event) => f(P::Event(event)),
                     Op::Local(l) => f(P::Local(l)),
                     Op::Mark(m) => f(P::Mark(m)),
-                    Op::HostRead(b) => f(P::Buffer(Side::Read, b)),
+                    Op::HostRead(b) => f(P::Buffer(RefUse::Read, b)),
                     Op::Host(h) => f(P::Host(h)),
                 }
             }
@@ -466,7 +466,7 @@ pub trait Translate<'a, A: Repr, B: Repr> {
     /// Translates both sides of a transfer, and the peer. `side` is the use of this rank's side.
     fn transfer(
         &mut self,
-        side: Side,
+        side: RefUse,
         near: &'a A::Near,
         peer: &'a A::Peer,
         far: &'a A::Far,
@@ -476,7 +476,7 @@ pub trait Translate<'a, A: Repr, B: Repr> {
     /// the use of the place.
     fn message(
         &mut self,
-        side: Side,
+        side: RefUse,
         near: &'a A::Near,
         peer: &'a A::Peer,
         queue: &'a A::Queue,
@@ -529,19 +529,19 @@ impl<A: Repr> Op<A> {
                 Op::Reduce { op: *op, dst, src }
             }
             Op::Put { src, peer, dst } => {
-                let (src, peer, dst) = t.transfer(Side::Read, src, peer, dst)?;
+                let (src, peer, dst) = t.transfer(RefUse::Read, src, peer, dst)?;
                 Op::Put { src, peer, dst }
             }
             Op::Get { dst, peer, src } => {
-                let (dst, peer, src) = t.transfer(Side::Write, dst, peer, src)?;
+                let (dst, peer, src) = t.transfer(RefUse::Write, dst, peer, src)?;
                 Op::Get { dst, peer, src }
             }
             Op::Send { src, peer, queue } => {
-                let (src, peer, queue) = t.message(Side::Read, src, peer, queue)?;
+                let (src, peer, queue) = t.message(RefUse::Read, src, peer, queue)?;
                 Op::Send { src, peer, queue }
             }
             Op::Recv { dst, peer, queue } => {
-                let (dst, peer, queue) = t.message(Side::Write, dst, peer, queue)?;
+                let (dst, peer, queue) = t.message(RefUse::Write, dst, peer, queue)?;
                 Op::Recv { dst, peer, queue }
             }
             Op::Room { peer, queue } => {

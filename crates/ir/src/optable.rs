@@ -15,7 +15,7 @@ pub enum Level {
 
 /// An operation of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Row {
+pub struct OpRow {
     /// First word of its line (in a graph, the first word after `%name =`).
     pub name: &'static str,
     /// Level at which it occurs.
@@ -38,14 +38,14 @@ const fn row(
     operands: &'static str,
     effects: &'static str,
     meaning: &'static str,
-) -> Row {
-    Row { name, level, group, operands, effects, meaning }
+) -> OpRow {
+    OpRow { name, level, group, operands, effects, meaning }
 }
 
 use Level::{Graph, Schedule};
 
 /// All operations, by level and group.
-pub const OPERATIONS: [Row; 70] = [
+pub const OPERATIONS: [OpRow; 70] = [
     row(Graph, "data", "input", "`@x`", "none", "an input of the program"),
     row(
         Graph,

@@ -120,7 +120,7 @@ pub struct Channel<E = Expr> {
 
 /// Way in which an operation uses elements.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Side {
+pub enum RefUse {
     /// It only reads them.
     Read,
     /// It only writes them.
@@ -129,14 +129,14 @@ pub enum Side {
     Update,
 }
 
-impl Side {
+impl RefUse {
     /// Checks whether the operation writes the elements.
     pub fn writes(self) -> bool {
-        matches!(self, Side::Write | Side::Update)
+        matches!(self, RefUse::Write | RefUse::Update)
     }
 
     /// Checks whether the operation reads the elements.
     pub fn reads(self) -> bool {
-        matches!(self, Side::Read | Side::Update)
+        matches!(self, RefUse::Read | RefUse::Update)
     }
 }

@@ -3,9 +3,9 @@
 //! The module owns one rule per operation. The verifier checks types against it, and the front end
 //! binds the sizes of called programs with it. `infer` derives placements.
 
+use crate::contract_sides::sides;
 use crate::graph::{CollKind, OpKind};
 use crate::grouped::Runs;
-use crate::promise_sides::sides;
 use crate::tiles::TileKernel;
 use crate::types::DType;
 
@@ -34,7 +34,7 @@ pub fn broadcast(shapes: &[Vec<u64>]) -> Result<Vec<u64>, String> {
 /// # Errors
 /// Returns a message if the operands have fewer than two dimensions, or if their sizes do not
 /// match.
-pub fn product_shape(a: &[u64], b: &[u64]) -> Result<Vec<u64>, String> {
+pub fn matmul_shape(a: &[u64], b: &[u64]) -> Result<Vec<u64>, String> {
     let ([batch_a @ .., m, k], [batch_b @ .., k2, n]) = (a, b) else {
         return Err("operands of a matmul need at least two dimensions".into());
     };
@@ -118,7 +118,7 @@ pub fn result_of(kind: &OpKind, operands: &[(DType, Vec<u64>)]) -> Result<Option
         OpKind::Matmul { accumulate_f32 } => {
             let [(_, a), (_, b)] = operands else { return Err("a matmul needs two operands".into()) };
             let wide = if operand.is_float() { DType::F32 } else { operand };
-            (if *accumulate_f32 { wide } else { operand }, product_shape(a, b)?)
+            (if *accumulate_f32 { wide } else { operand }, matmul_shape(a, b)?)
         }
         OpKind::Grouped(runs) => (operand, grouped(runs, &sizes())?),
         OpKind::Map(_) => (operand, broadcast(&sizes())?),
@@ -150,8 +150,8 @@ pub fn result_of(kind: &OpKind, operands: &[(DType, Vec<u64>)]) -> Result<Option
             let mut s = first.clone();
             if c.kind == CollKind::ByContract {
                 let (Some(d), Some(own)) = (c.dim, &c.own) else { return Ok(None) };
-                let Some(promise) = &own.promise else { return Ok(None) };
-                s[d] = sides(promise).and_then(|m| m.result_size(s[d], own.ranks))?;
+                let Some(contract) = &own.contract else { return Ok(None) };
+                s[d] = sides(contract).and_then(|m| m.result_size(s[d], own.ranks))?;
             }
             (operand, s)
         }
@@ -161,6 +161,8 @@ pub fn result_of(kind: &OpKind, operands: &[(DType, Vec<u64>)]) -> Result<Option
             }
             (operand, first.clone())
         }
-        OpKind::Demand | OpKind::Ask(_) | OpKind::Wait | OpKind::Output(_) => (operand, first.clone()),
+        OpKind::Demand | OpKind::PartialDemand(_) | OpKind::Wait | OpKind::Output(_) => {
+            (operand, first.clone())
+        }
     }))
 }

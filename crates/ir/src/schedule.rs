@@ -6,10 +6,10 @@
 //! `docs/ir.md` defines the meaning of the operations, [`crate::verify`] decides which schedules
 //! are well-formed, and [`crate::walk`] yields what one concrete rank does.
 
+use crate::contract::Contract;
 use crate::expr::Expr;
 use crate::host::Host;
 use crate::name::Name;
-use crate::promise::Promise;
 use crate::types::{CutRule, DType, MemKind, Mesh, TensorType};
 use kbc_diag::Span;
 
@@ -17,7 +17,7 @@ pub use crate::form::Form;
 pub use crate::local_op::{Filling, LineBlock, LocalKind, LocalOp};
 pub use crate::op::{HostCommand, Mark, Op, Point, SOp};
 pub use crate::refs::{
-    BufferId, Channel, Counter, OperandId, Part, Peer, QueueId, Ref, RegionId, Side, SignalId, WindowId,
+    BufferId, Channel, Counter, OperandId, Part, Peer, QueueId, Ref, RefUse, RegionId, SignalId, WindowId,
 };
 pub use crate::rewrite::{map_exprs, replace_ops, subst_stmts};
 
@@ -277,7 +277,7 @@ pub struct Region {
     /// Buffers on which the region works.
     pub operands: Vec<Operand>,
     /// Contract of the region about its operands.
-    pub promise: Option<Promise>,
+    pub contract: Option<Contract>,
     /// Algorithm and options, for reports.
     pub label: Option<String>,
     /// Regions that must be over on a rank before this one starts there.
@@ -296,7 +296,7 @@ impl Region {
             over: vec![],
             coords: mesh.axes.iter().map(|a| (a.name.clone(), a.size)).collect(),
             operands: vec![],
-            promise: None,
+            contract: None,
             label: None,
             after,
             roles: vec![Role {

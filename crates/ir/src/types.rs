@@ -1,7 +1,7 @@
 //! Element types, memory kinds, meshes and placements: what a tensor is, and which rank holds which
 //! part of it.
 
-use crate::algebra::Exact;
+use crate::algebra::IntegerAlgebra;
 use crate::cut::part;
 use crate::name::Name;
 use crate::parts::Parts;
@@ -226,8 +226,8 @@ impl TensorType {
         let coord = |name: &Name| mesh.axes.iter().position(|a| a.name == *name).map(|i| coords[i] as u64);
         let absent = self.only.as_ref().is_some_and(|(c, axis)| coord(axis) != Some(*c));
         let range = |d: &Dim| {
-            let mut exact = Exact::default();
-            let at = |_: &mut Exact, axis: &Name| u128::from(coord(axis).unwrap_or(0));
+            let mut exact = IntegerAlgebra::default();
+            let at = |_: &mut IntegerAlgebra, axis: &Name| u128::from(coord(axis).unwrap_or(0));
             let (start, length) = part(&mut exact, d, mesh, &at);
             (start as u64, (start + length) as u64)
         };

@@ -10,6 +10,7 @@
 
 #![deny(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
 
+use crate::contract::{Cell, Clause, Contract, ContractBuffer, SumOver};
 use crate::expr::Expr;
 use crate::form::Form;
 use crate::grouped::Runs;
@@ -17,7 +18,6 @@ use crate::host::Host;
 use crate::local_op::{LocalOpPart, LocalOpPartMut};
 use crate::name::Name;
 use crate::op::{OpPart, OpPartMut};
-use crate::promise::{Cell, Clause, Promise, PromiseBuffer, SumOver};
 use crate::scalar::ScalarFn;
 use crate::schedule::*;
 use crate::tiles::TileKernel;
@@ -25,11 +25,11 @@ use crate::types::{CutRule, DType, MemKind, Mesh, ReduceOp, TensorType};
 use kbc_diag::Span;
 use std::sync::Arc;
 
-pub use crate::refs::Side;
+pub use crate::refs::RefUse;
 
 /// Purpose of an expression.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Use {
+pub enum ExprUse {
     /// Bound of a loop.
     Bound,
     /// Condition of an `if`.
@@ -68,7 +68,7 @@ pub enum Use {
 
 /// Position of a field in the schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct At {
+pub struct FieldPosition {
     /// Number of the region, for fields in a region.
     pub region: Option<u32>,
     /// Number of the role, for fields in a role.
@@ -82,17 +82,17 @@ pub struct At {
     pub span: Span,
 }
 
-impl At {
+impl FieldPosition {
     /// Creates a position outside all regions.
-    pub const fn outside(span: Span) -> At {
-        At { region: None, role: None, stream: None, op: None, span }
+    pub const fn outside(span: Span) -> FieldPosition {
+        FieldPosition { region: None, role: None, stream: None, op: None, span }
     }
 }
 
 /// State of a visit, for both forms of the visitor.
 #[derive(Clone, Copy)]
 struct Walk {
-    at: At,
+    at: FieldPosition,
     ops: u32,
 }
 
@@ -106,9 +106,9 @@ macro_rules! visitor {
         #[derive(Debug)]
         pub enum $field<'a> {
             /// An expression.
-            Expr(Use, $($by)* Expr),
+            Expr(ExprUse, $($by)* Expr),
             /// A whole reference. Its parts follow as fields of their own.
-            Ref(Side, $($by)* Ref),
+            Ref(RefUse, $($by)* Ref),
             /// A whole body, before the fields of its statements.
             Body($($by)* Vec<SStmt>),
             /// A number that is not an expression: slots, capacity, parts, sizes.
@@ -146,7 +146,7 @@ macro_rules! visitor {
             /// Tensor that a buffer is a part of.
             Tensor($($by)* Option<TensorType>),
             /// A buffer, and how the field uses it.
-            Buffer(Side, $($by)* BufferId),
+            Buffer(RefUse, $($by)* BufferId),
             /// Buffers that are read.
             Buffers($($by)* Vec<BufferId>),
             /// A window.
@@ -192,26 +192,26 @@ macro_rules! visitor {
 
         /// Calls `f` with every field of a schedule: declarations first, then each region with its
         /// headers and bodies, then the host's program.
-        pub fn $schedule<'a>(s: $($by)* Schedule, f: &mut dyn FnMut(At, $field<$($short)*>)) {
+        pub fn $schedule<'a>(s: $($by)* Schedule, f: &mut dyn FnMut(FieldPosition, $field<$($short)*>)) {
             $module::schedule(s, f);
         }
 
         /// Calls `f` with every field of an operation that is not part of a schedule.
         pub fn $op<'a>(op: $($by)* SOp, f: &mut dyn FnMut($field<$($short)*>)) {
-            let mut walk = Walk { at: At::outside(Span::NONE), ops: 0 };
+            let mut walk = Walk { at: FieldPosition::outside(Span::NONE), ops: 0 };
             $module::op(op, &mut walk, &mut |_, field| f(field));
         }
 
         /// Calls `f` with every field of statements that are not part of a schedule: steps, bounds,
         /// conditions and operations.
-        pub fn $statements<'a>(list: $($by)* [SStmt], f: &mut dyn FnMut(At, $field<$($short)*>)) {
-            let mut walk = Walk { at: At::outside(Span::NONE), ops: 0 };
+        pub fn $statements<'a>(list: $($by)* [SStmt], f: &mut dyn FnMut(FieldPosition, $field<$($short)*>)) {
+            let mut walk = Walk { at: FieldPosition::outside(Span::NONE), ops: 0 };
             $module::list(list, &mut walk, f);
         }
 
         /// Calls `f` with every field inside a reference.
         pub fn $reference<'a>(r: $($by)* Ref, f: &mut dyn FnMut($field<$($short)*>)) {
-            let walk = Walk { at: At::outside(Span::NONE), ops: 0 };
+            let walk = Walk { at: FieldPosition::outside(Span::NONE), ops: 0 };
             $module::inside(r, &walk, &mut |_, field| f(field));
         }
 
@@ -219,11 +219,11 @@ macro_rules! visitor {
             use super::*;
             use super::$field as F;
 
-            type Sink<'f, 'a> = dyn FnMut(At, F<$($short)*>) + 'f;
+            type Sink<'f, 'a> = dyn FnMut(FieldPosition, F<$($short)*>) + 'f;
 
             pub(super) fn schedule<'a>(s: $($by)* Schedule, f: &mut Sink<'_, 'a>) {
                 let Schedule { name, mesh, calls, tables, buffers, windows, signals, queues, regions, host } = s;
-                let none = At::outside(Span::NONE);
+                let none = FieldPosition::outside(Span::NONE);
                 f(none, F::Hint("schedule", name));
                 f(none, F::Mesh(mesh));
                 f(none, F::Calls(calls));
@@ -245,7 +245,7 @@ macro_rules! visitor {
                 }
                 let mut walk = Walk { at: none, ops: 0 };
                 for (i, r) in regions.into_iter().enumerate() {
-                    walk.at = At { region: Some(i as u32), ..none };
+                    walk.at = FieldPosition { region: Some(i as u32), ..none };
                     region(r, &mut walk, f);
                 }
                 walk.at = none;
@@ -258,11 +258,11 @@ macro_rules! visitor {
 
             fn buffer<'a>(b: $($by)* Buffer, f: &mut Sink<'_, 'a>) {
                 let Buffer { name, dtype, dims, memory, zero, role, global, span } = b;
-                let at = At::outside(*span);
+                let at = FieldPosition::outside(*span);
                 f(at, F::Hint("buffer", name));
                 f(at, F::DType(dtype));
                 for d in dims {
-                    f(at, F::Expr(Use::Dim, d));
+                    f(at, F::Expr(ExprUse::Dim, d));
                 }
                 f(at, F::Memory(memory));
                 f(at, F::Flag("zero", zero));
@@ -272,7 +272,7 @@ macro_rules! visitor {
 
             fn window<'a>(w: $($by)* Window, f: &mut Sink<'_, 'a>) {
                 let Window { name, dtype, slots, capacity, memory, zero, offset, span } = w;
-                let at = At::outside(*span);
+                let at = FieldPosition::outside(*span);
                 f(at, F::Hint("window", name));
                 f(at, F::DType(dtype));
                 f(at, F::Count("slots", slots));
@@ -284,7 +284,7 @@ macro_rules! visitor {
 
             fn signal<'a>(g: $($by)* Signal, f: &mut Sink<'_, 'a>) {
                 let Signal { name, count, usage, form, offset, span } = g;
-                let at = At::outside(*span);
+                let at = FieldPosition::outside(*span);
                 f(at, F::Hint("signal", name));
                 f(at, F::Count("counters", count));
                 f(at, F::SignalUse(usage));
@@ -294,7 +294,7 @@ macro_rules! visitor {
 
             fn queue<'a>(q: $($by)* Queue, f: &mut Sink<'_, 'a>) {
                 let Queue { name, count, dtype, depth, capacity, memory, span } = q;
-                let at = At::outside(*span);
+                let at = FieldPosition::outside(*span);
                 f(at, F::Hint("queue", name));
                 f(at, F::Count("queues", count));
                 f(at, F::DType(dtype));
@@ -304,7 +304,7 @@ macro_rules! visitor {
             }
 
             fn region<'a>(r: $($by)* Region, walk: &mut Walk, f: &mut Sink<'_, 'a>) {
-                let Region { name, over, coords, operands, promise, label, after, roles, span } = r;
+                let Region { name, over, coords, operands, contract, label, after, roles, span } = r;
                 walk.at.span = *span;
                 let at = walk.at;
                 f(at, F::Hint("region", name));
@@ -317,30 +317,30 @@ macro_rules! visitor {
                 }
                 for Operand { name, buffer, line, scratch } in operands {
                     f(at, F::Name("operand", name));
-                    f(at, F::Buffer(Side::Update, buffer));
+                    f(at, F::Buffer(RefUse::Update, buffer));
                     let Line { parts, extent, unit, rule, row } = line;
                     f(at, F::Count("blocks", parts));
-                    f(at, F::Expr(Use::Extent, extent));
-                    f(at, F::Expr(Use::Unit, unit));
+                    f(at, F::Expr(ExprUse::Extent, extent));
+                    f(at, F::Expr(ExprUse::Unit, unit));
                     f(at, F::Rule(rule));
-                    f(at, F::Expr(Use::Row, row));
+                    f(at, F::Expr(ExprUse::Row, row));
                     f(at, F::Flag("scratch", scratch));
                 }
-                if let Some(p) = promise {
-                    contract(p, at, f);
+                if let Some(p) = contract {
+                    contract_fields(p, at, f);
                 }
                 f(at, F::Label(label));
                 f(at, F::After(after));
                 for (i, Role { name, ranks, streams }) in roles.into_iter().enumerate() {
-                    walk.at = At { role: Some(i as u32), ..at };
+                    walk.at = FieldPosition { role: Some(i as u32), ..at };
                     f(walk.at, F::Hint("role", name));
                     match ranks {
                         RankSet::All => {}
-                        RankSet::Where(e) => f(walk.at, F::Expr(Use::Ranks, e)),
+                        RankSet::Where(e) => f(walk.at, F::Expr(ExprUse::Ranks, e)),
                         RankSet::List(l) => f(walk.at, F::RankList(l)),
                     }
                     for (j, Stream { name, body }) in streams.into_iter().enumerate() {
-                        walk.at = At { role: Some(i as u32), stream: Some(j as u32), ..at };
+                        walk.at = FieldPosition { role: Some(i as u32), stream: Some(j as u32), ..at };
                         f(walk.at, F::Name("stream", name));
                         f(walk.at, F::Body(body));
                         list(body, walk, f);
@@ -348,14 +348,14 @@ macro_rules! visitor {
                 }
             }
 
-            fn contract<'a>(p: $($by)* Promise, at: At, f: &mut Sink<'_, 'a>) {
-                let Promise { collective, red, root, rank, size, buffers, clauses } = p;
+            fn contract_fields<'a>(p: $($by)* Contract, at: FieldPosition, f: &mut Sink<'_, 'a>) {
+                let Contract { collective, red, root, rank, size, buffers, clauses } = p;
                 f(at, F::Hint("collective", collective));
                 f(at, F::Promised(red));
                 f(at, F::Root(root));
                 f(at, F::Hint("rank", rank));
                 f(at, F::Hint("size", size));
-                for PromiseBuffer { name, blocks } in buffers {
+                for ContractBuffer { name, blocks } in buffers {
                     f(at, F::Name("contract", name));
                     f(at, F::Flag("blocks", blocks));
                 }
@@ -364,22 +364,22 @@ macro_rules! visitor {
                         Clause::Start { cell: c, cond } => {
                             cell(c, at, f);
                             if let Some(e) = cond {
-                                f(at, F::Expr(Use::Clause, e));
+                                f(at, F::Expr(ExprUse::Clause, e));
                             }
                         }
                         Clause::End { cell: c, cond, from, at: who, sum } => {
                             cell(c, at, f);
                             if let Some(e) = cond {
-                                f(at, F::Expr(Use::Clause, e));
+                                f(at, F::Expr(ExprUse::Clause, e));
                             }
                             cell(from, at, f);
-                            f(at, F::Expr(Use::Clause, who));
+                            f(at, F::Expr(ExprUse::Clause, who));
                             if let Some(SumOver { var, lo, hi, cond }) = sum {
                                 f(at, F::Hint("variable", var));
-                                f(at, F::Expr(Use::Clause, lo));
-                                f(at, F::Expr(Use::Clause, hi));
+                                f(at, F::Expr(ExprUse::Clause, lo));
+                                f(at, F::Expr(ExprUse::Clause, hi));
                                 if let Some(e) = cond {
-                                    f(at, F::Expr(Use::Clause, e));
+                                    f(at, F::Expr(ExprUse::Clause, e));
                                 }
                             }
                         }
@@ -387,11 +387,11 @@ macro_rules! visitor {
                 }
             }
 
-            fn cell<'a>(c: $($by)* Cell, at: At, f: &mut Sink<'_, 'a>) {
+            fn cell<'a>(c: $($by)* Cell, at: FieldPosition, f: &mut Sink<'_, 'a>) {
                 let Cell { buffer, index } = c;
                 f(at, F::Name("clause", buffer));
                 for e in index {
-                    f(at, F::Expr(Use::Clause, e));
+                    f(at, F::Expr(ExprUse::Clause, e));
                 }
             }
 
@@ -400,13 +400,13 @@ macro_rules! visitor {
                     match s {
                         SStmt::For { var, lo, hi, body } => {
                             f(walk.at, F::Name("step", var));
-                            f(walk.at, F::Expr(Use::Bound, lo));
-                            f(walk.at, F::Expr(Use::Bound, hi));
+                            f(walk.at, F::Expr(ExprUse::Bound, lo));
+                            f(walk.at, F::Expr(ExprUse::Bound, hi));
                             f(walk.at, F::Body(body));
                             self::list(body, walk, f);
                         }
                         SStmt::If { cond, then, other } => {
-                            f(walk.at, F::Expr(Use::Guard, cond));
+                            f(walk.at, F::Expr(ExprUse::Guard, cond));
                             f(walk.at, F::Body(then));
                             self::list(then, walk, f);
                             f(walk.at, F::Body(other));
@@ -424,7 +424,7 @@ macro_rules! visitor {
                 }
             }
 
-            fn reference<'a>(side: Side, r: $($by)* Ref, walk: &Walk, f: &mut Sink<'_, 'a>) {
+            fn reference<'a>(side: RefUse, r: $($by)* Ref, walk: &Walk, f: &mut Sink<'_, 'a>) {
                 f(walk.at, F::Ref(side, r));
                 inside(r, walk, f);
             }
@@ -434,21 +434,21 @@ macro_rules! visitor {
                     Ref::Chunk { operand, path } => {
                         f(walk.at, F::Operand(operand));
                         for Part { index, len, of } in path {
-                            f(walk.at, F::Expr(Use::ChunkIndex, index));
-                            f(walk.at, F::Expr(Use::ChunkLen, len));
-                            f(walk.at, F::Expr(Use::ChunkOf, of));
+                            f(walk.at, F::Expr(ExprUse::ChunkIndex, index));
+                            f(walk.at, F::Expr(ExprUse::ChunkLen, len));
+                            f(walk.at, F::Expr(ExprUse::ChunkOf, of));
                         }
                     }
                     Ref::Slot { window, slot } => {
                         f(walk.at, F::Window(window));
-                        f(walk.at, F::Expr(Use::Slot, slot));
+                        f(walk.at, F::Expr(ExprUse::Slot, slot));
                     }
                 }
             }
 
             fn coordinates<'a>(peer: $($by)* Peer, walk: &Walk, f: &mut Sink<'_, 'a>) {
                 for (i, e) in peer.into_iter().enumerate() {
-                    f(walk.at, F::Expr(Use::Peer(i as u32), e));
+                    f(walk.at, F::Expr(ExprUse::Peer(i as u32), e));
                 }
             }
 
@@ -464,12 +464,12 @@ macro_rules! visitor {
                     $op_part::Counter(Counter { signal, index }) => {
                         array = *signal;
                         f(at, F::Signal(signal));
-                        f(at, F::Expr(Use::Counter, index));
+                        f(at, F::Expr(ExprUse::Counter, index));
                     }
-                    $op_part::Value(value) => f(at, F::Expr(Use::Value(array), value)),
+                    $op_part::Value(value) => f(at, F::Expr(ExprUse::Value(array), value)),
                     $op_part::Queue(Channel { queue, index }) => {
                         f(at, F::Queue(queue));
-                        f(at, F::Expr(Use::Queue, index));
+                        f(at, F::Expr(ExprUse::Queue, index));
                     }
                     $op_part::Event(event) => f(at, F::Event(event)),
                     $op_part::Local(l) => local(l, at, f),
@@ -477,21 +477,21 @@ macro_rules! visitor {
                         f(at, F::Point(point));
                         coordinates(peer, walk, f);
                         f(at, F::Window(window));
-                        f(at, F::Expr(Use::Slot, slot));
+                        f(at, F::Expr(ExprUse::Slot, slot));
                     }
                     $op_part::Buffer(side, buffer) => f(at, F::Buffer(side, buffer)),
                     $op_part::Host(HostCommand::Launch(region) | HostCommand::Wait(region)) => {
                         f(at, F::Region(region));
                     }
                     $op_part::Host(HostCommand::Write { dst, src }) => {
-                        f(at, F::Buffer(Side::Write, dst));
-                        f(at, F::Buffer(Side::Read, src));
+                        f(at, F::Buffer(RefUse::Write, dst));
+                        f(at, F::Buffer(RefUse::Read, src));
                     }
                     $op_part::Host(HostCommand::Drain) => {}
                 });
             }
 
-            fn local<'a>(l: $($by)* LocalOp, at: At, f: &mut Sink<'_, 'a>) {
+            fn local<'a>(l: $($by)* LocalOp, at: FieldPosition, f: &mut Sink<'_, 'a>) {
                 l.$parts(&mut |part| match part {
                     $local_part::Function(func) => f(at, F::Function(func)),
                     $local_part::Tiles(kernel) => f(at, F::Tiles(kernel)),
@@ -502,7 +502,7 @@ macro_rules! visitor {
                     $local_part::Dimension(dim) => f(at, F::Dimension("dim", dim)),
                     $local_part::Count(parts) => f(at, F::Count("parts", parts)),
                     $local_part::Rule(rule) => f(at, F::Rule(rule)),
-                    $local_part::Part(e) => f(at, F::Expr(Use::Part, e)),
+                    $local_part::Part(e) => f(at, F::Expr(ExprUse::Part, e)),
                     $local_part::Permutation(perm) => f(at, F::Permutation(perm)),
                     $local_part::Runs(runs) => f(at, F::Runs(runs)),
                     $local_part::Places(places) => f(at, F::Places(places)),
@@ -527,7 +527,7 @@ visitor!(
 );
 
 /// Returns every expression of an operation with its purpose.
-pub fn op_exprs(op: &SOp) -> Vec<(Use, &Expr)> {
+pub fn op_exprs(op: &SOp) -> Vec<(ExprUse, &Expr)> {
     let mut out = vec![];
     op_fields(op, &mut |field| {
         if let Field::Expr(of, e) = field {
@@ -538,7 +538,7 @@ pub fn op_exprs(op: &SOp) -> Vec<(Use, &Expr)> {
 }
 
 /// Returns every reference of an operation with the way in which the operation uses it.
-pub fn op_refs(op: &SOp) -> Vec<(Side, &Ref)> {
+pub fn op_refs(op: &SOp) -> Vec<(RefUse, &Ref)> {
     let mut out = vec![];
     op_fields(op, &mut |field| {
         if let Field::Ref(side, r) = field {
@@ -549,7 +549,7 @@ pub fn op_refs(op: &SOp) -> Vec<(Side, &Ref)> {
 }
 
 /// Returns every expression of a reference with its purpose.
-pub fn ref_exprs(r: &Ref) -> Vec<(Use, &Expr)> {
+pub fn ref_exprs(r: &Ref) -> Vec<(ExprUse, &Expr)> {
     let mut out = vec![];
     reference_fields(r, &mut |field| {
         if let Field::Expr(of, e) = field {

@@ -68,16 +68,16 @@ fn standard_promises() {
         ("barrier", "on v[p][n]; start v[r][i]; end v[b][i] = v[b][i] at b"),
         ("slice", "on v[p][n]; start v[b][i]; end v[r][i] = v[r][i] at r"),
     ] {
-        let region = |promise: &str| {
+        let region = |contract: &str| {
             format!(
-                "kir 1\nmodule @m\nmesh tp 4\n\nschedule calls none\n\nregion @a over tp\n  promise {promise}\n"
+                "kir 1\nmodule @m\nmesh tp 4\n\nschedule calls none\n\nregion @a over tp\n  promise {contract}\n"
             )
         };
         let mut parts = long.split("; ");
         let mut spelled = format!("{short} over (r of p) {}", parts.next().unwrap_or_default());
         parts.for_each(|clause| spelled += &format!("\n    {clause}"));
         let (a, b) = (read("short", &region(short)), read("long", &region(&spelled)));
-        assert!(equivalent(&a, &b), "{short}: {:#?}", a.schedule().map(|s| &s.regions[0].promise));
+        assert!(equivalent(&a, &b), "{short}: {:#?}", a.schedule().map(|s| &s.regions[0].contract));
         // A contract is printed in its short form, however it was written.
         assert_eq!(print(&b, &PrintOptions::default()), region(short));
     }

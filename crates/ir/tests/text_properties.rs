@@ -3,7 +3,7 @@
 
 use kbc_diag::FileId;
 use kbc_ir::expr::{BinOp, Expr, UnOp};
-use kbc_ir::graph::{DataSource, Graph, Input, Op, OpKind};
+use kbc_ir::graph::{DataSource, Graph, GraphOp, Input, OpKind};
 use kbc_ir::module::{Body, Module, Props};
 use kbc_ir::scalar::{Compare, CompareOp, Scalar, ScalarBin, ScalarFn, ScalarUn};
 use kbc_ir::text::{PrintOptions, equivalent, identical, parse, parse_expr, print, print_expr};
@@ -107,15 +107,20 @@ fn graph() -> impl Strategy<Value = Module> {
                 let name = n.as_str().into();
                 g.inputs.push(Input { name, ty: ty.clone(), data: Some(data), span: span(i) });
                 let kind = OpKind::Input(i);
-                let op =
-                    Op { kind, name: n.as_str().into(), ty: None, want: Some(ty.clone()), span: span(i) };
+                let op = GraphOp {
+                    kind,
+                    name: n.as_str().into(),
+                    ty: None,
+                    want: Some(ty.clone()),
+                    span: span(i),
+                };
                 values.push(g.push(op, &[]));
             }
             for (i, ((f, params, body), name, args)) in ops.into_iter().enumerate() {
                 let params = params.into_iter().map(Into::into).collect();
                 let kind = OpKind::Map(ScalarFn { name: f.into(), params, body });
                 let args: Vec<_> = args.iter().map(|a| *a.get(&values)).collect();
-                let op = Op { kind, name: name.into(), ty: Some(ty.clone()), want: None, span: span(i) };
+                let op = GraphOp { kind, name: name.into(), ty: Some(ty.clone()), want: None, span: span(i) };
                 values.push(g.push(op, &args));
             }
             Module {

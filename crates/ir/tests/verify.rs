@@ -2,7 +2,7 @@
 //! lines, and modules that no text can express.
 
 use kbc_diag::{Diagnostics, FileId, SourceMap};
-use kbc_ir::graph::{CollKind, Collective, Graph, Op, OpKind};
+use kbc_ir::graph::{CollKind, Collective, Graph, GraphOp, OpKind};
 use kbc_ir::module::{Body, Module, Props};
 use kbc_ir::schedule::*;
 use kbc_ir::text::{PrintOptions, parse, print};
@@ -118,7 +118,7 @@ fn ids_of_nothing_are_refused() {
         over: vec!["tp".into()],
         coords: vec![("r".into(), 4)],
         operands: vec![],
-        promise: None,
+        contract: None,
         label: None,
         after: vec![RegionId(9)],
         roles: vec![all(body)],
@@ -141,7 +141,7 @@ fn another_mesh_than_the_modules_is_refused() {
 #[test]
 fn operands_that_were_removed_are_missed() {
     let mut g = Graph::default();
-    let op = |kind, name: &str| Op {
+    let op = |kind, name: &str| GraphOp {
         kind,
         name: name.into(),
         ty: Some(TensorType::replicated(DType::F32, &[8])),

@@ -2,13 +2,13 @@
 //! operation.
 
 use kbc_ir::expr::{BinOp, Expr, gcd};
-use kbc_ir::host::spelled;
+use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::{CALL, Calls, SStmt, Schedule};
 use kbc_ir::walk::{Cursor, Program, Step};
 use std::cell::RefCell;
 
 /// Maximum number of calls that are tried.
-const MOST: i64 = 8;
+const MAX_CALLS: i64 = 8;
 
 /// Returns the number of calls to run: that of the deepest ring of slots, plus two. Every slot is
 /// then used again, by ranks that are as far apart as the ring allows. The result is 1 for a
@@ -22,7 +22,7 @@ pub fn calls(s: &Schedule) -> u32 {
     for stream in s.regions.iter().flat_map(|r| &r.roles).flat_map(|role| &role.streams) {
         visit(&stream.body, &mut look);
     }
-    (deepest.min(MOST) + 2) as u32
+    (deepest.min(MAX_CALLS) + 2) as u32
 }
 
 fn visit(list: &[SStmt], look: &mut dyn FnMut(&Expr)) {
@@ -79,7 +79,7 @@ fn ring(e: &Expr, deepest: &mut i64) {
 /// Whether every stream of every rank does the same in both schedules, operation by operation, over
 /// so many calls. An operation without meaning counts as no operation.
 pub fn same(a: &Schedule, b: &Schedule, calls: u32) -> bool {
-    let (a, b) = (spelled(a), spelled(b));
+    let (a, b) = (with_host_region(a), with_host_region(b));
     let (Ok(p), Ok(q)) = (Program::compile(&a), Program::compile(&b)) else { return false };
     if (p.ranks(), &p.streams, p.host) != (q.ranks(), &q.streams, q.host) {
         return false;

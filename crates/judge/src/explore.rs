@@ -11,7 +11,7 @@
 //! events, so that the answer does not depend on a clock.
 
 use super::machine::{Machine, Wrong};
-use super::plan::{Plan, Touch, What};
+use super::plan::{Action, Plan, Touch};
 use kbc_ir::form::Form;
 
 /// The result of an exploration.
@@ -130,7 +130,7 @@ impl Explorer<'_, '_> {
                 let frame = &self.frames[d];
                 sleep = frame.sleep.iter().copied().filter(|q| !self.dependent(*q, event)).collect();
             }
-            if let What::Wait { counter, .. } = plan.events[event as usize].what {
+            if let Action::Wait { counter, .. } = plan.events[event as usize].what {
                 self.waited[counter as usize] = Some(d as u32);
             }
             for touch in &plan.events[event as usize].touches {
@@ -170,7 +170,7 @@ impl Explorer<'_, '_> {
             self.follow(&mut row, self.at[*p as usize]);
         }
         let mut races = vec![];
-        if let What::Wait { counter, value } = ev.what {
+        if let Action::Wait { counter, value } = ev.what {
             let (form, told) = (plan.form(counter), &m.told[counter as usize]);
             let target = form.target(m.before, value) as usize;
             for (_, _, note) in told.iter().take(target) {
@@ -187,7 +187,7 @@ impl Explorer<'_, '_> {
             }
             self.open |= plan.waits.get(&counter).is_some_and(|w| w.shared);
         }
-        if let What::Note { counter, .. } = ev.what {
+        if let Action::Note { counter, .. } = ev.what {
             // The notify that a wait hears of depends on the order in which two writers arrive.
             let told = &m.told[counter as usize];
             let last = told.len() - 1;
@@ -214,7 +214,7 @@ impl Explorer<'_, '_> {
             let mut clean = true;
             let list = &self.seen[touch.place as usize];
             for seen in list.iter().rev() {
-                if !touch.meets(&seen.touch) || !(touch.write || seen.touch.write) {
+                if !touch.overlaps(&seen.touch) || !(touch.write || seen.touch.write) {
                     continue;
                 }
                 if has(&row, seen.at) {
@@ -266,13 +266,15 @@ impl Explorer<'_, '_> {
         let (a, b) = (&plan.events[event as usize], &plan.events[other as usize]);
         let lands = |e: &super::plan::Event<'_>, t: &Touch, forgets: &Touch| {
             // Elements written for a call that begins later survive the beginning of that call.
-            !matches!(e.what, What::CallOver) && t.write && forgets.forgets.is_some_and(|c| e.call >= c)
+            !matches!(e.what, Action::CallOver) && t.write && forgets.forgets.is_some_and(|c| e.call >= c)
         };
         if lands(a, touch, &seen.touch) || lands(b, &seen.touch, touch) {
             return true;
         }
         // One stream writes the same elements twice.
-        let (What::Land { flight: x }, What::Land { flight: y }) = (&a.what, &b.what) else { return false };
+        let (Action::Land { flight: x }, Action::Land { flight: y }) = (&a.what, &b.what) else {
+            return false;
+        };
         a.thread == b.thread
             && a.release == b.release
             && (touch.start, touch.len) == (seen.touch.start, seen.touch.len)
@@ -317,15 +319,15 @@ impl Explorer<'_, '_> {
     /// Whether the order of two events that may both happen matters.
     fn dependent(&self, a: u32, b: u32) -> bool {
         let (x, y) = (&self.plan.events[a as usize], &self.plan.events[b as usize]);
-        if let (What::Note { counter: c, .. }, What::Note { counter: d, .. }) = (&x.what, &y.what) {
+        if let (Action::Note { counter: c, .. }, Action::Note { counter: d, .. }) = (&x.what, &y.what) {
             return c == d && x.thread != y.thread;
         }
-        if let (What::Note { counter: c, .. }, What::Wait { counter: d, .. })
-        | (What::Wait { counter: d, .. }, What::Note { counter: c, .. }) = (&x.what, &y.what)
+        if let (Action::Note { counter: c, .. }, Action::Wait { counter: d, .. })
+        | (Action::Wait { counter: d, .. }, Action::Note { counter: c, .. }) = (&x.what, &y.what)
         {
             return c == d && matches!(self.plan.form(*c), Form::Sense { .. });
         }
-        x.touches.iter().any(|t| y.touches.iter().any(|u| (t.write || u.write) && t.meets(u)))
+        x.touches.iter().any(|t| y.touches.iter().any(|u| (t.write || u.write) && t.overlaps(u)))
     }
 }
 

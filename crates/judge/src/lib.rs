@@ -32,7 +32,7 @@ use explore::{Explored, explore};
 use kbc_backend_sim::host::Host;
 use kbc_backend_sim::interp::RunResult;
 use kbc_diag::Diagnostics;
-use kbc_ir::host::spelled;
+use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::Schedule;
 use kbc_ir::walk::Program;
 use kbc_numerics::tensor::Tensor;
@@ -58,11 +58,11 @@ pub struct ClassifyOptions {
 pub const EVENTS: u64 = 400_000;
 
 /// Maximum number of events of one run. Longer runs are not judged.
-const MOST_EVENTS: usize = 1 << 18;
+const MAX_EVENTS: usize = 1 << 18;
 
 /// Maximum number of events of one run for an exploration of all orders, because the order relation
 /// needs a square of bits.
-const MOST_EXPLORED: usize = 1 << 14;
+const MAX_EXPLORED: usize = 1 << 14;
 
 impl Default for ClassifyOptions {
     fn default() -> Self {
@@ -101,7 +101,7 @@ pub fn classify(
     expected: &RunResult,
     options: &ClassifyOptions,
 ) -> Result<Behaviour, Diagnostics> {
-    let spelled = spelled(schedule);
+    let spelled = with_host_region(schedule);
     let schedule = &*spelled;
     let program = match Program::compile(schedule) {
         Ok(p) => p,
@@ -110,7 +110,7 @@ pub fn classify(
         Err(d) => return Ok(Behaviour::Misbehaves(d.title)),
     };
     let host = Host::new(&program, inputs)?;
-    let plan = match Plan::new(&program, &host, expected, i64::from(options.calls), MOST_EVENTS) {
+    let plan = match Plan::new(&program, &host, expected, i64::from(options.calls), MAX_EVENTS) {
         Ok(plan) => plan,
         Err(Unplanned::Wrong(d)) if d.code == "E368" => return Ok(Behaviour::TooLong),
         Err(Unplanned::Wrong(d)) => return Ok(Behaviour::Misbehaves(d.title)),
@@ -123,7 +123,7 @@ pub fn classify(
             return Ok(Behaviour::Misbehaves(wrong.0));
         }
     }
-    if plan.events.len() <= MOST_EXPLORED {
+    if plan.events.len() <= MAX_EXPLORED {
         match explore(&plan, options.events) {
             Explored::All(runs) => return Ok(Behaviour::Stands(Evidence::Every(runs))),
             Explored::Wrong(wrong) => return Ok(Behaviour::Misbehaves(wrong.0)),

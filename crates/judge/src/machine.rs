@@ -3,8 +3,8 @@
 //! The module owns memory, counters and the knowledge that streams have of each other's writes. It
 //! does not choose which event comes next; it determines which events may happen.
 
-use super::memory::{Place, Writer};
-use super::plan::{Event, NONE, Plan, What};
+use super::memory::{RankMemory, Writer};
+use super::plan::{Action, Event, NONE, Plan};
 use kbc_ir::form::Form;
 use kbc_numerics::tensor::Data;
 use std::rc::Rc;
@@ -55,7 +55,7 @@ pub(super) struct Machine<'a, 'p> {
     /// The knowledge of a stream after an acquire or at a record, by event.
     known: Vec<Option<Clock>>,
     nothing: Clock,
-    places: Vec<Place>,
+    places: Vec<RankMemory>,
     /// Data in transit, by flight.
     pub(super) under_way: Vec<Option<Data>>,
     host_call: Vec<i64>,
@@ -85,7 +85,7 @@ impl<'a, 'p> Machine<'a, 'p> {
             places: plan
                 .places
                 .iter()
-                .map(|p| Place::new(p.rank, p.data.clone(), p.remote_readers))
+                .map(|p| RankMemory::new(p.rank, p.data.clone(), p.remote_readers))
                 .collect(),
             under_way: vec![None; plan.flights as usize],
             host_call: vec![0; plan.ranks as usize],
@@ -105,7 +105,7 @@ impl<'a, 'p> Machine<'a, 'p> {
 
     /// Handles an event whose predecessors have all happened.
     fn arm(&mut self, e: u32) {
-        if let What::Wait { counter, .. } = self.plan.events[e as usize].what
+        if let Action::Wait { counter, .. } = self.plan.events[e as usize].what
             && !self.passes(e)
         {
             self.waiting[counter as usize].push(e);
@@ -116,7 +116,7 @@ impl<'a, 'p> Machine<'a, 'p> {
 
     /// Whether the condition of a wait holds.
     fn passes(&self, e: u32) -> bool {
-        let What::Wait { counter, value } = self.plan.events[e as usize].what else { return true };
+        let Action::Wait { counter, value } = self.plan.events[e as usize].what else { return true };
         let landed = self.told[counter as usize].len() as u64;
         self.plan.form(counter).passes(landed, self.spent[counter as usize], value)
     }
@@ -127,7 +127,7 @@ impl<'a, 'p> Machine<'a, 'p> {
         let list = std::mem::take(&mut self.waiting[counter as usize]);
         let (pass, mut wait): (Vec<u32>, Vec<u32>) = list.into_iter().partition(|w| self.passes(*w));
         if self.plan.form(counter) != Form::Epoch {
-            let of = |x: &Enabled| matches!(self.plan.events[x.event as usize].what, What::Wait { counter: c, .. } if c == counter);
+            let of = |x: &Enabled| matches!(self.plan.events[x.event as usize].what, Action::Wait { counter: c, .. } if c == counter);
             let back: Vec<u32> =
                 self.enabled.iter().filter(|x| of(x) && !self.passes(x.event)).map(|x| x.event).collect();
             back.iter().for_each(|e| self.take(*e));
@@ -154,7 +154,7 @@ impl<'a, 'p> Machine<'a, 'p> {
         let ev = &plan.events[e as usize];
         let t = ev.thread as usize;
         match &ev.what {
-            What::Wait { counter, value } => {
+            Action::Wait { counter, value } => {
                 let (told, heard) = (&self.told[*counter as usize], &mut self.heard[t]);
                 let (form, spent) = (plan.form(*counter), &mut self.spent[*counter as usize]);
                 let (landed, before) = (told.len() as u64, *spent);
@@ -167,15 +167,15 @@ impl<'a, 'p> Machine<'a, 'p> {
                     self.changed(*counter);
                 }
             }
-            What::Acquire => self.acquire(e, ev),
-            What::Release | What::Pass => {}
-            What::Send { flight } => {
+            Action::Acquire => self.acquire(e, ev),
+            Action::Release | Action::Pass => {}
+            Action::Send { flight } => {
                 let touch = &ev.touches[0];
                 let mut list = self.look(ev, touch.place, touch.start, touch.len);
                 let choice = if list.len() > 1 { pick(list.len()) } else { 0 };
                 self.under_way[*flight as usize] = Some(list.swap_remove(choice));
             }
-            What::Recv { flight } => {
+            Action::Recv { flight } => {
                 let len = ev.touches[0].len as usize;
                 let data = self.under_way.get(*flight as usize).cloned().flatten();
                 let data = data.filter(|d| d.len() == len);
@@ -184,18 +184,18 @@ impl<'a, 'p> Machine<'a, 'p> {
                 })?;
                 self.write(ev, &data);
             }
-            What::Record => {
+            Action::Record => {
                 let mut k = self.heard[t].clone();
                 join(&mut k, &self.acquired[t]);
                 self.known[e as usize] = Some(k);
             }
-            What::Await(of) => {
+            Action::Await(of) => {
                 if let Some(Some(k)) = self.known.get(*of as usize) {
                     let k = k.clone();
                     join(&mut self.heard[t], &k);
                 }
             }
-            What::Exec(effect) => {
+            Action::Exec(effect) => {
                 let lists: Vec<Vec<Data>> = ev.touches[..effect.reads.len()]
                     .iter()
                     .map(|touch| self.look(ev, touch.place, touch.start, touch.len))
@@ -211,30 +211,30 @@ impl<'a, 'p> Machine<'a, 'p> {
                 let out = effect.compute(chosen).map_err(|d| Wrong(d.title))?;
                 self.write(ev, &out);
             }
-            What::Read { flight } => {
+            Action::Read { flight } => {
                 let touch = &ev.touches[0];
                 let mut list = self.look(ev, touch.place, touch.start, touch.len);
                 let choice = if list.len() > 1 { pick(list.len()) } else { 0 };
                 self.under_way[*flight as usize] = Some(list.swap_remove(choice));
             }
-            What::Land { flight } => {
+            Action::Land { flight } => {
                 if let Some(data) = self.under_way[*flight as usize].clone() {
                     self.write(ev, &data);
                 }
             }
-            What::Note { counter, release } => {
+            Action::Note { counter, release } => {
                 let told = &mut self.told[*counter as usize];
                 told.push((ev.thread, *release, e));
                 self.changed(*counter);
             }
-            What::HostRead { nth } => {
+            Action::HostRead { nth } => {
                 let want = plan.reads[ev.call as usize][ev.rank as usize].get(*nth);
                 let want = want.ok_or_else(|| {
                     Wrong("the host reads a buffer that it did not read in an earlier call".into())
                 })?;
                 self.compare(ev, want.place, &want.data)?;
             }
-            What::CallOver => {
+            Action::CallOver => {
                 for want in &plan.results[ev.call as usize][ev.rank as usize] {
                     self.compare(ev, want.place, &want.data)?;
                 }
@@ -286,7 +286,7 @@ impl<'a, 'p> Machine<'a, 'p> {
         let place = &mut self.places[touch.place as usize];
         // A peer, or another stream of the rank, is in a call that the rank's host has not begun.
         if info.buffer && ev.call > self.host_call[info.rank as usize] {
-            place.ahead(touch.start, touch.len, ev.call);
+            place.write_for_later_call(touch.start, touch.len, ev.call);
         }
         self.silent = place.holds(touch.start, data);
         place.write(touch.start, data, Writer { rank: ev.rank, thread: ev.thread, release: ev.release });

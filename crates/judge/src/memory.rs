@@ -2,7 +2,7 @@
 //!
 //! Elements that nothing has written hold a poison, which is visible wherever it goes. A write that
 //! a reader is not entitled to see yet is a *veil*: the old elements are kept beside the new ones,
-//! and [`Place::variants`] returns all values that the reader may get.
+//! and [`RankMemory::variants`] returns all values that the reader may get.
 //!
 //! A read sees through the newest k veils for some k, over its whole length. This loses nothing:
 //! copies and reductions work element by element, and for each element every possible value is
@@ -34,18 +34,18 @@ pub(super) struct Writer {
 
 /// A write that not every reader must see, and the old elements.
 #[derive(Clone)]
-struct Veil {
+struct UnseenWrite {
     start: u32,
     old: Data,
     writer: Writer,
 }
 
-impl Veil {
+impl UnseenWrite {
     fn end(&self) -> u32 {
         self.start + self.old.len() as u32
     }
 
-    fn meets(&self, lo: u32, hi: u32) -> bool {
+    fn overlaps(&self, lo: u32, hi: u32) -> bool {
         self.start < hi && lo < self.end()
     }
 
@@ -60,19 +60,19 @@ const REMEMBERED: usize = 64;
 
 /// A memory of a rank.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct RankMemory {
     rank: u32,
     data: Data,
-    veils: Vec<Veil>,
+    veils: Vec<UnseenWrite>,
     /// Writes by peers for a call that its rank had not begun: start, length, call.
     early: Vec<(u32, u32, i64)>,
     /// Whether peers `get` from it. If so, the rank's own writes are also veiled for them.
     remote_readers: bool,
 }
 
-impl Place {
-    pub(super) fn new(rank: u32, data: Data, remote_readers: bool) -> Place {
-        Place { rank, data, veils: vec![], early: vec![], remote_readers }
+impl RankMemory {
+    pub(super) fn new(rank: u32, data: Data, remote_readers: bool) -> RankMemory {
+        RankMemory { rank, data, veils: vec![], early: vec![], remote_readers }
     }
 
     /// Whether a write of these elements changes nothing.
@@ -85,13 +85,13 @@ impl Place {
     pub(super) fn variants(&self, start: u32, len: u32, fresh: impl Fn(&Writer) -> bool) -> Vec<Data> {
         let end = start + len;
         let now = self.data.slice(start as usize, len as usize);
-        if !self.veils.iter().any(|v| v.meets(start, end) && !fresh(&v.writer)) {
+        if !self.veils.iter().any(|v| v.overlaps(start, end) && !fresh(&v.writer)) {
             return vec![now];
         }
         let mut out = vec![now.clone()];
         let mut view = now;
         let mut open = vec![true; len as usize];
-        for v in self.veils.iter().rev().filter(|v| v.meets(start, end)) {
+        for v in self.veils.iter().rev().filter(|v| v.overlaps(start, end)) {
             let (lo, hi) = (v.start.max(start), v.end().min(end));
             if fresh(&v.writer) {
                 open[(lo - start) as usize..(hi - start) as usize].fill(false);
@@ -121,12 +121,12 @@ impl Place {
             // The rank sees its own writes at once, so no reader sees the old elements.
             self.veils.retain(|v| !v.inside(lo, hi));
         }
-        if !own || self.veils.iter().any(|v| v.meets(lo, hi)) {
+        if !own || self.veils.iter().any(|v| v.overlaps(lo, hi)) {
             if self.veils.len() == REMEMBERED {
                 self.veils.remove(0);
             }
             let old = self.data.slice(lo as usize, data.len());
-            self.veils.push(Veil { start, old, writer });
+            self.veils.push(UnseenWrite { start, old, writer });
         }
         let same = self.data.copy_from(lo as usize, data, 0, data.len());
         debug_assert!(same, "types were compared before");
@@ -134,7 +134,7 @@ impl Place {
 
     /// Records a write by a peer, or by another stream of the rank, for a call that the rank's host
     /// has not begun.
-    pub(super) fn ahead(&mut self, start: u32, len: u32, call: i64) {
+    pub(super) fn write_for_later_call(&mut self, start: u32, len: u32, call: i64) {
         self.early.push((start, len, call));
     }
 
@@ -149,7 +149,7 @@ impl Place {
         let kept = std::mem::take(&mut self.early);
         self.veils.retain_mut(|v| {
             v.old = poison(v.old.dtype(), v.old.len());
-            kept.iter().any(|(start, len, _)| v.meets(*start, start + len))
+            kept.iter().any(|(start, len, _)| v.overlaps(*start, start + len))
         });
         self.data = fresh;
         self.early = kept.into_iter().filter(|e| e.2 > call).collect();

@@ -8,17 +8,17 @@
 //! written in a call, and so do elements that a region wrote and its contract does not name.
 //!
 //! Regions are evaluated one after another in the order of the text, on all ranks. A region without
-//! a contract whose ranks exchange data has no meaning of its own and gives [`Unknown::Open`].
+//! a contract whose ranks exchange data has no meaning of its own and gives [`Undetermined::Open`].
 
 use kbc_backend_sim::effect::{Effect, Run};
 use kbc_backend_sim::host::Host;
 use kbc_backend_sim::interp::{HostRead, MAX_BYTES, RunResult};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::Name;
+use kbc_ir::contract::{Cell, Clause, Contract};
 use kbc_ir::expr::Expr;
-use kbc_ir::host::spelled;
+use kbc_ir::host::with_host_region;
 use kbc_ir::op::OpPart;
-use kbc_ir::promise::{Cell, Clause, Promise};
 use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, OperandId, RegionId, Schedule};
 use kbc_ir::types::{DType, ReduceOp};
 use kbc_ir::walk::{Access, Act, Cursor, Mem, Program, Step};
@@ -28,22 +28,22 @@ use std::collections::BTreeSet;
 
 /// The reason why the text does not determine the results of a schedule.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Unknown {
+pub enum Undetermined {
     /// Ranks exchange data in a region without a contract.
     Open,
     /// The text contradicts itself or leaves a result open, as described. No run can be right.
     Wrong(String),
 }
 
-impl From<Diagnostic> for Unknown {
+impl From<Diagnostic> for Undetermined {
     fn from(d: Diagnostic) -> Self {
-        Unknown::Wrong(d.title)
+        Undetermined::Wrong(d.title)
     }
 }
 
-impl From<Diagnostics> for Unknown {
+impl From<Diagnostics> for Undetermined {
     fn from(d: Diagnostics) -> Self {
-        Unknown::Wrong(d.list.into_iter().next().map_or(String::new(), |d| d.title))
+        Undetermined::Wrong(d.list.into_iter().next().map_or(String::new(), |d| d.title))
     }
 }
 
@@ -71,8 +71,8 @@ struct Worlds<'p> {
 ///
 /// # Errors
 /// Fails if the text does not determine the results, or cannot be right.
-pub fn expected(s: &Schedule, inputs: &[Vec<Tensor>], calls: u32) -> Result<RunResult, Unknown> {
-    let spelled = spelled(s);
+pub fn required_results(s: &Schedule, inputs: &[Vec<Tensor>], calls: u32) -> Result<RunResult, Undetermined> {
+    let spelled = with_host_region(s);
     let program = Program::compile(&spelled)?;
     let host = Host::new(&program, inputs)?;
     let ranks = program.ranks();
@@ -85,7 +85,7 @@ pub fn expected(s: &Schedule, inputs: &[Vec<Tensor>], calls: u32) -> Result<RunR
             let n = program.elements(BufferId(b), rank).map_err(|f| f.diagnostic(show))?;
             all = all.saturating_add(n.saturating_mul(16));
             if all > MAX_BYTES >> 2 {
-                return Err(Unknown::Wrong("its buffers are too large".into()));
+                return Err(Undetermined::Wrong("its buffers are too large".into()));
             }
             list.push(n as usize);
         }
@@ -125,7 +125,7 @@ pub fn expected(s: &Schedule, inputs: &[Vec<Tensor>], calls: u32) -> Result<RunR
                 let mut cursor = Cursor::new(&program, rank, program.host, call);
                 while let Some(step) = cursor.next_step().map_err(|f| f.diagnostic(show))? {
                     if let Step::Act(Act::HostRead(b), ..) = step {
-                        let data = w.settled(rank, b, None)?;
+                        let data = w.determined_contents(rank, b, None)?;
                         let dims = program.dims(b, rank).map_err(|f| f.diagnostic(show))?;
                         let tensor = host.read(b, dims, data)?;
                         result.reads[call as usize][rank as usize].push(HostRead { buffer: b, tensor });
@@ -134,7 +134,7 @@ pub fn expected(s: &Schedule, inputs: &[Vec<Tensor>], calls: u32) -> Result<RunR
             }
             let mut parts = vec![];
             for (b, bounds, n) in host.results(rank)? {
-                parts.push(host.part(b, bounds, w.settled(rank, b, Some(n as usize))?)?);
+                parts.push(host.part(b, bounds, w.determined_contents(rank, b, Some(n as usize))?)?);
             }
             result.outputs[call as usize][rank as usize] = parts;
         }
@@ -144,7 +144,7 @@ pub fn expected(s: &Schedule, inputs: &[Vec<Tensor>], calls: u32) -> Result<RunR
 
 impl<'p> Worlds<'p> {
     /// Returns the contents of a buffer, if the text determines them.
-    fn settled(&self, rank: u64, b: BufferId, n: Option<usize>) -> Result<Data, Unknown> {
+    fn determined_contents(&self, rank: u64, b: BufferId, n: Option<usize>) -> Result<Data, Undetermined> {
         let [x, y] = [0, 1].map(|copy| {
             let data = &self.cells[copy][rank as usize][b.0 as usize];
             n.map_or_else(|| data.clone(), |n| data.slice(0, n.min(data.len())))
@@ -153,7 +153,7 @@ impl<'p> Worlds<'p> {
             None => Ok(x),
             Some(i) => {
                 let name = &self.program.schedule.buffer(b).name;
-                Err(Unknown::Wrong(format!(
+                Err(Undetermined::Wrong(format!(
                     "the value of element {i} of {name} on rank {rank} is not defined"
                 )))
             }
@@ -165,16 +165,16 @@ impl<'p> Worlds<'p> {
         id: RegionId,
         call: i64,
         recorded: &mut BTreeSet<(u64, u32)>,
-    ) -> Result<(), Unknown> {
+    ) -> Result<(), Undetermined> {
         let s = self.program.schedule;
         let region = &s.regions[id.0 as usize];
-        let operands: BTreeSet<BufferId> = match region.promise {
+        let operands: BTreeSet<BufferId> = match region.contract {
             Some(_) => region.operands.iter().map(|o| o.buffer).collect(),
             None => BTreeSet::new(),
         };
         // A contract refers to the contents before any operation of the region.
-        let due = match &region.promise {
-            Some(p) => self.due(id, p)?,
+        let due = match &region.contract {
+            Some(p) => self.required_contents(id, p)?,
             None => vec![],
         };
         let mut written: Vec<(u64, Run)> = vec![];
@@ -188,7 +188,9 @@ impl<'p> Worlds<'p> {
                 let dtype = data.dtype();
                 let (start, len) = (run.start as usize, run.len as usize);
                 if start + len > data.len() {
-                    return Err(Unknown::Wrong(format!("rank {rank} writes beyond the end of a buffer")));
+                    return Err(Undetermined::Wrong(format!(
+                        "rank {rank} writes beyond the end of a buffer"
+                    )));
                 }
                 let same = data.copy_from(start, &poison(dtype, len, copy), 0, len);
                 debug_assert!(same, "the poison has the type of its place");
@@ -214,10 +216,10 @@ impl<'p> Worlds<'p> {
         operands: &BTreeSet<BufferId>,
         recorded: &mut BTreeSet<(u64, u32)>,
         written: &mut Vec<(u64, Run)>,
-    ) -> Result<(), Unknown> {
+    ) -> Result<(), Undetermined> {
         let program = self.program;
         let show = |r| program.schedule.mesh.show(r);
-        let contract = program.schedule.regions[id.0 as usize].promise.is_some();
+        let contract = program.schedule.regions[id.0 as usize].contract.is_some();
         // The steps of each stream in this region.
         let mut lists = vec![];
         for stream in 0..program.streams.len() as u32 {
@@ -248,7 +250,7 @@ impl<'p> Worlds<'p> {
                         }
                         act => {
                             if !self.act(act, *span, rank, contract, operands, written)? {
-                                return Err(Unknown::Open);
+                                return Err(Undetermined::Open);
                             }
                         }
                     }
@@ -273,7 +275,7 @@ impl<'p> Worlds<'p> {
         contract: bool,
         operands: &BTreeSet<BufferId>,
         written: &mut Vec<(u64, Run)>,
-    ) -> Result<bool, Unknown> {
+    ) -> Result<bool, Undetermined> {
         let slot = |a: &Access| matches!(a.mem, Mem::Slot(..));
         match act {
             Act::Copy { dst, src } | Act::Reduce { op: _, dst, src }
@@ -321,41 +323,45 @@ impl<'p> Worlds<'p> {
         Ok(contract || !moves)
     }
 
-    fn compute(&mut self, act: &Act<'p>, span: kbc_diag::Span, rank: u64) -> Result<(), Unknown> {
+    fn compute(&mut self, act: &Act<'p>, span: kbc_diag::Span, rank: u64) -> Result<(), Undetermined> {
         let Some(effect) = Effect::of(self.program, rank, act, span)? else { return Ok(()) };
         for world in &mut self.cells {
             let cells = &mut world[rank as usize];
             let mut data = vec![];
             for r in &effect.reads {
-                let Mem::Buffer(b) = r.mem else { return Err(Unknown::Open) };
+                let Mem::Buffer(b) = r.mem else { return Err(Undetermined::Open) };
                 let from = &cells[b as usize];
                 if (r.start + r.len) as usize > from.len() {
-                    return Err(Unknown::Wrong("an operation reads beyond the end of a buffer".into()));
+                    return Err(Undetermined::Wrong("an operation reads beyond the end of a buffer".into()));
                 }
                 data.push(from.slice(r.start as usize, r.len as usize));
             }
             let out = effect.compute(data)?;
-            let Mem::Buffer(b) = effect.write.mem else { return Err(Unknown::Open) };
+            let Mem::Buffer(b) = effect.write.mem else { return Err(Undetermined::Open) };
             let to = &mut cells[b as usize];
             if !to.copy_from(effect.write.start as usize, &out, 0, out.len()) {
-                return Err(Unknown::Wrong("an operation writes another type".into()));
+                return Err(Undetermined::Wrong("an operation writes another type".into()));
             }
         }
         Ok(())
     }
 
     /// Returns the contents that a contract requires when its region is over.
-    fn due(&self, id: RegionId, promise: &Promise) -> Result<Vec<Due>, Unknown> {
+    fn required_contents(
+        &self,
+        id: RegionId,
+        contract: &Contract,
+    ) -> Result<Vec<RequiredContents>, Undetermined> {
         let program = self.program;
         let region = &program.schedule.regions[id.0 as usize];
         let size = program.schedule.group_size(region);
         let mut out = vec![];
         for rank in 0..program.ranks() {
             let own = program.group_index(id, rank);
-            for clause in &promise.clauses {
+            for clause in &contract.clauses {
                 let Clause::End { cell, cond, from, at, sum } = clause else { continue };
                 let mut env =
-                    Env(vec![(promise.rank.clone(), own as i64), (promise.size.clone(), size as i64)]);
+                    Env(vec![(contract.rank.clone(), own as i64), (contract.size.clone(), size as i64)]);
                 let free = match &cell.index[..] {
                     [Expr::Var(n), _] if !env.knows(n) => Some(n.clone()),
                     _ => None,
@@ -385,9 +391,11 @@ impl<'p> Worlds<'p> {
                         }
                         let ranks: BTreeSet<i64> = sources.iter().map(|s| s.0).collect();
                         if ranks.len() != sources.len() {
-                            return Err(Unknown::Wrong("a contract requires one contribution twice".into()));
+                            return Err(Undetermined::Wrong(
+                                "a contract requires one contribution twice".into(),
+                            ));
                         }
-                        let op = promise.red.unwrap_or(ReduceOp::Sum);
+                        let op = contract.red.unwrap_or(ReduceOp::Sum);
                         out.extend(self.combined(rank, place, sources, op)?);
                     }
                     env.0.truncate(bound);
@@ -403,7 +411,7 @@ impl<'p> Worlds<'p> {
         (buffer, start, len): (BufferId, usize, usize),
         sources: Vec<(i64, (u64, BufferId, usize, usize))>,
         op: ReduceOp,
-    ) -> Result<Option<Due>, Unknown> {
+    ) -> Result<Option<RequiredContents>, Undetermined> {
         if len == 0 {
             return Ok(None);
         }
@@ -412,23 +420,23 @@ impl<'p> Worlds<'p> {
             let mut total: Option<Data> = None;
             for (_, (from, b, lo, n)) in &sources {
                 if *n != len {
-                    return Err(Unknown::Wrong("a contract equates blocks of different lengths".into()));
+                    return Err(Undetermined::Wrong("a contract equates blocks of different lengths".into()));
                 }
                 let data = self.cells[copy][*from as usize][b.0 as usize].slice(*lo, *n);
                 match &mut total {
                     None => total = Some(data),
-                    Some(t) => combine(op, t, &data).map_err(|r| Unknown::Wrong(r.text))?,
+                    Some(t) => combine(op, t, &data).map_err(|r| Undetermined::Wrong(r.text))?,
                 }
             }
-            values.push(total.ok_or_else(|| Unknown::Wrong("a contract has an empty sum".into()))?);
+            values.push(total.ok_or_else(|| Undetermined::Wrong("a contract has an empty sum".into()))?);
         }
         let dtype = self.cells[0][rank as usize][buffer.0 as usize].dtype();
         match (values.pop(), values.pop()) {
             (Some(y), Some(x)) if x.dtype() == dtype => match x.first_difference(&y) {
-                None => Ok(Some(Due { rank, buffer, start, values: [x, y] })),
-                Some(_) => Err(Unknown::Wrong("a contract names an empty place".into())),
+                None => Ok(Some(RequiredContents { rank, buffer, start, values: [x, y] })),
+                Some(_) => Err(Undetermined::Wrong("a contract names an empty place".into())),
             },
-            _ => Err(Unknown::Wrong("a contract equates different element types".into())),
+            _ => Err(Undetermined::Wrong("a contract equates different element types".into())),
         }
     }
 
@@ -440,10 +448,10 @@ impl<'p> Worlds<'p> {
         at: &Expr,
         rank: u64,
         size: u64,
-    ) -> Result<(u64, BufferId, usize, usize), Unknown> {
+    ) -> Result<(u64, BufferId, usize, usize), Undetermined> {
         let q = env.value(at)?;
         let q = u64::try_from(q).ok().filter(|q| *q < size);
-        let q = q.ok_or_else(|| Unknown::Wrong("a contract names a rank that does not exist".into()))?;
+        let q = q.ok_or_else(|| Undetermined::Wrong("a contract names a rank that does not exist".into()))?;
         let from = self.program.group_rank(id, rank, q);
         let (b, lo, n) = self.place(id, cell, env, from, size)?;
         Ok((from, b, lo, n))
@@ -457,19 +465,19 @@ impl<'p> Worlds<'p> {
         env: &Env,
         rank: u64,
         size: u64,
-    ) -> Result<(BufferId, usize, usize), Unknown> {
+    ) -> Result<(BufferId, usize, usize), Undetermined> {
         let program = self.program;
         let show = |r| program.schedule.mesh.show(r);
         let region = &program.schedule.regions[id.0 as usize];
         let at = region.operands.iter().position(|o| o.name == cell.buffer);
-        let at = at.ok_or_else(|| Unknown::Wrong(format!("operand {} does not exist", cell.buffer)))?;
+        let at = at.ok_or_else(|| Undetermined::Wrong(format!("operand {} does not exist", cell.buffer)))?;
         let (num, den) = match &cell.index[..] {
             [_] => (0, 1),
             [block, _] => (env.value(block)?, size as i64),
-            _ => return Err(Unknown::Wrong("a cell has three indices".into())),
+            _ => return Err(Undetermined::Wrong("a cell has three indices".into())),
         };
         if num < 0 || num >= den {
-            return Err(Unknown::Wrong("a contract names a block that does not exist".into()));
+            return Err(Undetermined::Wrong("a contract names a block that does not exist".into()));
         }
         let operand = OperandId(at as u32);
         let edge = |k| program.chunk_start(id, operand, rank, k, den).map_err(|f| f.diagnostic(show));
@@ -477,14 +485,14 @@ impl<'p> Worlds<'p> {
         let buffer = region.operands[at].buffer;
         let have = self.cells[0][rank as usize][buffer.0 as usize].len() as u64;
         if lo > hi || hi > have {
-            return Err(Unknown::Wrong("a contract names elements beyond its buffer".into()));
+            return Err(Undetermined::Wrong("a contract names elements beyond its buffer".into()));
         }
         Ok((buffer, lo as usize, (hi - lo) as usize))
     }
 }
 
 /// Required contents of some elements, in both copies.
-struct Due {
+struct RequiredContents {
     rank: u64,
     buffer: BufferId,
     start: usize,
@@ -504,12 +512,12 @@ impl Env {
         self.0.iter().any(|(m, _)| m == n)
     }
 
-    fn value(&self, e: &Expr) -> Result<i64, Unknown> {
+    fn value(&self, e: &Expr) -> Result<i64, Undetermined> {
         let get = |n: &Name| self.0.iter().rev().find(|(m, _)| m == n).map(|(_, v)| *v);
-        e.eval(&get).map_err(|e| Unknown::Wrong(e.to_string()))
+        e.eval(&get).map_err(|e| Undetermined::Wrong(e.to_string()))
     }
 
-    fn holds(&self, cond: &Option<Expr>) -> Result<bool, Unknown> {
+    fn holds(&self, cond: &Option<Expr>) -> Result<bool, Undetermined> {
         cond.as_ref().map_or(Ok(true), |c| Ok(self.value(c)? != 0))
     }
 }

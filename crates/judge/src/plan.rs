@@ -35,13 +35,13 @@ pub(super) struct Touch {
 
 impl Touch {
     /// Whether both touch a common element.
-    pub(super) fn meets(&self, o: &Touch) -> bool {
+    pub(super) fn overlaps(&self, o: &Touch) -> bool {
         self.place == o.place && self.start < o.start + o.len && o.start < self.start + self.len
     }
 }
 
 /// The action of an event.
-pub(super) enum What<'p> {
+pub(super) enum Action<'p> {
     /// Passes when the counter meets its form's condition; hears the notifies that it means.
     Wait {
         counter: u32,
@@ -87,7 +87,7 @@ pub(super) enum What<'p> {
 
 /// One event.
 pub(super) struct Event<'p> {
-    pub(super) what: What<'p>,
+    pub(super) what: Action<'p>,
     pub(super) thread: u32,
     pub(super) rank: u32,
     pub(super) call: i64,
@@ -103,17 +103,17 @@ impl Event<'_> {
     pub(super) fn of_thread(&self) -> bool {
         !matches!(
             self.what,
-            What::Exec(_) | What::Read { .. } | What::Land { .. } | What::Note { .. } | What::Pass
+            Action::Exec(_) | Action::Read { .. } | Action::Land { .. } | Action::Note { .. } | Action::Pass
         )
     }
 
     /// Returns the rank on which it acts.
     pub(super) fn on(&self, plan: &Plan<'_>) -> u32 {
         match self.what {
-            What::Land { .. } | What::Read { .. } => {
+            Action::Land { .. } | Action::Read { .. } => {
                 self.touches.first().map_or(self.rank, |t| plan.places[t.place as usize].rank)
             }
-            What::Note { counter, .. } => counter / plan.counters.max(1),
+            Action::Note { counter, .. } => counter / plan.counters.max(1),
             _ => self.rank,
         }
     }
@@ -154,7 +154,7 @@ impl Waits {
 }
 
 /// A result of a rank in a call.
-pub(super) struct Wanted {
+pub(super) struct RequiredResult {
     pub(super) place: u32,
     pub(super) data: Data,
 }
@@ -180,8 +180,8 @@ pub(super) struct Plan<'p> {
     pub(super) waits: BTreeMap<u32, Waits>,
     /// Fills by call and rank.
     pub(super) fills: Vec<Vec<Vec<Fill>>>,
-    pub(super) results: Vec<Vec<Vec<Wanted>>>,
-    pub(super) reads: Vec<Vec<Vec<Wanted>>>,
+    pub(super) results: Vec<Vec<Vec<RequiredResult>>>,
+    pub(super) reads: Vec<Vec<Vec<RequiredResult>>>,
 }
 
 /// The reason why there is no plan.
@@ -255,9 +255,9 @@ impl<'p> Plan<'p> {
         }
         // An awaited event may be recorded by a stream that was walked later.
         for e in 0..b.events.len() {
-            let Event { what: What::Await(event), rank, call, .. } = b.events[e] else { continue };
+            let Event { what: Action::Await(event), rank, call, .. } = b.events[e] else { continue };
             let of = b.records.get(&(rank, event, call)).map_or(NONE, |(record, _)| *record);
-            b.events[e].what = What::Await(of);
+            b.events[e].what = Action::Await(of);
             // An event that is never recorded is its own predecessor, so it is awaited forever.
             b.preds[e].push(if of == NONE { e as u32 } else { of });
         }
@@ -323,7 +323,7 @@ struct Pending {
 
 /// The state of a stream during the walk.
 #[derive(Default)]
-struct At {
+struct StreamState {
     prev: Option<u32>,
     knows: Option<u32>,
     releases: u32,
@@ -339,17 +339,17 @@ struct At {
     host_reads: usize,
 }
 
-impl At {
+impl StreamState {
     /// Returns the events that an operation with these accesses must follow.
     fn settle(&self, rank: u64, reads: &[Run], write: Option<&Run>) -> Vec<u32> {
         let depends = |l: &&(u32, Vec<Run>, Run)| {
-            reads.iter().any(|r| r.meets(&l.2))
-                || write.is_some_and(|w| w.meets(&l.2) || l.1.iter().any(|r| r.meets(w)))
+            reads.iter().any(|r| r.overlaps(&l.2))
+                || write.is_some_and(|w| w.overlaps(&l.2) || l.1.iter().any(|r| r.overlaps(w)))
         };
         let mut out: Vec<u32> = self.locals.iter().rev().find(depends).map(|l| l.0).into_iter().collect();
         out.extend(self.pending.iter().filter(|f| f.complete).filter_map(|f| {
-            let its_result = reads.iter().chain(write).any(|r| r.meets(&f.dst));
-            let its_source = f.src.0 == rank && write.is_some_and(|w| w.meets(&f.src.1));
+            let its_result = reads.iter().chain(write).any(|r| r.overlaps(&f.dst));
+            let its_source = f.src.0 == rank && write.is_some_and(|w| w.overlaps(&f.src.1));
             (its_result || its_source).then_some(f.land)
         }));
         out
@@ -420,9 +420,9 @@ impl<'p> Builder<'p> {
 
     fn push(
         &mut self,
-        at: &At,
+        at: &StreamState,
         id: (u64, u32, i64),
-        what: What<'p>,
+        what: Action<'p>,
         preds: Vec<u32>,
         touches: Vec<Touch>,
     ) -> u32 {
@@ -445,7 +445,7 @@ impl<'p> Builder<'p> {
         let s = self.program.schedule;
         let show = |r| s.mesh.show(r);
         let thread = rank as u32 * self.program.streams.len() as u32 + stream;
-        let mut at = At::default();
+        let mut at = StreamState::default();
         for call in 0..self.calls {
             let mut cursor = Cursor::new(self.program, rank, stream, call);
             at.host_reads = 0;
@@ -497,7 +497,7 @@ impl<'p> Builder<'p> {
             if stream == self.program.host {
                 let touches = self.call_over(rank, call)?;
                 let after = at.done();
-                let e = self.push(&at, (rank, thread, call), What::CallOver, after, touches);
+                let e = self.push(&at, (rank, thread, call), Action::CallOver, after, touches);
                 at.locals.clear();
                 at.awaited.clear();
                 at.pending.retain(|f| !f.complete);
@@ -507,7 +507,12 @@ impl<'p> Builder<'p> {
         Ok(())
     }
 
-    fn local(&mut self, at: &mut At, id: (u64, u32, i64), effect: Effect<'p>) -> Result<(), Unplanned> {
+    fn local(
+        &mut self,
+        at: &mut StreamState,
+        id: (u64, u32, i64),
+        effect: Effect<'p>,
+    ) -> Result<(), Unplanned> {
         let mut after = at.settle(id.0, &effect.reads, Some(&effect.write));
         after.extend(at.prev);
         after.extend(at.last_exec);
@@ -521,7 +526,7 @@ impl<'p> Builder<'p> {
         }
         touches.push(self.touch(id.0, &effect.write, true)?);
         let (reads, write) = (effect.reads.clone(), effect.write);
-        let e = self.push(at, id, What::Exec(Box::new(effect)), after, touches);
+        let e = self.push(at, id, Action::Exec(Box::new(effect)), after, touches);
         at.locals.push((e, reads, write));
         at.last_exec = Some(e);
         Ok(())
@@ -529,7 +534,7 @@ impl<'p> Builder<'p> {
 
     fn transfer(
         &mut self,
-        at: &mut At,
+        at: &mut StreamState,
         id: (u64, u32, i64),
         get: bool,
         src: (u64, Run),
@@ -545,8 +550,8 @@ impl<'p> Builder<'p> {
         self.flights += 1;
         let from = self.touch(src.0, &src.1, false)?;
         let to = self.touch(dst.0, &dst.1, true)?;
-        let read = self.push(at, id, What::Read { flight }, after, vec![from]);
-        let land = self.push(at, id, What::Land { flight }, vec![read], vec![to]);
+        let read = self.push(at, id, Action::Read { flight }, after, vec![from]);
+        let land = self.push(at, id, Action::Land { flight }, vec![read], vec![to]);
         if get {
             // Covered by the release after its completion, if there is one.
             self.events[land as usize].release = NONE;
@@ -586,7 +591,7 @@ impl<'p> Builder<'p> {
         &mut self,
         host: &Host<'_>,
         expected: &RunResult,
-    ) -> Result<(ByCall<Fill>, ByCall<Wanted>, ByCall<Wanted>), Unplanned> {
+    ) -> Result<(ByCall<Fill>, ByCall<RequiredResult>, ByCall<RequiredResult>), Unplanned> {
         let s = self.program.schedule;
         let (mut fills, mut results, mut reads) = (vec![], vec![], vec![]);
         for call in 0..self.calls {
@@ -611,7 +616,7 @@ impl<'p> Builder<'p> {
                         let want = expected.outputs.get(call as usize);
                         let want = want.and_then(|c| c.get(rank as usize)?.get(k)).ok_or_else(missing)?;
                         let place = self.place(rank, Mem::Buffer(b.0))?;
-                        list.push(Wanted { place, data: want.tensor.data().clone() });
+                        list.push(RequiredResult { place, data: want.tensor.data().clone() });
                     }
                 }
                 result_ranks.push(list);
@@ -619,7 +624,7 @@ impl<'p> Builder<'p> {
                 let wanted = expected.reads.get(call as usize).and_then(|c| c.get(rank as usize));
                 for r in wanted.into_iter().flatten() {
                     let place = self.place(rank, Mem::Buffer(r.buffer.0))?;
-                    list.push(Wanted { place, data: r.tensor.data().clone() });
+                    list.push(RequiredResult { place, data: r.tensor.data().clone() });
                 }
                 read_ranks.push(list);
             }

@@ -8,9 +8,9 @@ use crate::common;
 use common::*;
 use kbc_backend_sim::adversary::{AdversaryOptions, SEEDS, adversarial};
 use kbc_backend_sim::interp::{RunOptions, run};
-use kbc_checker::mutate::{Kind, Mutation, apply, mutations};
+use kbc_checker::mutate::{Mutation, MutationKind, apply, mutations};
 use kbc_checker::{CheckOptions, check};
-use kbc_ir::visit::Use;
+use kbc_ir::visit::ExprUse;
 
 const CALLS: u32 = 4;
 /// Number of seeds for mutants that the checker accepts. Rejected ones get up to [`SEEDS`] and need
@@ -23,14 +23,14 @@ const STAND: u64 = 30;
 /// are all waited for may exchange their writers between two barriers.
 fn same_numbers(name: &str, m: &Mutation) -> bool {
     match (m.kind, m.word) {
-        (Kind::Duplicate, "put" | "get") => true,
-        (Kind::Duplicate, "reduce") => name == "tree_all_reduce",
+        (MutationKind::Duplicate, "put" | "get") => true,
+        (MutationKind::Duplicate, "reduce") => name == "tree_all_reduce",
         // The root waits for all of these counters alike, whichever rank notifies which.
-        (Kind::Field(spot, _), "notify") if spot.of == Some(Use::Counter) => {
+        (MutationKind::Field(spot, _), "notify") if spot.of == Some(ExprUse::Counter) => {
             let gathers = m.site.role == 1 && matches!(m.site.path.first(), Some((7 | 16, _)));
             matches!(name, "central_epoch" | "central_sense") && gathers
         }
-        (Kind::Drop | Kind::Swap, "fence.release") => {
+        (MutationKind::Drop | MutationKind::Swap, "fence.release") => {
             name == "direct_all_gather" && m.site.path.first().is_some_and(|p| p.0 == 0)
         }
         _ => false,
@@ -39,8 +39,8 @@ fn same_numbers(name: &str, m: &Mutation) -> bool {
 
 /// Checks whether a mutant changes only what no contract covers: the host sees other numbers, but
 /// the checker has nothing to reject.
-fn unpromised(name: &str, m: &Mutation) -> bool {
-    let contents = matches!(m.kind, Kind::Drop | Kind::Duplicate | Kind::NoReduce);
+fn without_contract(name: &str, m: &Mutation) -> bool {
+    let contents = matches!(m.kind, MutationKind::Drop | MutationKind::Duplicate | MutationKind::NoReduce);
     let local = m.text.contains("region local") || m.text.contains("region load") && m.site.stream == 1;
     name == "host_program" && contents && local
 }
@@ -51,7 +51,7 @@ fn compare_verdicts(name: &str) {
     let feeds = inputs(&s, CALLS);
     let golden = run(&s, &feeds, &RunOptions { calls: CALLS, ..RunOptions::default() }).unwrap();
     let (mut refused, mut disagree) = (0, vec![]);
-    for m in mutations(&s).into_iter().filter(|m| !unpromised(name, m)) {
+    for m in mutations(&s).into_iter().filter(|m| !without_contract(name, m)) {
         let mutant = apply(&s, &m);
         let verdict = check(&mutant, &CheckOptions::default());
         let quiet = same_numbers(name, &m);

@@ -7,7 +7,7 @@ use crate::common;
 use common::*;
 use kbc_backend_sim::adversary::{AdversaryOptions, SEEDS, adversarial};
 use kbc_backend_sim::interp::{RunOptions, RunResult, run};
-use kbc_checker::mutate::{Mutation, apply, every, mutations};
+use kbc_checker::mutate::{Mutation, apply, meaning_preserving, mutations};
 use kbc_ir::schedule::Schedule;
 use kbc_judge::{Behaviour, ClassifyOptions, Evidence, calls, classify, same};
 use kbc_numerics::tensor::Tensor;
@@ -71,7 +71,7 @@ fn random_orders_find_no_more_than_exploring() {
     let (mut found, mut tried) = (0, 0);
     for name in names() {
         let (s, feeds, golden) = prepared(&name);
-        for m in every(&s).into_iter().step_by(3) {
+        for m in meaning_preserving(&s).into_iter().step_by(3) {
             let mutant = apply(&s, &m);
             let explored = classify(&mutant, &feeds, &golden, &exploring()).unwrap();
             let o = ClassifyOptions { events: 0, first: 30, runs: 30, seed: 9, ..exploring() };
@@ -95,7 +95,7 @@ fn other_orders_are_what_finds_races() {
         once == Behaviour::Stands(Evidence::Runs(0))
             && wrong(&classify(&mutant, &feeds, &golden, &exploring()).unwrap())
     };
-    assert!(every(&s).iter().filter(|m| hidden(m)).count() > 3);
+    assert!(meaning_preserving(&s).iter().filter(|m| hidden(m)).count() > 3);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use kbc_diag::{Diagnostic, Diagnostics, Span};
 
 use crate::placement::DevicePlacement;
 use crate::topology::{DeviceId, Topology};
-use kbc_ir::host::spelled;
+use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::{BufferId, LocalOp, SOp, Schedule, WindowId, each_op};
 use kbc_ir::types::MemKind;
 use kbc_ir::walk::{Access, Act, Cursor, Mem, Program, Step};
@@ -33,7 +33,7 @@ pub struct Memory {
 
 /// The failure of an allocation: no free range is large enough.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Full {
+pub struct AllocationFailure {
     /// Total of free bytes.
     pub free: u64,
     /// Bytes of the largest free range.
@@ -67,14 +67,14 @@ impl Memory {
     /// tensors never overlap. A tensor without bytes occupies nothing and gets address 0.
     ///
     /// # Errors
-    /// Returns [`Full`] if no free range is large enough.
-    pub fn allocate(&mut self, name: &str, bytes: u64) -> Result<u64, Full> {
+    /// Returns [`AllocationFailure`] if no free range is large enough.
+    pub fn allocate(&mut self, name: &str, bytes: u64) -> Result<u64, AllocationFailure> {
         if bytes == 0 {
             return Ok(0);
         }
         let Some(at) = self.gaps().find(|g| g.1 >= bytes).map(|g| g.0) else {
             let (free, largest) = self.gaps().fold((0, 0), |(sum, most), g| (sum + g.1, g.1.max(most)));
-            return Err(Full { free, largest });
+            return Err(AllocationFailure { free, largest });
         };
         // The next range must start aligned. The memory may end before that address.
         let end = (at + bytes).checked_next_multiple_of(ALIGN).unwrap_or(u64::MAX).min(self.capacity);
@@ -157,7 +157,7 @@ pub fn lay_out(
         .help(format!("{near}The tensors are {}; `default` applies to all", names.join(", ")))
         .into());
     }
-    let spelled = spelled(schedule);
+    let spelled = with_host_region(schedule);
     let program = Program::compile(&spelled)?;
     if program.ranks() != machine.device_count() as u64 {
         return Ok(out);

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use kbc_diag::{Diagnostic, Span};
 
-use crate::topology::{DeviceId, Ranks, Shape, Topology};
+use crate::topology::{DeviceId, PackageRanks, Shape, Topology};
 use kbc_ir::types::CutRule;
 
 /// A rectangular part of a tensor: a range along each axis.
@@ -152,9 +152,9 @@ impl Interior {
             return Interior { cubes: [1, 1], pes: 1 };
         };
         match machine.settings().package.ranks() {
-            Ranks::Sip => Interior { cubes: *cubes, pes: *pes },
-            Ranks::Cube => Interior { cubes: [1, 1], pes: *pes },
-            Ranks::Pe => Interior { cubes: [1, 1], pes: 1 },
+            PackageRanks::Sip => Interior { cubes: *cubes, pes: *pes },
+            PackageRanks::Cube => Interior { cubes: [1, 1], pes: *pes },
+            PackageRanks::Pe => Interior { cubes: [1, 1], pes: 1 },
         }
     }
 
@@ -183,7 +183,7 @@ impl Interior {
         }
         let shape = Shape::Package { sips: Box::new(Shape::Ring(1)), cubes: self.cubes, pes: self.pes };
         let mut settings = *machine.settings();
-        settings.package.ranks = Some(Ranks::Pe);
+        settings.package.ranks = Some(PackageRanks::Pe);
         Topology::build(shape, settings, Span::NONE).map(Some)
     }
 }

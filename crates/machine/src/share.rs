@@ -21,11 +21,11 @@ use kbc_ir::walk::{Fault, Program};
 pub use crate::placement::Block;
 
 /// Limit on the number of blocks into which the rule of one operation may cut its operands.
-pub const MOST_BLOCKS: usize = 1 << 20;
+pub const MAX_BLOCKS: usize = 1 << 20;
 
 /// A buffer and its placement on a device.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Placed {
+pub struct PlacedBuffer {
     /// The buffer.
     pub buffer: BufferId,
     /// Sizes of the buffer on the device.
@@ -36,7 +36,7 @@ pub struct Placed {
 
 /// The part of an operation that one PE performs.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Part {
+pub struct PePart {
     /// Number of the PE in its device.
     pub pe: u32,
     /// Blocks of the result that it computes.
@@ -47,7 +47,7 @@ pub struct Part {
 
 /// A transfer of elements from one PE to another.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Move {
+pub struct PeTransfer {
     /// The PE that sends.
     pub from: u32,
     /// The PE that receives.
@@ -62,11 +62,11 @@ pub struct Move {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Share {
     /// Parts of the PEs that compute something, by number of the PE.
-    pub parts: Vec<Part>,
+    pub parts: Vec<PePart>,
     /// Transfers of elements of operands before the work.
-    pub fetches: Vec<Move>,
+    pub fetches: Vec<PeTransfer>,
     /// Transfers of elements of the result after the work. Empty unless one PE computes for others.
-    pub sends: Vec<Move>,
+    pub sends: Vec<PeTransfer>,
 }
 
 /// Returns the number of elements of a block.
@@ -105,7 +105,7 @@ fn without(block: Block, other: &[Range<u64>], out: &mut Vec<Block>) {
     }
 }
 
-fn whole(sizes: &[u64]) -> Block {
+fn whole_block(sizes: &[u64]) -> Block {
     sizes.iter().map(|n| 0..*n).collect()
 }
 
@@ -113,12 +113,12 @@ fn product(sizes: &[u64]) -> u64 {
     sizes.iter().fold(1, |n: u64, d| n.saturating_mul(*d))
 }
 
-/// The failure of a rule that cuts its operands into more than [`MOST_BLOCKS`] blocks.
+/// The failure of a rule that cuts its operands into more than [`MAX_BLOCKS`] blocks.
 #[derive(Debug)]
 struct TooMany;
 
 fn few(n: usize) -> Result<(), TooMany> {
-    if n > MOST_BLOCKS { Err(TooMany) } else { Ok(()) }
+    if n > MAX_BLOCKS { Err(TooMany) } else { Ok(()) }
 }
 
 /// Returns a block of a tensor as runs of contiguous elements of the row-major tensor.
@@ -171,7 +171,7 @@ fn spread(run: Range<u64>, sizes: &[u64]) -> Vec<Block> {
     }
     let end = full.end;
     if full.start < full.end {
-        let mut block = whole(sizes);
+        let mut block = whole_block(sizes);
         block[0] = full;
         out.push(block);
     }
@@ -189,7 +189,7 @@ fn reshaped(block: &[Range<u64>], from: &[u64], to: &[u64]) -> Result<Vec<Block>
         return Ok(vec![block.to_vec()]);
     }
     if product(from) != product(to) || product(from) == 0 {
-        return Ok(vec![whole(to)]);
+        return Ok(vec![whole_block(to)]);
     }
     let mut out: Vec<Block> = vec![vec![]];
     let (mut i, mut j) = (0, 0);
@@ -355,7 +355,7 @@ fn needs(
                 }
             } else {
                 for (begin, sizes, at) in line.each()? {
-                    let (mut along, mut own) = (whole(&sizes), block.clone());
+                    let (mut along, mut own) = (whole_block(&sizes), block.clone());
                     let Some(r) = along.get_mut(line.dim) else { return Ok(None) };
                     *r = moved(r.clone(), begin);
                     let Some(both) = common(&own, &along) else { continue };
@@ -370,7 +370,7 @@ fn needs(
             vec![read]
         }
         LocalOp::Transpose { perm, .. } => {
-            let mut read = whole(src(0));
+            let mut read = whole_block(src(0));
             for (r, from) in block.iter().zip(perm) {
                 if let Some(to) = read.get_mut(*from as usize) {
                     *to = r.clone();
@@ -423,7 +423,7 @@ fn needs(
 struct Holders(Vec<(Block, Vec<u32>)>);
 
 impl Holders {
-    fn of(tensor: &Placed, machine: &Topology) -> Result<Holders, Diagnostic> {
+    fn of(tensor: &PlacedBuffer, machine: &Topology) -> Result<Holders, Diagnostic> {
         let mut found: BTreeMap<Vec<(u64, u64)>, Vec<u32>> = BTreeMap::new();
         for (pe, slice) in tensor.placement.slices(&tensor.sizes, machine)? {
             if volume(&slice) > 0 {
@@ -436,11 +436,11 @@ impl Holders {
 
     /// Appends the transfers of those elements of a block that `pe` does not hold, each from the
     /// nearest PE that holds them.
-    fn fetch(&self, inside: Interior, pe: u32, buffer: BufferId, block: &Block, out: &mut Vec<Move>) {
+    fn fetch(&self, inside: Interior, pe: u32, buffer: BufferId, block: &Block, out: &mut Vec<PeTransfer>) {
         for (held, by) in self.0.iter().filter(|h| !h.1.contains(&pe)) {
             let Some(block) = common(block, held) else { continue };
             let near = by.iter().copied().min_by_key(|from| (inside.distance(pe, *from), *from));
-            out.extend(near.map(|from| Move { from, to: pe, buffer, block }));
+            out.extend(near.map(|from| PeTransfer { from, to: pe, buffer, block }));
         }
     }
 }
@@ -450,17 +450,17 @@ impl Holders {
 ///
 /// # Errors
 /// Returns E469 of [`DevicePlacement::slices`], and E469 if the operation makes more than
-/// [`MOST_BLOCKS`] blocks.
+/// [`MAX_BLOCKS`] blocks.
 pub fn share(
     op: &LocalOp,
-    dst: &Placed,
-    srcs: &[Placed],
+    dst: &PlacedBuffer,
+    srcs: &[PlacedBuffer],
     part: Option<i64>,
     machine: &Topology,
 ) -> Result<Share, Diagnostic> {
     let many = |TooMany| {
         let title = format!(
-            "`{}` between these placements moves more than {MOST_BLOCKS} separate pieces inside a device",
+            "`{}` between these placements moves more than {MAX_BLOCKS} separate pieces inside a device",
             kbc_ir::schedule::SOp::Local(op.clone()).word()
         );
         Diagnostic::error("E469", title).help("split both tensors along the same axis, or use `row_wise`")
@@ -476,7 +476,7 @@ pub fn share(
     let mut blocks = 0;
     for (block, by) in &results.0 {
         let Some((result, reads)) = needs(op, &dst.sizes, &sizes, part, block).map_err(many)? else {
-            return Ok(alone(dst, srcs, &results, &holders, inside));
+            return Ok(assign_to_one_pe(dst, srcs, &results, &holders, inside));
         };
         if result.is_empty() {
             continue;
@@ -490,7 +490,7 @@ pub fn share(
                 }
             }
             few(blocks.max(out.fetches.len())).map_err(many)?;
-            out.parts.push(Part { pe, result: result.clone(), reads: reads.clone() });
+            out.parts.push(PePart { pe, result: result.clone(), reads: reads.clone() });
         }
     }
     out.parts.sort_by_key(|p| p.pe);
@@ -498,7 +498,7 @@ pub fn share(
 }
 
 /// Merges the reads of operands that are the same buffer, so that every element is read once.
-fn merged(srcs: &[Placed], reads: Vec<Vec<Block>>) -> BTreeMap<BufferId, Vec<Block>> {
+fn merged(srcs: &[PlacedBuffer], reads: Vec<Vec<Block>>) -> BTreeMap<BufferId, Vec<Block>> {
     let mut out: BTreeMap<BufferId, Vec<Block>> = BTreeMap::new();
     for (s, blocks) in srcs.iter().zip(reads) {
         let blocks = blocks.into_iter().filter(|b| volume(b) > 0);
@@ -521,16 +521,16 @@ fn merged(srcs: &[Placed], reads: Vec<Vec<Block>>) -> BTreeMap<BufferId, Vec<Blo
 
 /// Assigns the whole operation to one PE: the first that holds a part of the result. Other PEs send
 /// it the operands that it lacks and receive the parts of the result that they hold.
-fn alone(
-    dst: &Placed,
-    srcs: &[Placed],
+fn assign_to_one_pe(
+    dst: &PlacedBuffer,
+    srcs: &[PlacedBuffer],
     results: &Holders,
     holders: &BTreeMap<BufferId, Holders>,
     inside: Interior,
 ) -> Share {
     let mut out = Share::default();
     let Some(pe) = results.0.iter().flat_map(|h| &h.1).copied().min() else { return out };
-    let reads = merged(srcs, srcs.iter().map(|s| vec![whole(&s.sizes)]).collect());
+    let reads = merged(srcs, srcs.iter().map(|s| vec![whole_block(&s.sizes)]).collect());
     for (buffer, blocks) in &reads {
         for b in blocks {
             holders[buffer].fetch(inside, pe, *buffer, b, &mut out.fetches);
@@ -538,10 +538,10 @@ fn alone(
     }
     for (block, by) in &results.0 {
         for &to in by.iter().filter(|to| **to != pe) {
-            out.sends.push(Move { from: pe, to, buffer: dst.buffer, block: block.clone() });
+            out.sends.push(PeTransfer { from: pe, to, buffer: dst.buffer, block: block.clone() });
         }
     }
-    out.parts.push(Part { pe, result: vec![whole(&dst.sizes)], reads });
+    out.parts.push(PePart { pe, result: vec![whole_block(&dst.sizes)], reads });
     out
 }
 
@@ -554,10 +554,10 @@ pub fn placed(
     buffer: BufferId,
     rank: u64,
     machine: &Topology,
-) -> Result<Placed, Fault> {
+) -> Result<PlacedBuffer, Fault> {
     let name = &program.schedule.buffer(buffer).name;
     let placement = machine.placements().of(name.as_str()).unwrap_or_default();
-    Ok(Placed { buffer, sizes: program.dims(buffer, rank)?, placement })
+    Ok(PlacedBuffer { buffer, sizes: program.dims(buffer, rank)?, placement })
 }
 
 /// Divides an operation of a schedule among the PEs of a rank's device. None if the PEs do not

@@ -118,7 +118,7 @@ fn a_list_reads_back_as_it_is_printed() {
          link #0->(1): unlimited, 2.5 ns }"
     );
     assert!(!t.is_uniform() && t.is_listed() && t.has_switches() && t.only_axis().is_none());
-    assert!(!t.carries(1, 2, false) && !t.turns(0) && t.pairs(0) == 0);
+    assert!(!t.carries(1, 2, false) && !t.is_rotation_invariant(0) && t.pairs(0) == 0);
     assert_eq!(t.route_cost(DeviceId(0), DeviceId(1), None).bandwidth, 1e9);
     assert_eq!((t.diameter(), t.degree(DeviceId(0))), (2, 1));
 }
@@ -351,7 +351,7 @@ fn a_wrap_of_two_sips_has_one_wire_or_two() {
         |wrap2| machine(&format!("package(torus(2, 3), mesh(1, 1), 1) {{ ranks: sip; wrap2: {wrap2} }}"));
     let (one, two) = (with(1), with(2));
     assert_eq!(two.link_count() - one.link_count(), 6);
-    assert!(!one.has_ways() && two.has_ways());
+    assert!(!one.has_doubled_links() && two.has_doubled_links());
     let (a, b) = (two.device(&[0, 1]).expect("a SIP"), two.device(&[1, 1]).expect("a SIP"));
     let way = |t: &Topology, hint| -> Vec<String> { t.route(a, b, hint).map(|l| t.link_name(l)).collect() };
     assert_eq!(way(&two, Some(Direction::Plus))[2], "io_out(0,1)->io_in(1,1) #1");

@@ -299,7 +299,7 @@ fn text_comes_back_as_it_was() {
 fn symmetries_that_rates_leave() {
     let turns = |text: &str| {
         let t = machine(text);
-        (0..t.axes().len()).map(|a| t.turns(a)).collect::<Vec<_>>()
+        (0..t.axes().len()).map(|a| t.is_rotation_invariant(a)).collect::<Vec<_>>()
     };
     assert_eq!(turns("torus(3, 4)"), [true, true]);
     assert_eq!(turns("torus(2, 4)"), [true, true]);
@@ -319,9 +319,14 @@ fn symmetries_that_rates_leave() {
     assert_eq!(turns(column), [false, true]);
     let mut t = machine("torus(2, 3)");
     t.set_pace(DeviceId(0), Pace { late_ns: 1.0, ..Pace::NORMAL }).unwrap();
-    assert!(t.has_uniform_links() && !t.is_uniform() && !t.turns(0) && !t.turns(1));
+    assert!(
+        t.has_uniform_links()
+            && !t.is_uniform()
+            && !t.is_rotation_invariant(0)
+            && !t.is_rotation_invariant(1)
+    );
     t.set_pace(DeviceId(3), Pace { late_ns: 1.0, ..Pace::NORMAL }).unwrap();
-    assert_eq!((t.turns(0), t.turns(1)), (true, false));
+    assert_eq!((t.is_rotation_invariant(0), t.is_rotation_invariant(1)), (true, false));
     t.set_pace(DeviceId(0), Pace::NORMAL).unwrap();
     t.set_pace(DeviceId(3), Pace::NORMAL).unwrap();
     assert!(t.is_uniform());

@@ -16,7 +16,7 @@ use kbc_ir::types::{Mesh, ReduceOp, TensorType};
 
 /// Reference values of one result, over its global shape.
 #[derive(Clone, Debug)]
-pub enum Exact {
+pub enum ReferenceValues {
     /// Values of a floating-point result.
     Float(Vec<f64>),
     /// Values of an integer result.
@@ -29,7 +29,7 @@ pub struct Expected {
     /// Global sizes.
     pub shape: Vec<u64>,
     /// Values, row-major.
-    pub values: Exact,
+    pub values: ReferenceValues,
     /// Error bound of each element. One entry applies to all elements; an empty list means zero.
     pub bound: Vec<f64>,
 }
@@ -37,8 +37,8 @@ pub struct Expected {
 impl Expected {
     fn value(&self, i: usize) -> Option<Value> {
         match &self.values {
-            Exact::Float(v) => v.get(i).map(|x| Value::Float(*x)),
-            Exact::Int(v) => v.get(i).map(|x| Value::Int(*x)),
+            ReferenceValues::Float(v) => v.get(i).map(|x| Value::Float(*x)),
+            ReferenceValues::Int(v) => v.get(i).map(|x| Value::Int(*x)),
         }
     }
 
@@ -70,7 +70,7 @@ pub struct Worst {
 
 /// The fault of one rank's contribution to a sum.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Blame {
+pub enum FaultyContribution {
     /// It was left out.
     Missing,
     /// It was added twice.
@@ -83,7 +83,7 @@ pub struct Hint {
     /// The contributor: its linear index over the axes of the sum.
     pub contributor: u64,
     /// The fault.
-    pub blame: Blame,
+    pub blame: FaultyContribution,
     /// Number of mismatches that it explains.
     pub explains: u64,
 }
@@ -280,11 +280,8 @@ fn hints(explained: &[[u64; 2]], mismatches: u64) -> Vec<Hint> {
         .iter()
         .enumerate()
         .flat_map(|(c, [missing, doubled])| {
-            [(Blame::Missing, *missing), (Blame::Doubled, *doubled)].map(|(blame, explains)| Hint {
-                contributor: c as u64,
-                blame,
-                explains,
-            })
+            [(FaultyContribution::Missing, *missing), (FaultyContribution::Doubled, *doubled)]
+                .map(|(blame, explains)| Hint { contributor: c as u64, blame, explains })
         })
         .filter(|h| h.explains > 0 && 2 * h.explains >= mismatches)
         .collect();

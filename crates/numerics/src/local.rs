@@ -124,7 +124,7 @@ pub fn apply(
         LocalOp::Tiles { kernel, .. } => tiles::run(kernel, srcs, shape)?,
         LocalOp::Grouped { .. } => {
             let (x, w) = (src(0)?, src(1)?);
-            multiplied(x, w, products(op, (x.shape(), w.shape()), shape, part)?, dtype)?
+            multiplied(x, w, matmuls_of(op, (x.shape(), w.shape()), shape, part)?, dtype)?
         }
         LocalOp::ReduceDim { op, mean, dim, .. } => reduce_dim(*op, *mean, src(0)?, *dim, (n, dtype))?,
         LocalOp::Cast { .. } => numbers::cast(src(0)?.data(), dtype),
@@ -364,7 +364,7 @@ fn batches(lead: &[u64], result: &[u64]) -> Result<Vec<usize>, Refusal> {
 
 /// A matmul, or a batch of them: sizes M, K, N, and for each matrix of the result the numbers of
 /// its operands.
-pub struct Product {
+pub struct Matmul {
     /// M, K and N.
     pub sizes: (usize, usize, usize),
     /// For each matrix of the result, the numbers of its two operands.
@@ -373,7 +373,7 @@ pub struct Product {
 
 /// Returns the matmuls of which `[.., M, K] x [.., K, N]` into `dst` consists; none if the result
 /// is empty.
-pub fn product(operands: (&[u64], &[u64]), dst: &[u64]) -> Result<Product, Refusal> {
+pub fn batched_matmul(operands: (&[u64], &[u64]), dst: &[u64]) -> Result<Matmul, Refusal> {
     let (a, b) = operands;
     let (lead_a, m, k) = matrix(a)?;
     let (lead_b, k2, n) = matrix(b)?;
@@ -388,20 +388,20 @@ pub fn product(operands: (&[u64], &[u64]), dst: &[u64]) -> Result<Product, Refus
     };
     let sizes = (m as usize, k as usize, n as usize);
     if whole(dst)?.1 == 0 {
-        return Ok(Product { sizes, pairs: vec![] });
+        return Ok(Matmul { sizes, pairs: vec![] });
     }
     let pairs = batches(lead_a, lead)?.into_iter().zip(batches(lead_b, lead)?).collect();
-    Ok(Product { sizes, pairs })
+    Ok(Matmul { sizes, pairs })
 }
 
 /// Returns the matmuls of an operation that has some. A grouped one has one matmul per row.
-pub fn products(
+pub fn matmuls_of(
     op: &LocalOp,
     (x, w): (&[u64], &[u64]),
     dst: &[u64],
     at: Option<i64>,
-) -> Result<Product, Refusal> {
-    let LocalOp::Grouped { runs, places, .. } = op else { return product((x, w), dst) };
+) -> Result<Matmul, Refusal> {
+    let LocalOp::Grouped { runs, places, .. } = op else { return batched_matmul((x, w), dst) };
     let ([rows, d], [matrices, k, n], [r, f]) = (x, w, dst) else {
         return Err(Refusal::new(
             "the operands of this grouped matmul have other dimensions",
@@ -424,8 +424,8 @@ pub fn products(
         all.iter().enumerate().map(|(i, m)| Some((i, mine(m)?))).collect();
     match pairs.filter(|p| p.len() as u64 == *rows) {
         // An empty product needs no work.
-        Some(pairs) if whole(dst)?.1 > 0 => Ok(Product { sizes: (1, *d as usize, *n as usize), pairs }),
-        Some(_) => Ok(Product { sizes: (1, *d as usize, *n as usize), pairs: vec![] }),
+        Some(pairs) if whole(dst)?.1 > 0 => Ok(Matmul { sizes: (1, *d as usize, *n as usize), pairs }),
+        Some(_) => Ok(Matmul { sizes: (1, *d as usize, *n as usize), pairs: vec![] }),
         None => Err(Refusal::new(
             format!(
                 "rows {row}..{} need matrices {all:?}, and this rank holds {matrix}..{}",
@@ -438,11 +438,11 @@ pub fn products(
 }
 
 fn matmul(a: &Tensor, b: &Tensor, dst: &[u64], dtype: DType) -> Result<Data, Refusal> {
-    multiplied(a, b, product((a.shape(), b.shape()), dst)?, dtype)
+    multiplied(a, b, batched_matmul((a.shape(), b.shape()), dst)?, dtype)
 }
 
-fn multiplied(a: &Tensor, b: &Tensor, by: Product, dtype: DType) -> Result<Data, Refusal> {
-    let Product { sizes: (m, k, n), pairs } = by;
+fn multiplied(a: &Tensor, b: &Tensor, by: Matmul, dtype: DType) -> Result<Data, Refusal> {
+    let Matmul { sizes: (m, k, n), pairs } = by;
     if a.dtype() != b.dtype() {
         return Err(Refusal::new(
             format!("{} x {}", a.dtype(), b.dtype()),

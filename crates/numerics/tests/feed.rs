@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use kbc_ir::types::{Axis, Cut, CutRule, DType, Dim, Mesh, ReduceOp, TensorType};
-use kbc_numerics::compare::{Blame, Exact, Expected, Hint, compare, contributions};
+use kbc_numerics::compare::{Expected, FaultyContribution, Hint, ReferenceValues, compare, contributions};
 use kbc_numerics::generate::{ExactRange, exact, exact_limit, exact_range, exact_value, mix32, normal, ones};
 use kbc_numerics::numbers::{from_f64, from_i64};
 use kbc_numerics::shard::{Part, assemble, check_feed, contribution, contributor_name, cut, feed_shape};
@@ -160,7 +160,7 @@ fn ones_and_normal_numbers() {
 }
 
 fn expected(shape: &[u64], v: &[f64], bound: &[f64]) -> Expected {
-    Expected { shape: shape.to_vec(), values: Exact::Float(v.to_vec()), bound: bound.to_vec() }
+    Expected { shape: shape.to_vec(), values: ReferenceValues::Float(v.to_vec()), bound: bound.to_vec() }
 }
 
 fn parts(t: &TensorType, m: &Mesh, whole: &Tensor) -> Vec<Part> {
@@ -223,7 +223,7 @@ fn special_values_compare_as_stated() {
     let t = ty(DType::I64, &[(1, &[], E)]);
     let big = (1i64 << 53) + 1;
     let p = parts(&t, &m, &Tensor::line(Data::I64(vec![big])));
-    let e = |v| Expected { shape: vec![1], values: Exact::Int(vec![v]), bound: vec![1e9] };
+    let e = |v| Expected { shape: vec![1], values: ReferenceValues::Int(vec![v]), bound: vec![1e9] };
     assert!(compare(&t, &m, &p, &e(big), None).ok());
     assert!(!compare(&t, &m, &p, &e(big - 1), None).ok());
 }
@@ -243,7 +243,7 @@ fn a_missing_or_doubled_contribution_is_named() {
     };
     let want = expected(&[50], &sum(&|r, i| slices[r][i]), &[]);
     let right = Tensor::line(from_f64(DType::F32, &sum(&|r, i| slices[r][i])));
-    for (factor, blame) in [(0.0, Blame::Missing), (2.0, Blame::Doubled)] {
+    for (factor, blame) in [(0.0, FaultyContribution::Missing), (2.0, FaultyContribution::Doubled)] {
         // Rank 1 holds a sum in which the second half of contribution 2 is wrong.
         let wrong = sum(&|r, i| if r == 2 && i >= 25 { factor * slices[r][i] } else { slices[r][i] });
         let mut held = parts(&t, &m, &right);

@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use kbc_diag::Diagnostic;
 use kbc_ir::types::DType;
 use kbc_numerics::formats::{
-    Near, describe, keys, npy as format, read, read_near, write_npy, write_npz, write_safetensors,
+    Conversion, describe, keys, npy as format, read, read_converted, write_npy, write_npz, write_safetensors,
 };
 use kbc_numerics::tensor::{Data, Tensor};
 use proptest::prelude::*;
@@ -283,7 +283,7 @@ fn what_a_member_is_is_known_before_it_is_unpacked() {
     let middle = bytes.len() / 2;
     damaged[middle..middle + 64].iter_mut().for_each(|b| *b = !*b);
     for b in [&bytes, &damaged] {
-        let found = describe("a.npz", b, None, Near::No).unwrap();
+        let found = describe("a.npz", b, None, Conversion::No).unwrap();
         assert_eq!((found.dtype, found.shape.as_slice(), found.bytes()), (DType::F32, &[n][..], 4 * n));
     }
     assert_eq!(read("a.npz", &damaged, None).unwrap_err().code, "E401");
@@ -307,13 +307,13 @@ fn what_a_member_is_is_known_before_it_is_unpacked() {
     for (name, bytes) in
         [("a.npz", write_npz(&both).unwrap()), ("a.safetensors", write_safetensors(&both).unwrap())]
     {
-        let found = describe(name, &bytes, Some("x"), Near::No).unwrap();
+        let found = describe(name, &bytes, Some("x"), Conversion::No).unwrap();
         assert_eq!((found.dtype, found.shape.as_slice()), (DType::I64, &[2, 3][..]), "{name}");
-        assert_eq!(describe(name, &bytes, Some("z"), Near::No).unwrap_err().code, "E404");
+        assert_eq!(describe(name, &bytes, Some("z"), Conversion::No).unwrap_err().code, "E404");
     }
     let one = write_npy(&both[0].1).unwrap();
-    assert_eq!(describe("a.npy", &one, None, Near::No).unwrap().shape, [2, 3]);
-    assert_eq!(describe("a.npy", &one[..one.len() - 1], None, Near::No).unwrap_err().code, "E401");
+    assert_eq!(describe("a.npy", &one, None, Conversion::No).unwrap().shape, [2, 3]);
+    assert_eq!(describe("a.npy", &one[..one.len() - 1], None, Conversion::No).unwrap_err().code, "E401");
 }
 
 #[test]
@@ -485,20 +485,26 @@ fn types_that_stand_for_others() {
         let n = bytes.len() / descr[2..].parse::<usize>().unwrap();
         npy(1, &format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({n},), }}\n"), bytes)
     };
-    let near = |descr: &str, bytes: &[u8], near: Near| format::read_near("x.npy", &array(descr, bytes), near);
+    let near = |descr: &str, bytes: &[u8], near: Conversion| {
+        format::read_converted("x.npy", &array(descr, bytes), near)
+    };
     let f64s: Vec<u8> = [0.1f64, -3.0].iter().flat_map(|x| x.to_le_bytes()).collect();
-    assert_eq!(near("<f8", &f64s, Near::Yes).unwrap().data(), &Data::F32(vec![0.1, -3.0]));
-    assert_eq!(near("|b1", &[1, 0, 1], Near::Yes).unwrap().data(), &Data::U8(vec![1, 0, 1]));
+    assert_eq!(near("<f8", &f64s, Conversion::Yes).unwrap().data(), &Data::F32(vec![0.1, -3.0]));
+    assert_eq!(near("|b1", &[1, 0, 1], Conversion::Yes).unwrap().data(), &Data::U8(vec![1, 0, 1]));
     let halves = [bf16::from_f32(1.5), bf16::from_f32(-2.0)];
     let bits: Vec<u8> = halves.iter().flat_map(|x| x.to_le_bytes()).collect();
     for descr in ["|V2", "<u2", "<i2"] {
-        assert_eq!(near(descr, &bits, Near::Bits).unwrap().data(), &Data::BF16(halves.to_vec()), "{descr}");
+        assert_eq!(
+            near(descr, &bits, Conversion::Bits).unwrap().data(),
+            &Data::BF16(halves.to_vec()),
+            "{descr}"
+        );
     }
-    assert_eq!(near("<i2", &bits, Near::Yes).unwrap().dtype(), DType::I16);
+    assert_eq!(near("<i2", &bits, Conversion::Yes).unwrap().dtype(), DType::I16);
     for (descr, bytes) in [("<f8", &f64s), ("|V2", &bits), ("<u2", &bits)] {
-        assert_eq!(near(descr, bytes, Near::No).unwrap_err().code, "E403");
+        assert_eq!(near(descr, bytes, Conversion::No).unwrap_err().code, "E403");
     }
-    assert_eq!(near("<u2", &bits, Near::Yes).unwrap_err().code, "E403");
+    assert_eq!(near("<u2", &bits, Conversion::Yes).unwrap_err().code, "E403");
     let zip = write_npz(&[("a".into(), tensor(DType::I16, &[2]))]).unwrap();
-    assert_eq!(read_near("x.npz", &zip, "a", Near::Bits).unwrap().dtype(), DType::BF16);
+    assert_eq!(read_converted("x.npz", &zip, "a", Conversion::Bits).unwrap().dtype(), DType::BF16);
 }

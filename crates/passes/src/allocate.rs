@@ -179,7 +179,7 @@ pub(crate) fn offsets(s: &mut Schedule) -> Result<(), Diagnostic> {
 /// input.
 fn total(s: &Schedule, turns: &Turns, w: WindowId) -> bool {
     let users = turns.users(w);
-    let total = |r: &usize| s.regions[*r].promise.as_ref().is_some_and(|p| p.is_total());
+    let total = |r: &usize| s.regions[*r].contract.as_ref().is_some_and(|p| p.is_total());
     !users.is_empty() && users.iter().all(total)
 }
 
@@ -226,7 +226,7 @@ fn alternate(s: &mut Schedule, turns: &Turns, w: WindowId) {
     let slots = Expr::Int(window.slots as i64);
     window.slots *= 2;
     for i in turns.users(w) {
-        let first = turns.odd(*i, w) * slots.clone();
+        let first = turns.parity(*i, w) * slots.clone();
         for role in &mut s.regions[*i].roles {
             for stream in &mut role.streams {
                 renumber(&mut stream.body, w, &first);

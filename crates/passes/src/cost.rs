@@ -65,7 +65,7 @@ pub enum Method {
     /// Only the rounds of the first groups were simulated: (simulated groups, all groups).
     SomeGroups(usize, usize),
     /// Extrapolated from machines with these numbers of ranks.
-    Continued([u64; 3]),
+    Extrapolated([u64; 3]),
 }
 
 /// The cost of an algorithm.
@@ -133,10 +133,11 @@ pub fn price(job: &Job<'_>, call: &Call) -> Result<Price, String> {
     if p as u64 <= exact_ranks(job.topology) {
         let rounds = rounds_of(job.library, call)?;
         let messages = rounds.transfers().filter(|(_, x)| x.is_remote()).count().max(1);
-        let played = (MAX_MESSAGES / messages).clamp(1, job.groups.len().max(1));
+        let simulated_groups = (MAX_MESSAGES / messages).clamp(1, job.groups.len().max(1));
         let all = job.groups.len();
-        let method = if played < all { Method::SomeGroups(played, all) } else { Method::Rounds };
-        let (ns, sent) = play(job, &rounds, played);
+        let method =
+            if simulated_groups < all { Method::SomeGroups(simulated_groups, all) } else { Method::Rounds };
+        let (ns, sent) = simulate(job, &rounds, simulated_groups);
         let rounds = kbc_rounds::cost(&rounds).rounds.into();
         return Ok(Price { ns, simulated: None, rounds, sent, method });
     }
@@ -152,7 +153,7 @@ fn rounds_of(library: &Library, call: &Call) -> Result<Rounds, String> {
 
 /// Returns the nanoseconds until all data has arrived, and the bytes sent by the rank that sends
 /// most.
-fn play(job: &Job<'_>, rounds: &Rounds, played: usize) -> (f64, u64) {
+fn simulate(job: &Job<'_>, rounds: &Rounds, simulated_groups: usize) -> (f64, u64) {
     let messages = messages(job, rounds);
     let ranks = rounds.ranks() as usize;
     let mut sent = vec![0.0f64; ranks];
@@ -160,7 +161,7 @@ fn play(job: &Job<'_>, rounds: &Rounds, played: usize) -> (f64, u64) {
         sent[m.src as usize] += m.bytes;
     }
     let most = sent.iter().copied().fold(0.0, f64::max);
-    (Engine::new(job, &messages, played).run(), most as u64)
+    (Engine::new(job, &messages, simulated_groups).run(), most as u64)
 }
 
 /// A message: what one rank sends another in a round.
@@ -193,7 +194,7 @@ type Key = (u32, u32, i8, u32);
 /// message waits for everything that its sender received in earlier rounds. What was received is
 /// gathered in a message without bytes from the rank to itself, which keeps the dependences few.
 fn messages(job: &Job<'_>, rounds: &Rounds) -> Vec<Message> {
-    let streams = match job.topology.settings().cores.putting() {
+    let streams = match job.topology.settings().cores.put_limit() {
         Some(_) => streams::streams(rounds),
         None => vec![],
     };
@@ -234,7 +235,7 @@ fn messages(job: &Job<'_>, rounds: &Rounds) -> Vec<Message> {
             };
             let added: f64 = transfers.iter().filter(|x| x.reduce).map(landed).sum();
             let placed: f64 = transfers.iter().filter(|x| !x.reduce).map(landed).sum();
-            let carried = carried(&transfers);
+            let carried = carried_places(&transfers);
             let message = Message {
                 src,
                 dst,
@@ -267,7 +268,7 @@ fn wait_for(out: &mut Vec<Message>, needs: &[u32], message: Message) -> u32 {
 
 /// Returns the places that the transfers of one message carry. A place with several destinations at
 /// one peer travels once.
-fn carried(transfers: &[&Transfer]) -> Vec<(u32, u32, u32)> {
+fn carried_places(transfers: &[&Transfer]) -> Vec<(u32, u32, u32)> {
     let of = |x: &&Transfer| {
         let buffer = x.from.buffer;
         x.from.runs().iter().map(|r| (buffer, r.start, r.start + r.len)).collect::<Vec<_>>()
@@ -297,7 +298,7 @@ fn elements(buffer: &Buffer, atoms: u32, n: u64, start: u32, stop: u32) -> f64 {
 struct Engine<'a> {
     job: &'a Job<'a>,
     messages: &'a [Message],
-    played: usize,
+    simulated_groups: usize,
     needs: Vec<u32>,
     free: HashMap<LinkId, f64>,
     /// The time at which each stream of a device has finished with everything received and moved so
@@ -320,12 +321,12 @@ struct Engine<'a> {
 const DONE: u32 = u32::MAX;
 
 impl<'a> Engine<'a> {
-    fn new(job: &'a Job<'a>, messages: &'a [Message], played: usize) -> Self {
+    fn new(job: &'a Job<'a>, messages: &'a [Message], simulated_groups: usize) -> Self {
         Engine {
             job,
             messages,
-            played,
-            needs: messages.iter().map(|m| m.needs).cycle().take(messages.len() * played).collect(),
+            simulated_groups,
+            needs: messages.iter().map(|m| m.needs).cycle().take(messages.len() * simulated_groups).collect(),
             free: HashMap::new(),
             busy: HashMap::new(),
             queues: HashMap::new(),
@@ -350,7 +351,7 @@ impl<'a> Engine<'a> {
 
     fn run(mut self) -> f64 {
         let n = self.messages.len();
-        let ready = (0..n * self.played).filter(|id| self.messages[id % n].needs == 0);
+        let ready = (0..n * self.simulated_groups).filter(|id| self.messages[id % n].needs == 0);
         self.queue = ready.map(|id| Reverse((0, id, 0))).collect();
         let mut end = 0.0f64;
         while let Some(Reverse((time, id, hop))) = self.queue.pop() {
@@ -430,7 +431,7 @@ impl<'a> Engine<'a> {
     /// first byte; with store-and-forward links, its last byte.
     fn core(&mut self, time: f64, id: usize, m: &Message, from: DeviceId) -> f64 {
         let settings = self.job.topology.settings();
-        let Some(mover) = settings.cores.putting().filter(|_| settings.queues().is_none()) else {
+        let Some(mover) = settings.cores.put_limit().filter(|_| settings.queues().is_none()) else {
             return time;
         };
         let pieces = u64::from(m.pieces.max(1));
@@ -516,7 +517,7 @@ fn continued(job: &Job<'_>, call: &Call, p: u64) -> Result<Price, String> {
         ns: along(|x| x.latency) + along(|x| x.transfer),
         rounds: along(|x| x.rounds).round() as u64,
         sent: along(|x| x.sent).round() as u64,
-        method: Method::Continued(ranks),
+        method: Method::Extrapolated(ranks),
     })
 }
 
@@ -597,8 +598,8 @@ fn point(job: &Job<'_>, call: &Call, small: &Smaller, p: u64) -> Result<Point, S
     }
     let rounds = rounds_of(job.library, &call)?;
     let one = Job { topology: &topology, groups: vec![topology.devices().collect()], ..job.clone() };
-    let (total, sent) = play(&one, &rounds, 1);
-    let (latency, _) = play(&Job { elements: 0, ..one }, &rounds, 1);
+    let (total, sent) = simulate(&one, &rounds, 1);
+    let (latency, _) = simulate(&Job { elements: 0, ..one }, &rounds, 1);
     let count = kbc_rounds::cost(&rounds).rounds;
     Ok(Point { latency, transfer: total - latency, rounds: count.into(), sent: sent as f64 })
 }

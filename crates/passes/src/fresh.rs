@@ -6,17 +6,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The names in use.
 #[derive(Default)]
-pub struct Fresh {
+pub struct FreshNames {
     taken: BTreeSet<Name>,
     /// For each hint that was already taken: the lowest number that may be free as its suffix.
     next: BTreeMap<Name, usize>,
 }
 
-impl Fresh {
+impl FreshNames {
     /// Returns the names of a graph.
-    pub fn of(graph: &Graph) -> Fresh {
+    pub fn of(graph: &Graph) -> FreshNames {
         let taken = graph.order().iter().map(|id| graph.op(*id).name.clone()).collect();
-        Fresh { taken, next: BTreeMap::new() }
+        FreshNames { taken, next: BTreeMap::new() }
     }
 
     /// Returns `hint` if it is free, otherwise the first free one of `hint_2`, `hint_3` and so on.
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn the_first_free_number_is_taken() {
-        let mut f = Fresh::default();
+        let mut f = FreshNames::default();
         let mut some =
             |hints: &[&str]| -> Vec<String> { hints.iter().map(|h| f.name(h).to_string()).collect() };
         assert_eq!(some(&["x", "x", "x_3", "x", "x", "x_2"]), ["x", "x_2", "x_3", "x_4", "x_5", "x_2_2"]);

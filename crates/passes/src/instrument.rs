@@ -5,7 +5,7 @@
 //! reads a clock of its own.
 
 use crate::pass::Changed;
-use crate::pipeline::Step;
+use crate::pipeline::PipelineStep;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_ir::Module;
 use kbc_ir::text::{self, PrintOptions};
@@ -15,17 +15,22 @@ pub trait Instrument {
     /// Called before the first pass.
     fn start(&mut self, _module: &Module) {}
     /// Called before each pass.
-    fn before(&mut self, _step: Step<'_>, _module: &Module) {}
+    fn before(&mut self, _step: PipelineStep<'_>, _module: &Module) {}
     /// Called after each pass, when the new properties are set.
     ///
     /// # Errors
     /// Returns what the observer found wrong. The pipeline then stops.
-    fn after(&mut self, _step: Step<'_>, _module: &Module, _changed: Changed) -> Result<(), Diagnostics> {
+    fn after(
+        &mut self,
+        _step: PipelineStep<'_>,
+        _module: &Module,
+        _changed: Changed,
+    ) -> Result<(), Diagnostics> {
         Ok(())
     }
     /// Called after a pass, or an observer of it, failed. The module is not passed in, because it
     /// may be partly rewritten.
-    fn failed(&mut self, _step: Step<'_>) {}
+    fn failed(&mut self, _step: PipelineStep<'_>) {}
 }
 
 /// Verifies the module after every pass (E905).
@@ -33,7 +38,12 @@ pub trait Instrument {
 pub struct VerifyEach;
 
 impl Instrument for VerifyEach {
-    fn after(&mut self, step: Step<'_>, module: &Module, _changed: Changed) -> Result<(), Diagnostics> {
+    fn after(
+        &mut self,
+        step: PipelineStep<'_>,
+        module: &Module,
+        _changed: Changed,
+    ) -> Result<(), Diagnostics> {
         let found = kbc_ir::verify::verify(module);
         if !found.has_errors() {
             return Ok(());
@@ -53,7 +63,12 @@ impl Instrument for VerifyEach {
 pub struct RoundTrip;
 
 impl Instrument for RoundTrip {
-    fn after(&mut self, step: Step<'_>, module: &Module, _changed: Changed) -> Result<(), Diagnostics> {
+    fn after(
+        &mut self,
+        step: PipelineStep<'_>,
+        module: &Module,
+        _changed: Changed,
+    ) -> Result<(), Diagnostics> {
         let printed = text::print(module, &PrintOptions::default());
         let error = |title: String| {
             Diagnostic::error("E906", title)
@@ -81,26 +96,26 @@ impl Instrument for RoundTrip {
 
 /// The passes that an observer applies to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Which {
+pub enum PassFilter {
     /// Every pass.
     All,
     /// The passes of these names.
     Named(Vec<String>),
 }
 
-impl Which {
+impl PassFilter {
     /// Parses `all`, or names separated by commas.
-    pub fn parse(text: &str) -> Which {
+    pub fn parse(text: &str) -> PassFilter {
         match text.trim() {
-            "all" => Which::All,
-            names => Which::Named(names.split(',').map(|n| n.trim().to_owned()).collect()),
+            "all" => PassFilter::All,
+            names => PassFilter::Named(names.split(',').map(|n| n.trim().to_owned()).collect()),
         }
     }
 
     fn has(&self, name: &str) -> bool {
         match self {
-            Which::All => true,
-            Which::Named(list) => list.iter().any(|n| n == name),
+            PassFilter::All => true,
+            PassFilter::Named(list) => list.iter().any(|n| n == name),
         }
     }
 }
@@ -108,7 +123,7 @@ impl Which {
 /// Collects the text of the module after some passes. A line before each text names the pass.
 #[derive(Debug)]
 pub struct PrintAfter {
-    which: Which,
+    which: PassFilter,
     only_changed: bool,
     locs: bool,
     /// The texts, one after another.
@@ -117,18 +132,23 @@ pub struct PrintAfter {
 
 impl PrintAfter {
     /// Prints after these passes.
-    pub fn new(which: Which, locs: bool) -> Self {
+    pub fn new(which: PassFilter, locs: bool) -> Self {
         PrintAfter { which, only_changed: false, locs, text: String::new() }
     }
 
     /// Prints after every pass that changed the module.
     pub fn changed(locs: bool) -> Self {
-        PrintAfter { which: Which::All, only_changed: true, locs, text: String::new() }
+        PrintAfter { which: PassFilter::All, only_changed: true, locs, text: String::new() }
     }
 }
 
 impl Instrument for PrintAfter {
-    fn after(&mut self, step: Step<'_>, module: &Module, changed: Changed) -> Result<(), Diagnostics> {
+    fn after(
+        &mut self,
+        step: PipelineStep<'_>,
+        module: &Module,
+        changed: Changed,
+    ) -> Result<(), Diagnostics> {
         if self.which.has(step.info.name) {
             if self.only_changed && changed == Changed::No {
                 self.text += &format!("; {} changed nothing\n\n", step.info.name);
@@ -157,7 +177,12 @@ impl Instrument for DumpDir {
         self.files.push(("00-input.kir".into(), text));
     }
 
-    fn after(&mut self, step: Step<'_>, module: &Module, _changed: Changed) -> Result<(), Diagnostics> {
+    fn after(
+        &mut self,
+        step: PipelineStep<'_>,
+        module: &Module,
+        _changed: Changed,
+    ) -> Result<(), Diagnostics> {
         let text = text::print(module, &PrintOptions { locs: self.locs });
         self.files.push((format!("{:02}-{}.kir", step.index, step.info.name), text));
         Ok(())
@@ -182,11 +207,16 @@ impl<'c> Timings<'c> {
 }
 
 impl Instrument for Timings<'_> {
-    fn before(&mut self, _step: Step<'_>, _module: &Module) {
+    fn before(&mut self, _step: PipelineStep<'_>, _module: &Module) {
         self.since = (self.clock)();
     }
 
-    fn after(&mut self, step: Step<'_>, _module: &Module, _changed: Changed) -> Result<(), Diagnostics> {
+    fn after(
+        &mut self,
+        step: PipelineStep<'_>,
+        _module: &Module,
+        _changed: Changed,
+    ) -> Result<(), Diagnostics> {
         let now = (self.clock)();
         self.rows.push((step.info.name, now - self.since));
         Ok(())
@@ -212,11 +242,11 @@ impl Reproducer {
 }
 
 impl Instrument for Reproducer {
-    fn before(&mut self, step: Step<'_>, module: &Module) {
+    fn before(&mut self, step: PipelineStep<'_>, module: &Module) {
         self.held = Some((step.rest.to_owned(), module.clone()));
     }
 
-    fn failed(&mut self, _step: Step<'_>) {
+    fn failed(&mut self, _step: PipelineStep<'_>) {
         self.failed = true;
     }
 }

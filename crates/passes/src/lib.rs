@@ -5,7 +5,6 @@
 //! `kbc-rounds`, and files and the clock to the driver. No pass knows which backend follows.
 
 pub mod allocate;
-pub mod alone;
 pub mod cost;
 pub mod enqueue;
 pub mod expand;
@@ -22,6 +21,7 @@ pub mod place;
 pub mod registry;
 pub mod reshard;
 pub mod select;
+pub mod standalone;
 pub mod synchronize;
 mod turns;
 
@@ -33,7 +33,7 @@ pub use registry::Entry;
 /// and an entry here.
 pub static ALL: &[Entry] = &[
     Entry { info: &infer::INFO, make: |_| Box::new(infer::Infer), source: include_str!("infer/mod.rs") },
-    Entry { info: &place::INFO, make: |_| Box::new(place::Place), source: include_str!("place.rs") },
+    Entry { info: &place::INFO, make: |_| Box::new(place::PlacePass), source: include_str!("place.rs") },
     Entry {
         info: &select::INFO,
         make: |o| Box::new(select::Select::new(o)),

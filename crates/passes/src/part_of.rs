@@ -7,7 +7,7 @@
 //! is an ordinary expression, so everything that reads algorithms works unchanged.
 
 use kbc_diag::{FileId, Span};
-use kbc_ir::graph::Own;
+use kbc_ir::graph::ContractCollective;
 use kbc_rounds::Library;
 use kbc_rounds::ast::{BinaryOp, Expr, ExprKind, FnDecl, Ident};
 use std::borrow::Cow;
@@ -16,7 +16,11 @@ use std::borrow::Cow;
 const FUNCTION: &str = "part_of";
 
 /// Returns the declarations as seen by this use of a collective in `file`.
-pub fn library_for<'a>(library: &'a Library, own: Option<&Own>, file: FileId) -> Cow<'a, Library> {
+pub fn library_for<'a>(
+    library: &'a Library,
+    own: Option<&ContractCollective>,
+    file: FileId,
+) -> Cow<'a, Library> {
     let Some(own) = own.filter(|o| !o.part_of.is_empty()) else { return Cow::Borrowed(library) };
     let at = Span::new(file, 0, 0);
     let home =

@@ -21,7 +21,7 @@ pub const PIPELINES: &[(&str, &str)] = &[
 
 /// A step of a pipeline, as observers see it.
 #[derive(Clone, Copy, Debug)]
-pub struct Step<'a> {
+pub struct PipelineStep<'a> {
     /// Position, counted from 1.
     pub index: usize,
     /// The record of the pass.
@@ -120,7 +120,7 @@ impl Pipeline {
         for (i, pass) in self.passes.iter().enumerate() {
             let info = pass.info();
             let rest = self.text_from(i);
-            let step = Step { index: i + 1, info, rest: &rest };
+            let step = PipelineStep { index: i + 1, info, rest: &rest };
             for w in watch.iter_mut() {
                 w.before(step, module);
             }
@@ -141,7 +141,7 @@ impl Pipeline {
 }
 
 fn after(
-    step: Step<'_>,
+    step: PipelineStep<'_>,
     module: &Module,
     changed: Changed,
     watch: &mut [&mut dyn Instrument],

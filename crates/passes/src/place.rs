@@ -71,12 +71,12 @@
 //!
 //! Not done here: moving or merging collectives across operations; choosing algorithms (`select`).
 
-use crate::fresh::Fresh;
+use crate::fresh::FreshNames;
 use crate::infer::DEMANDED;
 use crate::pass::{Changed, Pass, PassCx, PassInfo, graph_of};
-use crate::reshard::{self, Step};
+use crate::reshard::{self, ReshardStep};
 use kbc_diag::{Diagnostic, Diagnostics};
-use kbc_ir::graph::{Collective, Graph, Op, OpId, OpKind};
+use kbc_ir::graph::{Collective, Graph, GraphOp, OpId, OpKind};
 use kbc_ir::types::{Mesh, TensorType};
 use kbc_ir::{Body, Module, Props};
 
@@ -91,9 +91,9 @@ pub static INFO: PassInfo = PassInfo {
 };
 
 /// The pass `place`.
-pub struct Place;
+pub struct PlacePass;
 
-impl Pass for Place {
+impl Pass for PlacePass {
     fn info(&self) -> &'static PassInfo {
         &INFO
     }
@@ -105,7 +105,7 @@ impl Pass for Place {
         }
         let mesh = module.mesh.clone();
         let graph = graph_of(module, &INFO)?;
-        let mut fresh = Fresh::of(graph);
+        let mut fresh = FreshNames::of(graph);
         let mut found = Diagnostics::new();
         let mut done = vec![];
         let demands: Vec<OpId> =
@@ -114,7 +114,7 @@ impl Pass for Place {
             let within = graph.within(id);
             let outer = graph.enter(within);
             if let Err(d) = resolve(graph, &mesh, id, &mut fresh, &mut done) {
-                found.push(graph.told(id, d));
+                found.push(graph.with_call_sites(id, d));
             }
             graph.enter(outer);
         }
@@ -142,8 +142,8 @@ fn resolve(
     graph: &mut Graph,
     mesh: &Mesh,
     demand: OpId,
-    fresh: &mut Fresh,
-    done: &mut Vec<(OpId, Step, OpId)>,
+    fresh: &mut FreshNames,
+    done: &mut Vec<(OpId, ReshardStep, OpId)>,
 ) -> Result<(), Diagnostic> {
     let op = graph.op(demand).clone();
     let source = graph.operands(demand).first().copied();
@@ -197,7 +197,7 @@ fn made(
     mesh: &Mesh,
     demand: OpId,
     (source, from): (OpId, &TensorType),
-    (op, want): (Op, TensorType),
+    (op, want): (GraphOp, TensorType),
 ) -> Result<(), Diagnostic> {
     let fill = graph.op(source).clone();
     if reshard::plan(mesh, from, &want).is_none() {
@@ -212,7 +212,7 @@ fn made(
     let found = graph.order()[..at].iter().copied().find(|id| same(*id) && graph.op(*id).span == fill.span);
     let new = match found {
         Some(id) => id,
-        None => graph.insert(at, Op { name, ty: Some(want), ..fill }, &[]),
+        None => graph.insert(at, GraphOp { name, ty: Some(want), ..fill }, &[]),
     };
     for (user, index) in graph.users(demand) {
         graph.set_operand(user, index, new);
@@ -224,7 +224,7 @@ fn made(
     Ok(())
 }
 
-fn operation(step: &Step, name: kbc_ir::Name, span: kbc_diag::Span) -> Op {
+fn operation(step: &ReshardStep, name: kbc_ir::Name, span: kbc_diag::Span) -> GraphOp {
     let kind = OpKind::Collective(Collective {
         kind: step.kind,
         own: None,
@@ -239,5 +239,5 @@ fn operation(step: &Step, name: kbc_ir::Name, span: kbc_diag::Span) -> Op {
         stream: None,
         explicit: false,
     });
-    Op { kind, name, ty: Some(step.result.clone()), want: None, span }
+    GraphOp { kind, name, ty: Some(step.result.clone()), want: None, span }
 }

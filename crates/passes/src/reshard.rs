@@ -24,7 +24,7 @@ use Holding::{Partial, Root, Split, SplitFrom, Whole};
 
 /// One change of placement over one axis.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Step {
+pub struct ReshardStep {
     /// The kind of the change.
     pub kind: CollKind,
     /// The combiner, if the step combines.
@@ -43,9 +43,9 @@ pub struct Step {
 
 /// A sequence of steps from one placement to another.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Plan {
+pub struct ReshardPlan {
     /// The steps in order. Empty if nothing has to be done.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ReshardStep>,
     /// Bytes of the busiest rank times the square of the number of ranks of the mesh, which makes
     /// the weight an integer. Weights are comparable on one mesh only.
     pub weight: u128,
@@ -60,9 +60,10 @@ pub struct Illegal {
     pub fix: String,
 }
 
-/// A requested collective: the fields of [`Step`] without the result, and the rule of a new cut.
+/// A requested collective: the fields of [`ReshardStep`] without the result, and the rule of a new
+/// cut.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub struct ReshardRequest<'a> {
     /// The kind of the collective.
     pub kind: CollKind,
     /// The combiner, if it is stated.
@@ -153,10 +154,10 @@ fn weight(mesh: &Mesh, before: &TensorType, kind: CollKind, axis: &Name) -> u128
 ///
 /// # Errors
 /// Returns the reason if the collective does not apply.
-pub fn apply(mesh: &Mesh, ty: &TensorType, ask: Request<'_>) -> Result<Step, Illegal> {
+pub fn apply(mesh: &Mesh, ty: &TensorType, ask: ReshardRequest<'_>) -> Result<ReshardStep, Illegal> {
     let mut result = ty.clone();
     let axis = ask.axis;
-    let mut step = Step {
+    let mut step = ReshardStep {
         kind: ask.kind,
         red: None,
         axis: axis.clone(),
@@ -322,7 +323,7 @@ pub fn apply(mesh: &Mesh, ty: &TensorType, ask: Request<'_>) -> Result<Step, Ill
 /// wins, then the one found first, with axes in the order of the mesh. Returns `None` if there is
 /// no such sequence: a value that is not partial cannot become partial, and a value that all ranks
 /// hold cannot be taken from them.
-pub fn plan(mesh: &Mesh, from: &TensorType, to: &TensorType) -> Option<Plan> {
+pub fn plan(mesh: &Mesh, from: &TensorType, to: &TensorType) -> Option<ReshardPlan> {
     if from.sizes() != to.sizes() || from.dtype != to.dtype {
         return None;
     }
@@ -376,10 +377,10 @@ struct State {
     /// Weight and number of steps so far.
     cost: (u128, usize),
     /// The previous state and the step from it.
-    from: Option<(usize, Step)>,
+    from: Option<(usize, ReshardStep)>,
 }
 
-fn trace(states: &[State], end: usize) -> Plan {
+fn trace(states: &[State], end: usize) -> ReshardPlan {
     let mut steps = vec![];
     let mut at = end;
     while let Some((before, step)) = &states[at].from {
@@ -387,19 +388,19 @@ fn trace(states: &[State], end: usize) -> Plan {
         at = *before;
     }
     steps.reverse();
-    Plan { steps, weight: states[end].cost.0 }
+    ReshardPlan { steps, weight: states[end].cost.0 }
 }
 
 /// Returns the steps from `here` that can be part of a path to `to`: an axis is moved to its place
 /// in the target or removed.
-fn steps_towards(mesh: &Mesh, here: &TensorType, to: &TensorType) -> Vec<Step> {
+fn steps_towards(mesh: &Mesh, here: &TensorType, to: &TensorType) -> Vec<ReshardStep> {
     let mut out = vec![];
     for axis in mesh.axes.iter().map(|a| &a.name) {
         let goal = to.dim_cut_by(axis).filter(|e| may_append(here, to, *e, axis));
         let rule = goal.and_then(|e| to.dims[e].cut.as_ref()).map_or(&CutRule::Even, |c| &c.rule);
         let root = to.only.as_ref().filter(|o| o.1 == *axis).map(|o| o.0);
-        let ask = |kind, dim, from_dim| Request { kind, red: None, axis, dim, from_dim, root, rule };
-        let mut add = |ask: Request<'_>| out.extend(apply(mesh, here, ask));
+        let ask = |kind, dim, from_dim| ReshardRequest { kind, red: None, axis, dim, from_dim, root, rule };
+        let mut add = |ask: ReshardRequest<'_>| out.extend(apply(mesh, here, ask));
         if partial_over(here, axis) {
             if partial_over(to, axis) {
                 continue;
@@ -436,7 +437,7 @@ fn steps_towards(mesh: &Mesh, here: &TensorType, to: &TensorType) -> Vec<Step> {
                     out.extend(apply(
                         mesh,
                         here,
-                        Request { rule: &CutRule::Even, ..ask(CollKind::AllToAll, Some(e), Some(d)) },
+                        ReshardRequest { rule: &CutRule::Even, ..ask(CollKind::AllToAll, Some(e), Some(d)) },
                     ));
                 }
             }
@@ -444,7 +445,7 @@ fn steps_towards(mesh: &Mesh, here: &TensorType, to: &TensorType) -> Vec<Step> {
             if here.only == to.only {
                 continue;
             }
-            let ask = |kind, dim| Request { root: None, ..ask(kind, dim, None) };
+            let ask = |kind, dim| ReshardRequest { root: None, ..ask(kind, dim, None) };
             add(ask(CollKind::Broadcast, None));
             if goal.is_some() {
                 add(ask(CollKind::Scatter, goal));

@@ -81,8 +81,8 @@ use crate::pass::{Changed, OptionKind, Options, Pass, PassCx, PassInfo, PassOpti
 use crate::pipeline::Pipeline;
 use bind::legal;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
-use kbc_ir::graph::{CollKind, Collective, Graph, Holding, Input, Op, OpId, OpKind, Using};
-use kbc_ir::promise_sides::{Held, sides};
+use kbc_ir::contract_sides::{HeldPart, sides};
+use kbc_ir::graph::{CollKind, Collective, Graph, GraphOp, Holding, Input, OpId, OpKind, Using};
 use kbc_ir::types::{Axis, Cut, CutRule, Mesh, TensorType};
 use kbc_ir::{Body, Module, Name, Props};
 use kbc_machine::topology::Topology;
@@ -156,26 +156,26 @@ impl Pass for Select {
             .help("the mesh must contain every device of the machine")
             .into());
         }
-        let known = transfer::Known::default();
+        let known = transfer::TransferCache::default();
         let chooser =
             Chooser { cx, mesh: &mesh, machine, topology, options: &self.options, transfers: &known };
         if let Body::Local(l) = &mut module.body {
-            let asked = l.parts.iter_mut().map(|p| ask(&mut p.graph, cx)).fold(false, |a, b| a | b);
+            let requested = l.parts.iter_mut().map(|p| ask(&mut p.graph, cx)).fold(false, |a, b| a | b);
             let chosen = local::run(l, &chooser)?;
-            return Ok(if asked { true.into() } else { chosen });
+            return Ok(if requested { true.into() } else { chosen });
         }
         let graph = graph_of(module, &INFO)?;
-        let asked = ask(graph, cx);
+        let requested = ask(graph, cx);
         let mut found = Diagnostics::new();
         let mut table = SelectTable::default();
-        let mut changed = asked;
+        let mut changed = requested;
         for id in graph.order().to_vec() {
             let op = graph.op(id);
             let OpKind::Collective(c) = &op.kind else { continue };
             if c.kind == CollKind::Slice {
                 continue;
             }
-            match chooser.choose(graph, id, op, c, &table).map_err(|d| graph.told(id, d)) {
+            match chooser.choose(graph, id, op, c, &table).map_err(|d| graph.with_call_sites(id, d)) {
                 Ok(entry) => {
                     if let Some(using) = entry.using(c.using.as_ref()) {
                         let done = Collective { using: Some(using), ..c.clone() };
@@ -221,13 +221,13 @@ struct Chooser<'a> {
     topology: &'a Topology,
     options: &'a Options,
     /// Results of earlier comparisons of push and pull.
-    transfers: &'a transfer::Known,
+    transfers: &'a transfer::TransferCache,
 }
 
 /// A collective with the data needed to look up and price its algorithms.
-struct Site<'a> {
+struct SelectSite<'a> {
     graph: &'a Graph,
-    op: &'a Op,
+    op: &'a GraphOp,
     coll: &'a Collective,
     operand: TensorType,
     axis: &'a Axis,
@@ -241,7 +241,7 @@ impl Chooser<'_> {
         &self,
         graph: &Graph,
         id: OpId,
-        op: &Op,
+        op: &GraphOp,
         c: &Collective,
         known: &SelectTable,
     ) -> Result<Selection, Diagnostic> {
@@ -257,7 +257,7 @@ impl Chooser<'_> {
                 .primary(op.span, "not an axis of the mesh"));
         };
         let file = op.span.file;
-        let site = Site {
+        let site = SelectSite {
             graph,
             op,
             coll: c,
@@ -278,7 +278,7 @@ impl Chooser<'_> {
             candidates: vec![],
             chosen: Name::from(""),
             transfers: None,
-            asked: c.using.as_ref().is_some_and(|u| !u.span.is_none()),
+            requested: c.using.as_ref().is_some_and(|u| !u.span.is_none()),
         };
         if let Some(using) = &c.using {
             bind(self.cx.library, file, site.id, using, axis, c.root, op.span)?;
@@ -314,7 +314,7 @@ impl Chooser<'_> {
     }
 
     /// Returns all algorithms of the collective with their prices, cheapest first.
-    fn candidates(&self, site: &Site<'_>) -> Result<Vec<Candidate>, Diagnostic> {
+    fn candidates(&self, site: &SelectSite<'_>) -> Result<Vec<Candidate>, Diagnostic> {
         let library = &*library_for(self.cx.library, site.coll.own.as_deref(), site.file);
         let mut out = vec![];
         let job = Job {
@@ -350,7 +350,7 @@ impl Chooser<'_> {
     }
 
     /// Returns why an algorithm has no schedule for these sizes, if it has none.
-    fn refused(&self, site: &Site<'_>, algorithm: &Name) -> Result<Option<String>, Diagnostic> {
+    fn refused(&self, site: &SelectSite<'_>, algorithm: &Name) -> Result<Option<String>, Diagnostic> {
         let expand = Pipeline::parse("expand", FileId::default()).map_err(first)?;
         let mut module = self.module(site, named(algorithm));
         let inner = PassCx::new(self.cx.library, Some(self.topology));
@@ -359,19 +359,19 @@ impl Chooser<'_> {
     }
 
     /// Returns the collective alone, with an algorithm.
-    fn module(&self, site: &Site<'_>, using: Using) -> Module {
+    fn module(&self, site: &SelectSite<'_>, using: Using) -> Module {
         Module {
             name: Name::from("candidate"),
             machine: self.machine.clone(),
             mesh: self.mesh.clone(),
-            body: Body::Graph(alone(site, using)),
+            body: Body::Graph(as_program(site, using)),
             props: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
         }
     }
 
     /// Simulates the candidates that may be the best, the cheapest by the model first, and sorts
     /// them.
-    fn simulate(&self, site: &Site<'_>, list: &mut [Candidate]) -> Result<(), Diagnostic> {
+    fn simulate(&self, site: &SelectSite<'_>, list: &mut [Candidate]) -> Result<(), Diagnostic> {
         let by = self.options.word("by").unwrap_or("close");
         let all = by == "time";
         let close = by == "close" && site.axis.size <= cost::exact_ranks(self.topology);
@@ -417,7 +417,7 @@ impl Chooser<'_> {
     /// schedule.
     fn simulated(
         &self,
-        site: &Site<'_>,
+        site: &SelectSite<'_>,
         using: Using,
         time: &dyn TimeModel,
     ) -> Result<Result<f64, String>, Diagnostic> {
@@ -451,9 +451,9 @@ fn named(algorithm: &Name) -> Using {
 }
 
 /// Returns the collective as a program of its own.
-fn alone(site: &Site<'_>, using: Using) -> Graph {
+fn as_program(site: &SelectSite<'_>, using: Using) -> Graph {
     let mut graph = Graph::default();
-    let op = |kind, ty: &Option<TensorType>, name: &str| Op {
+    let op = |kind, ty: &Option<TensorType>, name: &str| GraphOp {
         kind,
         name: Name::from(name),
         ty: ty.clone(),
@@ -511,8 +511,8 @@ pub(crate) fn line_elements(mesh: &Mesh, c: &Collective, operand: &TensorType, r
 fn own_line(c: &Collective, operand: &TensorType) -> TensorType {
     let mut ty = operand.clone();
     if let (Some(own), Some(dim)) = (&c.own, c.dim)
-        && let Some(Ok(both)) = own.promise.as_ref().map(sides)
-        && let Held::Block(_) = both.start.held
+        && let Some(Ok(both)) = own.contract.as_ref().map(sides)
+        && let HeldPart::Block(_) = both.start.held
     {
         ty.dims[dim].size = ty.dims[dim].size.saturating_mul(own.ranks);
     }

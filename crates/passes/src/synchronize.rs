@@ -214,15 +214,15 @@ fn marked(r: &Region) -> Vec<WindowId> {
 type Vars = Vec<(Name, i64)>;
 
 /// A loop around an operation: its variable and its bounds.
-type Turn<'r> = (&'r Name, &'r Expr, &'r Expr);
+type LoopVar<'r> = (&'r Name, &'r Expr, &'r Expr);
 
 /// Calls `f` with every operation, the loops around it, and whether the operation is conditional.
-fn visit<'r>(r: &'r Region, f: &mut dyn FnMut(&'r SOp, &[Turn<'r>], bool)) {
+fn visit<'r>(r: &'r Region, f: &mut dyn FnMut(&'r SOp, &[LoopVar<'r>], bool)) {
     fn walk<'r>(
         list: &'r [SStmt],
-        loops: &mut Vec<Turn<'r>>,
+        loops: &mut Vec<LoopVar<'r>>,
         cond: bool,
-        f: &mut dyn FnMut(&'r SOp, &[Turn<'r>], bool),
+        f: &mut dyn FnMut(&'r SOp, &[LoopVar<'r>], bool),
     ) {
         for s in list {
             match s {
@@ -247,14 +247,14 @@ fn visit<'r>(r: &'r Region, f: &mut dyn FnMut(&'r SOp, &[Turn<'r>], bool)) {
 }
 
 fn plan(s: &mut Schedule, r: &Region, w: WindowId, ranks: i64) -> Plan {
-    let (moving, asked) = (alternates(s, w), reserved(s, w));
+    let (moving, requested) = (alternates(s, w), reserved(s, w));
     let window = s.window(w).clone();
     let slots = (if moving { window.slots / 2 } else { window.slots }) as i64;
     let messages = messages(s, r, w).unwrap_or(slots);
     let counted = counted(r, w, messages);
     // Slots that rotate from call to call belong to one neighbour, whose messages one counter
     // counts.
-    let rotation = counted.filter(|_| moving && asked).map(|_| window.slots as i64);
+    let rotation = counted.filter(|_| moving && requested).map(|_| window.slots as i64);
     let mut signal = |suffix: &str, count: i64, usage| {
         s.signals.push(Signal {
             form: Form::Epoch,
@@ -268,7 +268,7 @@ fn plan(s: &mut Schedule, r: &Region, w: WindowId, ranks: i64) -> Plan {
     };
     let arrival = signal("arrived", if counted.is_some() { 1 } else { messages }, SignalUse::Arrival);
     let credits = if rotation.is_some() { 1 } else { messages * ranks };
-    let credit = asked.then(|| signal("free", credits, SignalUse::Credit));
+    let credit = requested.then(|| signal("free", credits, SignalUse::Credit));
     Plan { arrival, counted, credit, messages, rotation }
 }
 
@@ -342,7 +342,7 @@ fn counted(r: &Region, w: WindowId, messages: i64) -> Option<i64> {
     let (to, ..) = sites.first()?;
     let mut next = 0;
     for (i, (peer, slot, loops, cond)) in sites.iter().enumerate() {
-        let inside = |(v, _, _): &Turn<'_>| peer.iter().any(|e| e.mentions(v));
+        let inside = |(v, _, _): &LoopVar<'_>| peer.iter().any(|e| e.mentions(v));
         // Two publishing operations in one loop alternate, so their numbers are not consecutive.
         let shared = sites[..i]
             .iter()
@@ -360,7 +360,7 @@ fn counted(r: &Region, w: WindowId, messages: i64) -> Option<i64> {
     (next > 0).then_some(next)
 }
 
-fn enumerate(loops: &[Turn<'_>], env: &mut Vars, f: &mut dyn FnMut(&Vars) -> bool) -> Option<()> {
+fn enumerate(loops: &[LoopVar<'_>], env: &mut Vars, f: &mut dyn FnMut(&Vars) -> bool) -> Option<()> {
     let Some(((var, lo, hi), rest)) = loops.split_first() else { return f(env).then_some(()) };
     let (lo, hi) = {
         let look = |n: &Name| env.iter().rev().find(|(m, _)| m == n).map(|e| e.1);

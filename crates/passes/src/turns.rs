@@ -53,7 +53,7 @@ impl Turns {
     }
 
     /// Returns whether that turn is odd, as 0 or 1.
-    pub(crate) fn odd(&self, region: usize, w: WindowId) -> Expr {
+    pub(crate) fn parity(&self, region: usize, w: WindowId) -> Expr {
         match self.place(region, w) {
             (of, at) if of % 2 == 0 => Expr::Int(at % 2),
             (_, at) if at % 2 == 0 => Expr::var(CALL).modulo(2),

@@ -10,7 +10,7 @@ use kbc_diag::FileId;
 use kbc_ir::schedule::BufferRole;
 use kbc_ir::text;
 use kbc_ir::types::TensorType;
-use kbc_numerics::compare::{Exact, Expected, compare};
+use kbc_numerics::compare::{Expected, ReferenceValues, compare};
 use kbc_numerics::generate::{exact, exact_range};
 use kbc_passes::instrument::{Instrument, RoundTrip, VerifyEach};
 use kbc_passes::{PassCx, Pipeline};
@@ -84,7 +84,8 @@ fn groups_and_cuts() {
                 let all = feeds[call][0].data().to_i64().unwrap();
                 let n = ty.elements() as usize;
                 let values = (0..n).map(|i| all.iter().skip(i).step_by(n).sum()).collect();
-                let want = Expected { shape: out.sizes(), values: Exact::Int(values), bound: vec![] };
+                let want =
+                    Expected { shape: out.sizes(), values: ReferenceValues::Int(values), bound: vec![] };
                 let parts: Vec<_> = ranks.iter().map(|r| r[0].clone()).collect();
                 let c = compare(&out, &s.mesh, &parts, &want, None);
                 assert!(c.ok(), "{name}, call {call}: {c:?}");

@@ -11,7 +11,7 @@ use crate::stack;
 
 use kbc_backend_sim::adversary::{AdversaryOptions, adversarial};
 use kbc_backend_sim::interp::{RunOptions, run};
-use kbc_checker::{CheckOptions, Method, Way, check};
+use kbc_checker::{CheckOptions, Method, Strategy, check};
 use kbc_diag::FileId;
 use kbc_ir::schedule::Calls;
 use kbc_ir::text::{self, PrintOptions};
@@ -81,11 +81,11 @@ fn one(world: &World, case: &Case, l: &Layout) -> Result<bool, String> {
     }
     if deep {
         round_trip(&m);
-        for way in [Way::Auto, Way::Symmetric, Way::Fingerprints] {
-            let v = check(s, &CheckOptions { calls: Some(Calls::Any), way, ..CheckOptions::default() });
-            let unlike = way == Way::Symmetric && v.errors.list.iter().all(|d| d.code == "E354");
+        for strategy in [Strategy::Auto, Strategy::Symmetric, Strategy::Fingerprints] {
+            let v = check(s, &CheckOptions { calls: Some(Calls::Any), strategy, ..CheckOptions::default() });
+            let unlike = strategy == Strategy::Symmetric && v.errors.list.iter().all(|d| d.code == "E354");
             if !v.ok() && !unlike {
-                return Err(format!("{way:?}: {}", world.words(&v.errors)));
+                return Err(format!("{strategy:?}: {}", world.words(&v.errors)));
             }
             assert_eq!(v.order, Calls::Any);
         }
@@ -159,7 +159,7 @@ fn one_rank_stands_for_all_where_the_text_moves_with_the_rank() {
     let shapes = |axes| if axes == 1 { vec![vec![4]] } else { vec![vec![2, 2]; usize::from(axes == 2)] };
     for case in world.cases(&shapes, &|_| vec![0]) {
         let m = stack::synchronized(world, &case, &Layout { unit: 4, ..Layout::ints(16) }).unwrap();
-        let options = CheckOptions { way: Way::Symmetric, ..CheckOptions::default() };
+        let options = CheckOptions { strategy: Strategy::Symmetric, ..CheckOptions::default() };
         let v = check(m.schedule().unwrap(), &options);
         if v.ok() {
             assert!(matches!(v.meaning, Method::Symmetric { .. }));

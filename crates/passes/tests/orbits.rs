@@ -8,7 +8,7 @@
 use crate::stack;
 
 use kbc_checker::mutate::{apply, apply_on, mutations};
-use kbc_checker::{CheckOptions, Method, Verdict, Way, check};
+use kbc_checker::{CheckOptions, Method, Strategy, Verdict, check};
 use kbc_ir::schedule::Schedule;
 use stack::{Layout, World};
 use std::collections::BTreeSet;
@@ -45,8 +45,8 @@ fn schedule(name: &str, sizes: &[u64]) -> Schedule {
     m.unwrap_or_else(|d| panic!("{name}: {}", world.words(&d))).schedule().unwrap().clone()
 }
 
-fn by(s: &Schedule, way: Way) -> Verdict {
-    check(s, &CheckOptions { way, ..CheckOptions::default() })
+fn by(s: &Schedule, strategy: Strategy) -> Verdict {
+    check(s, &CheckOptions { strategy, ..CheckOptions::default() })
 }
 
 fn orbits(v: &Verdict) -> Option<u64> {
@@ -71,7 +71,7 @@ fn kinds(v: &Verdict) -> BTreeSet<&'static str> {
 fn there_are_few_orbits() {
     for (name, small, large, want) in CASES {
         for (sizes, want) in [small, large].into_iter().zip(want) {
-            let v = by(&schedule(name, sizes), Way::Symmetric);
+            let v = by(&schedule(name, sizes), Strategy::Symmetric);
             let why = v.asymmetric.as_deref().unwrap_or("");
             assert!(v.ok() && orbits(&v) == Some(want), "{name} on {sizes:?}: {:?} {why}", v.meaning);
         }
@@ -94,7 +94,7 @@ fn what_does_not_move_is_walked() {
         let world = World::shipped();
         let case = world.case(name, sizes, root);
         let m = stack::synchronized(world, &case, &Layout::ints(case.ranks())).unwrap();
-        let v = by(m.schedule().unwrap(), Way::Auto);
+        let v = by(m.schedule().unwrap(), Strategy::Auto);
         assert!(v.ok() && v.meaning == Method::Fingerprints, "{name}: {:?}", v.meaning);
         let why = v.asymmetric.unwrap_or_default();
         assert!(why.contains(reason), "{name}: {why}");
@@ -110,13 +110,13 @@ fn ways_agree_on_mutants() {
         for (i, m) in list.iter().enumerate().step_by(list.len().div_ceil(MUTANTS)) {
             // Every third mutation is on one rank only.
             let mutant = if i % 3 == 2 { apply_on(&s, m, 1) } else { apply(&s, m) };
-            let one = by(&mutant, Way::Symmetric);
+            let one = by(&mutant, Strategy::Symmetric);
             all += 1;
             if one.asymmetric.is_some() {
                 continue;
             }
             together += 1;
-            let exact = by(&mutant, Way::Expanded);
+            let exact = by(&mutant, Strategy::Expanded);
             if kinds(&exact) != kinds(&one) {
                 let what = if i % 3 == 2 { " on rank 1" } else { "" };
                 differ.push(format!(

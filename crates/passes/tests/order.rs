@@ -4,7 +4,7 @@
 
 use crate::stack;
 
-use kbc_passes::order::{NoCounts, Policy, Within, count};
+use kbc_passes::order::{NoSyncCounts, Policy, Within, count};
 use kbc_rounds::Rounds;
 use stack::{Case, World};
 
@@ -158,7 +158,7 @@ fn what_reads_in_the_round_it_is_written_keeps_its_slot() {
     let case = world.case("all_to_all direct", &[240], None);
     assert!(matches!(
         count(&rounds(world, &case), Policy::PerMessage, Within::Program),
-        Err(NoCounts::TooLarge(_))
+        Err(NoSyncCounts::TooLarge(_))
     ));
 }
 

@@ -8,7 +8,7 @@ use kbc_ir::graph::{CollKind, OpKind};
 use kbc_ir::scalar::Scalar;
 use kbc_ir::{Module, Props, text};
 use kbc_passes::instrument::{
-    DumpDir, Instrument, PrintAfter, Reproducer, RoundTrip, Timings, VerifyEach, Which,
+    DumpDir, Instrument, PassFilter, PrintAfter, Reproducer, RoundTrip, Timings, VerifyEach,
 };
 use kbc_passes::pass::graph_of;
 use kbc_passes::pipeline::PIPELINES;
@@ -118,7 +118,7 @@ fn every_registered_pass_is_well_described() {
 fn observers_collect() {
     let mut module = parse(FFN);
     let cx = PassCx::new(library(), None);
-    let mut after = PrintAfter::new(Which::parse("place"), false);
+    let mut after = PrintAfter::new(PassFilter::parse("place"), false);
     let mut changed = PrintAfter::changed(false);
     let (mut dump, mut reproducer) = (DumpDir::default(), Reproducer::default());
     let (mut verify, mut round) = (VerifyEach, RoundTrip);

@@ -4,7 +4,7 @@
 use kbc_ir::graph::CollKind;
 use kbc_ir::types::{Axis, Cut, CutRule, DType, Mesh, ReduceOp, TensorType};
 use kbc_ir::{Name, Parts};
-use kbc_passes::reshard::{Step, plan, same_placement};
+use kbc_passes::reshard::{ReshardStep, plan, same_placement};
 use std::collections::BTreeSet;
 
 fn mesh() -> Mesh {
@@ -80,7 +80,7 @@ fn held(mesh: &Mesh, ty: &TensorType, rank: u64) -> BTreeSet<(u64, u64)> {
 
 /// Checks whether a step can do what its types say, by the elements that the ranks of a group hold
 /// before and after.
-fn step_is_possible(mesh: &Mesh, before: &TensorType, step: &Step) -> bool {
+fn step_is_possible(mesh: &Mesh, before: &TensorType, step: &ReshardStep) -> bool {
     let at = mesh.axes.iter().position(|a| a.name == step.axis).expect("an axis of the mesh");
     (0..mesh.ranks()).all(|rank| {
         let group: Vec<u64> = (0..mesh.ranks())

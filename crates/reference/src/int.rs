@@ -33,10 +33,10 @@ pub(super) fn map(
             uncertain |= e != 0.0;
         }
         let v = value(&f.body, &row).map_err(|trouble| match trouble {
-            Trouble::ByZero => Diagnostic::error("E407", format!("i32 division by zero in `{}`", f.name))
+            NoValue::ByZero => Diagnostic::error("E407", format!("i32 division by zero in `{}`", f.name))
                 .primary(step.op.span, format!("at element {i} of the result"))
                 .help("i32 has no infinity: guard the divisor, as in `if b == 0 { 0 } else { a / b }`"),
-            Trouble::NotInteger => step.broken("its function is not defined for i32"),
+            NoValue::NotInteger => step.broken("its function is not defined for i32"),
         })?;
         exact.push(i64::from(v));
         bound.push(if !uncertain {
@@ -52,31 +52,31 @@ pub(super) fn map(
 }
 
 /// The reason why an expression has no value.
-enum Trouble {
+enum NoValue {
     ByZero,
     NotInteger,
 }
 
-fn value(e: &Scalar, args: &[i32]) -> Result<i32, Trouble> {
+fn value(e: &Scalar, args: &[i32]) -> Result<i32, NoValue> {
     Ok(match e {
         Scalar::Num(v) => {
             let whole = *v as i32;
             if f64::from(whole) != *v {
-                return Err(Trouble::NotInteger);
+                return Err(NoValue::NotInteger);
             }
             whole
         }
-        Scalar::Arg(i) => *args.get(*i).ok_or(Trouble::NotInteger)?,
+        Scalar::Arg(i) => *args.get(*i).ok_or(NoValue::NotInteger)?,
         Scalar::Un(ScalarUn::Neg, a) => value(a, args)?.wrapping_neg(),
         Scalar::Un(ScalarUn::Abs, a) => value(a, args)?.wrapping_abs(),
-        Scalar::Un(..) => return Err(Trouble::NotInteger),
+        Scalar::Un(..) => return Err(NoValue::NotInteger),
         Scalar::Bin(op, a, b) => {
             let (a, b) = (value(a, args)?, value(b, args)?);
             match op {
                 ScalarBin::Add => a.wrapping_add(b),
                 ScalarBin::Sub => a.wrapping_sub(b),
                 ScalarBin::Mul => a.wrapping_mul(b),
-                ScalarBin::Div if b == 0 => return Err(Trouble::ByZero),
+                ScalarBin::Div if b == 0 => return Err(NoValue::ByZero),
                 ScalarBin::Div => a.wrapping_div(b),
                 ScalarBin::Min => a.min(b),
                 ScalarBin::Max => a.max(b),

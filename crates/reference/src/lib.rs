@@ -72,12 +72,12 @@
 //! counts such elements. A result that certainly overflows is infinite with bound 0.
 
 mod cast;
+mod contract_collectives;
 mod counts;
 mod int;
 mod local;
 mod matmul;
 mod modulus;
-mod own;
 mod precision;
 mod probe;
 mod reduce;
@@ -86,17 +86,17 @@ mod shape;
 mod terms;
 mod tiles;
 
+pub use contract_collectives::combined;
 pub use local::evaluate_local;
 pub use modulus::{exact_modulus, exact_modulus_local};
-pub use own::combined;
 pub use precision::Precision;
 pub use reduce::Item;
 pub use terms::OUTER;
 
 use kbc_diag::Diagnostic;
-use kbc_ir::graph::{CollKind, Collective, Graph, Op, OpId, OpKind};
+use kbc_ir::graph::{CollKind, Collective, Graph, GraphOp, OpId, OpKind};
 use kbc_ir::types::{DType, ReduceOp};
-use kbc_numerics::compare::{Exact, Expected};
+use kbc_numerics::compare::{Expected, ReferenceValues};
 use kbc_numerics::tensor::Tensor;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -174,7 +174,7 @@ impl RefTensor {
 impl From<RefTensor> for Expected {
     /// Converts to the form with which results are compared.
     fn from(t: RefTensor) -> Expected {
-        let values = t.exact.map_or(Exact::Float(t.value), Exact::Int);
+        let values = t.exact.map_or(ReferenceValues::Float(t.value), ReferenceValues::Int);
         Expected { shape: t.shape, values, bound: t.bound }
     }
 }
@@ -233,23 +233,25 @@ pub fn evaluate(
         ));
     }
     let parts = options.max_parts.max(1) as f64;
-    let how = How { parts, accuracy: options.accuracy, coins: None };
+    let how = EvalMode { parts, accuracy: options.accuracy, coins: None };
     let fed = fed(graph, inputs)?;
     let tail = if options.terms { terms::tail(graph) } else { BTreeSet::new() };
     let mut results = run_all(graph, &fed, how, &tail)?;
     let none = BTreeSet::new();
-    probe::tighten(&mut results, |coins| run_all(graph, &fed, How { coins: Some(coins), ..how }, &none))?;
+    probe::tighten(&mut results, |coins| {
+        run_all(graph, &fed, EvalMode { coins: Some(coins), ..how }, &none)
+    })?;
     Ok(results)
 }
 
 /// The mode of an evaluation.
 #[derive(Clone, Copy)]
-struct How {
+struct EvalMode {
     /// Number of ranks that share a contraction whose result is partial.
     parts: f64,
     accuracy: Accuracy,
     /// If present, elements are moved by the errors of their operations instead of being bounded.
-    coins: Option<probe::Coins>,
+    coins: Option<probe::RandomBits>,
 }
 
 /// Returns the values of a graph's inputs, from which every evaluation starts.
@@ -272,7 +274,7 @@ fn done_with(graph: &Graph) -> BTreeMap<OpId, Vec<OpId>> {
 fn run_all(
     graph: &Graph,
     fed: &[Value],
-    how: How,
+    how: EvalMode,
     tail: &BTreeSet<OpId>,
 ) -> Result<Vec<RefTensor>, Diagnostic> {
     let done = done_with(graph);
@@ -296,7 +298,7 @@ fn computed(
     id: OpId,
     values: &BTreeMap<OpId, Value>,
     fed: &[Value],
-    (how, tail): (How, &BTreeSet<OpId>),
+    (how, tail): (EvalMode, &BTreeSet<OpId>),
 ) -> Result<Value, Diagnostic> {
     let op = graph.op(id);
     let operands: Vec<Value> = graph
@@ -316,7 +318,7 @@ fn computed(
 }
 
 /// Moves a value by the error of its operation, if the evaluation is a disturbed one.
-fn disturb(id: OpId, value: &mut Value, coins: Option<probe::Coins>) {
+fn disturb(id: OpId, value: &mut Value, coins: Option<probe::RandomBits>) {
     // Integers are never rounded.
     if let Some(coins) = coins.filter(|_| !value.exact && value.t.exact.is_none()) {
         if value.t.bound.iter().any(|e| *e != 0.0) {
@@ -335,7 +337,7 @@ fn widened(mut t: RefTensor) -> RefTensor {
 }
 
 /// Returns the error E905 for a graph that `infer` would not have left.
-fn broken(op: &Op, what: &str) -> Diagnostic {
+fn broken(op: &GraphOp, what: &str) -> Diagnostic {
     Diagnostic::error("E905", format!("the reference evaluator cannot run %{}: {what}", op.name))
         .primary(op.span, "this operation")
         .note("this is an error of kbc, or of a .kir file that no pass has typed")
@@ -344,7 +346,7 @@ fn broken(op: &Op, what: &str) -> Diagnostic {
 /// An operation with its operands and the mode of evaluation.
 #[derive(Clone, Copy)]
 struct Step<'a> {
-    op: &'a Op,
+    op: &'a GraphOp,
     operands: &'a [Value],
     /// Number of ranks that share a contraction whose result is partial.
     parts: f64,
@@ -379,7 +381,9 @@ impl Step<'_> {
             OpKind::Fill(f) => shape::fill(self, f),
             OpKind::Shape(s) => shape::run(self, s),
             OpKind::Cast(to) => Ok(Value::whole(cast::run(&self.one()?.t, *to))),
-            OpKind::Collective(c) if c.kind == CollKind::ByContract => own::run(self, self.one()?, c),
+            OpKind::Collective(c) if c.kind == CollKind::ByContract => {
+                contract_collectives::run(self, self.one()?, c)
+            }
             OpKind::Collective(Collective { counts: Some(counts), .. }) => {
                 counts::run(self, self.one()?, counts)
             }
@@ -387,9 +391,11 @@ impl Step<'_> {
                 Some(x) => Ok(self.same(x)),
                 None => Err(self.broken("it needs another operand")),
             },
-            OpKind::Collective(_) | OpKind::Demand | OpKind::Ask(_) | OpKind::Wait | OpKind::Output(_) => {
-                Ok(self.same(self.one()?))
-            }
+            OpKind::Collective(_)
+            | OpKind::Demand
+            | OpKind::PartialDemand(_)
+            | OpKind::Wait
+            | OpKind::Output(_) => Ok(self.same(self.one()?)),
         }
     }
 

@@ -4,15 +4,17 @@
 //! between collectives are those of a global program, on each rank's own values. Sums have the
 //! bound of a user-defined collective, whatever the order.
 
-use super::own::combined;
+use super::contract_collectives::combined;
 use super::precision::Precision;
 use super::probe;
 use super::reduce::{Item, integers};
 use super::shape::moved;
-use super::{EvalOptions, How, RefTensor, Value, broken, computed, disturb, done_with, fed, terms, widened};
+use super::{
+    EvalMode, EvalOptions, RefTensor, Value, broken, computed, disturb, done_with, fed, terms, widened,
+};
 use kbc_diag::{Diagnostic, Diagnostics};
-use kbc_ir::graph::{CollKind, Collective, Holding, Op, OpId, OpKind};
-use kbc_ir::local::{Groups, Local, Meeting, meetings};
+use kbc_ir::graph::{CollKind, Collective, GraphOp, Holding, OpId, OpKind};
+use kbc_ir::local::{Groups, Local, MatchedCollective, matched_collectives};
 use kbc_ir::types::{Mesh, ReduceOp};
 use kbc_numerics::tensor::Tensor;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +24,7 @@ use std::sync::Arc;
 /// [`Local::inputs`] and [`Local::results`], with one row per rank.
 ///
 /// # Errors
-/// Returns the errors of [`super::evaluate`] and of [`meetings`].
+/// Returns the errors of [`super::evaluate`] and of [`matched_collectives`].
 pub fn evaluate_local(
     local: &Local,
     mesh: &Mesh,
@@ -39,15 +41,15 @@ pub fn evaluate_local(
     let mut lockstep = Lockstep {
         local,
         mesh,
-        meetings: meetings(local, mesh)?,
+        matched: matched_collectives(local, mesh)?,
         fed: rows(local, &ports, inputs)?,
         done: local.parts.iter().map(|p| done_with(&p.graph)).collect(),
         tails: local.parts.iter().map(tail).collect(),
     };
-    let how = How { parts: 1.0, accuracy: options.accuracy, coins: None };
+    let how = EvalMode { parts: 1.0, accuracy: options.accuracy, coins: None };
     let mut results = lockstep.run(how)?;
     lockstep.tails.iter_mut().for_each(BTreeSet::clear);
-    probe::tighten(&mut results, |coins| lockstep.run(How { coins: Some(coins), ..how }))?;
+    probe::tighten(&mut results, |coins| lockstep.run(EvalMode { coins: Some(coins), ..how }))?;
     Ok(results)
 }
 
@@ -78,7 +80,7 @@ fn rows(
 struct Lockstep<'a> {
     local: &'a Local,
     mesh: &'a Mesh,
-    meetings: Vec<Meeting>,
+    matched: Vec<MatchedCollective>,
     fed: Vec<Vec<Vec<Value>>>,
     done: Vec<BTreeMap<OpId, Vec<OpId>>>,
     /// For each part, the operations that get the sums of their terms.
@@ -92,17 +94,17 @@ struct State {
 }
 
 impl Lockstep<'_> {
-    fn run(&self, how: How) -> Result<Vec<RefTensor>, Diagnostic> {
+    fn run(&self, how: EvalMode) -> Result<Vec<RefTensor>, Diagnostic> {
         let parts = &self.local.parts;
         let mut state = State {
             values: parts.iter().map(|p| vec![BTreeMap::new(); p.ranks.len()]).collect(),
             next: vec![0; parts.len()],
         };
-        for meeting in &self.meetings {
-            for (part, until) in &meeting.members {
+        for matched in &self.matched {
+            for (part, until) in &matched.members {
                 self.walk(&mut state, *part, Some(*until), how)?;
             }
-            self.meet(&mut state, meeting, how)?;
+            self.run_collective(&mut state, matched, how)?;
         }
         for part in 0..parts.len() {
             self.walk(&mut state, part, None, how)?;
@@ -125,7 +127,13 @@ impl Lockstep<'_> {
     }
 
     /// Evaluates the operations of a part up to a collective, or to its end.
-    fn walk(&self, state: &mut State, part: usize, until: Option<OpId>, how: How) -> Result<(), Diagnostic> {
+    fn walk(
+        &self,
+        state: &mut State,
+        part: usize,
+        until: Option<OpId>,
+        how: EvalMode,
+    ) -> Result<(), Diagnostic> {
         let g = &self.local.parts[part].graph;
         while let Some(&id) = g.order().get(state.next[part]) {
             state.next[part] += 1;
@@ -142,13 +150,18 @@ impl Lockstep<'_> {
     }
 
     /// Evaluates a collective on all ranks that take part in it.
-    fn meet(&self, state: &mut State, meeting: &Meeting, how: How) -> Result<(), Diagnostic> {
-        let (part, id) = meeting.members[0];
+    fn run_collective(
+        &self,
+        state: &mut State,
+        matched: &MatchedCollective,
+        how: EvalMode,
+    ) -> Result<(), Diagnostic> {
+        let (part, id) = matched.members[0];
         let op = self.local.parts[part].graph.op(id);
         let OpKind::Collective(c) = &op.kind else { return Ok(()) };
         let groups = Groups::over(self.mesh, &c.axes())
             .ok_or_else(|| broken(op, "its axes are not axes of the mesh"))?;
-        let member: BTreeMap<usize, OpId> = meeting.members.iter().copied().collect();
+        let member: BTreeMap<usize, OpId> = matched.members.iter().copied().collect();
         for ranks in &groups.list {
             let places: Option<Vec<(usize, usize, OpId)>> =
                 ranks.iter().map(|r| self.place(&member, *r)).collect();
@@ -193,7 +206,7 @@ fn elements(t: &RefTensor) -> usize {
 }
 
 /// Returns the value of each rank of a group after a collective, from the values before.
-fn exchanged(op: &Op, c: &Collective, operands: &[Value]) -> Result<Vec<Value>, Diagnostic> {
+fn exchanged(op: &GraphOp, c: &Collective, operands: &[Value]) -> Result<Vec<Value>, Diagnostic> {
     use Holding::{Partial, Root, Split, SplitFrom, Whole};
     let p = operands.len();
     let list: Vec<&RefTensor> = operands.iter().map(|v| &*v.t).collect();
@@ -281,7 +294,7 @@ fn exchanged(op: &Op, c: &Collective, operands: &[Value]) -> Result<Vec<Value>, 
 }
 
 /// Combines the values of all ranks in their type, in some order.
-fn reduced(op: &Op, c: &Collective, list: &[&RefTensor]) -> Result<RefTensor, Diagnostic> {
+fn reduced(op: &GraphOp, c: &Collective, list: &[&RefTensor]) -> Result<RefTensor, Diagnostic> {
     let red = c.red.unwrap_or(ReduceOp::Sum);
     let first = list[0];
     let n = first.value.len();

@@ -85,7 +85,7 @@ fn products(
     if step.terms.is_some() {
         let mut bound = Vec::with_capacity(len);
         for (ra, rb) in (0..batches).map(job) {
-            let (left, right) = (Side::new(a, pa, ra), Side::new(b, pb, rb));
+            let (left, right) = (MatmulOperand::new(a, pa, ra), MatmulOperand::new(b, pb, rb));
             let left: Vec<f64> = left.size().iter().map(|x| super::OUTER * x.abs()).collect();
             bound.extend(by_columns(sizes, &left, |at, out| absolute(&right.size()[at], out)));
         }
@@ -100,7 +100,7 @@ fn products(
     let (mut value, mut bound, mut size) = (Vec::with_capacity(len), Vec::with_capacity(len), vec![]);
     let mut least = f64::INFINITY;
     for (ra, rb) in (0..batches).map(job) {
-        let (mut left, mut right) = (Side::new(a, pa, ra), Side::new(b, pb, rb));
+        let (mut left, mut right) = (MatmulOperand::new(a, pa, ra), MatmulOperand::new(b, pb, rb));
         let exact_rows = !step.probe && left.has_exact_row(k);
         if exact_rows {
             left.find_grains((m, k), false, pa.map(|p| p.grain));
@@ -131,7 +131,7 @@ fn products(
 }
 
 /// One operand of one matmul.
-struct Side<'a> {
+struct MatmulOperand<'a> {
     value: &'a [f64],
     /// Error bounds; None means that all are 0.
     bound: Option<&'a [f64]>,
@@ -142,11 +142,11 @@ struct Side<'a> {
     grain: Vec<f64>,
 }
 
-impl<'a> Side<'a> {
-    fn new(x: &'a Value, pending: Option<&'a Pending>, range: Range<usize>) -> Side<'a> {
+impl<'a> MatmulOperand<'a> {
+    fn new(x: &'a Value, pending: Option<&'a Pending>, range: Range<usize>) -> MatmulOperand<'a> {
         let bound = &x.t.bound[range.clone()];
         let bound = (!x.exact && bound.iter().any(|e| *e != 0.0)).then_some(bound);
-        Side {
+        MatmulOperand {
             value: &x.t.value[range.clone()],
             bound,
             parts: pending.map(|p| &p.size[range]),
@@ -195,12 +195,12 @@ struct Sums {
 impl Sums {
     /// Computes the sums quickly for operands without bounds: `size` is the estimate of the
     /// Cauchy-Schwarz inequality.
-    fn probe(a: &Side<'_>, b: &Side<'_>, sizes: (usize, usize, usize)) -> Sums {
+    fn probe(a: &MatmulOperand<'_>, b: &MatmulOperand<'_>, sizes: (usize, usize, usize)) -> Sums {
         let value = product(sizes, a.value, b.value);
         Sums { value, size: norms(sizes, a.size(), b.size()), errors: vec![] }
     }
 
-    fn new(a: &Side<'_>, b: &Side<'_>, sizes: (usize, usize, usize)) -> Sums {
+    fn new(a: &MatmulOperand<'_>, b: &MatmulOperand<'_>, sizes: (usize, usize, usize)) -> Sums {
         let (m, k, n) = sizes;
         let value = product(sizes, a.value, b.value);
         // Rows that are multiplied by the same columns are stacked, so that the columns are read

@@ -7,9 +7,9 @@
 
 use super::precision::{F32, Precision, common_grain, grain};
 use kbc_ir::dtype::Format;
-use kbc_ir::fill::{With, counts_to};
+use kbc_ir::fill::{FillContent, counts_to};
 use kbc_ir::graph::{CollKind, Collective, Graph, OpId, OpKind};
-use kbc_ir::local::{Local, Meeting, meetings};
+use kbc_ir::local::{Local, MatchedCollective, matched_collectives};
 use kbc_ir::scalar::{Scalar, ScalarBin, ScalarUn};
 use kbc_ir::shape::ShapeOp;
 use kbc_ir::types::{DType, Mesh, ReduceOp};
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 /// The largest modulus that is ever returned: that of [`kbc_numerics::generate::ExactRange`] has 32
 /// bits.
-const MOST: u64 = u32::MAX as u64;
+const MAX_MODULUS: u64 = u32::MAX as u64;
 
 /// Returns for each input the largest m such that, with integers in `0..m` (or of smaller absolute
 /// value), every partial result of the program is exact in its type, and i32 does not wrap. First
@@ -38,7 +38,7 @@ pub fn exact_modulus(graph: &Graph, mesh: &Mesh, given: &[Option<&Tensor>]) -> O
 /// None if collectives do not match.
 pub fn exact_modulus_local(local: &Local, mesh: &Mesh, given: &[Option<&Tensor>]) -> Option<Vec<u32>> {
     let types: Vec<DType> = local.inputs(mesh).iter().map(|p| p.ty.dtype).collect();
-    let order = meetings(local, mesh).ok()?;
+    let order = matched_collectives(local, mesh).ok()?;
     moduli(&types, given, |extents| exact_local(local, mesh, &order, extents).is_some())
 }
 
@@ -55,7 +55,7 @@ fn moduli(types: &[DType], given: &[Option<&Tensor>], exact: impl Fn(&[Extent]) 
         exact(&extents)
     };
     let together = |m: u64| -> Vec<u64> { room.iter().map(|w| m.min(*w)).collect() };
-    let start = largest(2, MOST, |m| fits(&together(m)))?;
+    let start = largest(2, MAX_MODULUS, |m| fits(&together(m)))?;
     let mut out = together(start);
     for i in 0..out.len() {
         let others = out.clone();
@@ -88,7 +88,7 @@ fn largest(lo: u64, hi: u64, ok: impl Fn(u64) -> bool) -> Option<u64> {
 fn widest(dtype: DType) -> u64 {
     match dtype.row().format {
         Format::Float(f) => (1 << f.digits) + 1,
-        Format::Int { bits: 64, .. } => MOST,
+        Format::Int { bits: 64, .. } => MAX_MODULUS,
         Format::Int { .. } => counts_to(dtype) + 1,
     }
 }
@@ -121,7 +121,7 @@ pub(super) fn holds(dtype: DType, x: Extent) -> Option<Extent> {
 
 /// Returns Some if every partial result is exact.
 fn exact(graph: &Graph, mesh: &Mesh, inputs: &[Extent]) -> Option<()> {
-    let mut known = Known::new();
+    let mut known = Extents::new();
     for &id in graph.order() {
         let result = extent(graph, mesh, id, &known, inputs)?;
         known.insert(id, result);
@@ -130,12 +130,12 @@ fn exact(graph: &Graph, mesh: &Mesh, inputs: &[Extent]) -> Option<()> {
 }
 
 /// Extents of the values so far, with their types.
-type Known = BTreeMap<OpId, (Extent, DType)>;
+type Extents = BTreeMap<OpId, (Extent, DType)>;
 
 /// Does the same for a local program, with the extents that all ranks of a part share, from meeting
 /// to meeting.
-fn exact_local(local: &Local, mesh: &Mesh, order: &[Meeting], inputs: &[Extent]) -> Option<()> {
-    let mut parts: Vec<(Known, usize)> = local.parts.iter().map(|_| (Known::new(), 0)).collect();
+fn exact_local(local: &Local, mesh: &Mesh, order: &[MatchedCollective], inputs: &[Extent]) -> Option<()> {
+    let mut parts: Vec<(Extents, usize)> = local.parts.iter().map(|_| (Extents::new(), 0)).collect();
     let mut first = 0;
     let own: Vec<&[Extent]> = local
         .parts
@@ -146,7 +146,7 @@ fn exact_local(local: &Local, mesh: &Mesh, order: &[Meeting], inputs: &[Extent])
             list
         })
         .collect::<Option<_>>()?;
-    let walk = |parts: &mut Vec<(Known, usize)>, part: usize, until: Option<OpId>| -> Option<()> {
+    let walk = |parts: &mut Vec<(Extents, usize)>, part: usize, until: Option<OpId>| -> Option<()> {
         let graph = &local.parts[part].graph;
         let (known, next) = &mut parts[part];
         while let Some(&id) = graph.order().get(*next) {
@@ -159,9 +159,9 @@ fn exact_local(local: &Local, mesh: &Mesh, order: &[Meeting], inputs: &[Extent])
         }
         Some(())
     };
-    for meeting in order {
+    for matched in order {
         let mut all: Option<(Extent, DType)> = None;
-        for (part, id) in &meeting.members {
+        for (part, id) in &matched.members {
             walk(&mut parts, *part, Some(*id))?;
             let operand = *local.parts[*part].graph.operands(*id).first()?;
             let (x, dtype) = *parts[*part].0.get(&operand)?;
@@ -169,11 +169,11 @@ fn exact_local(local: &Local, mesh: &Mesh, order: &[Meeting], inputs: &[Extent])
             all = Some((all.map_or(x, |a| joined(a.0)), dtype));
         }
         let (x, dtype) = all?;
-        let (part, id) = *meeting.members.first()?;
+        let (part, id) = *matched.members.first()?;
         let OpKind::Collective(c) = &local.parts[part].graph.op(id).kind else { return None };
         let ranks: u64 = c.axes().iter().filter_map(|a| mesh.axis(a)).map(|a| a.size).product();
         let result = holds(dtype, of_ranks(x, c.red, ranks as f64)?)?;
-        for (part, id) in &meeting.members {
+        for (part, id) in &matched.members {
             parts[*part].0.insert(*id, (result, dtype));
         }
     }
@@ -181,7 +181,13 @@ fn exact_local(local: &Local, mesh: &Mesh, order: &[Meeting], inputs: &[Extent])
 }
 
 /// Returns the extent of an operation whose operands have theirs, if its partial results are exact.
-fn extent(graph: &Graph, mesh: &Mesh, id: OpId, known: &Known, inputs: &[Extent]) -> Option<(Extent, DType)> {
+fn extent(
+    graph: &Graph,
+    mesh: &Mesh,
+    id: OpId,
+    known: &Extents,
+    inputs: &[Extent],
+) -> Option<(Extent, DType)> {
     let op = graph.op(id);
     let ids = graph.operands(id);
     let operands: Vec<(Extent, DType)> = ids.iter().map(|o| known.get(o).copied()).collect::<Option<_>>()?;
@@ -259,8 +265,10 @@ fn extent(graph: &Graph, mesh: &Mesh, id: OpId, known: &Known, inputs: &[Extent]
         }
         OpKind::Fill(f) => {
             let x = match f.with {
-                With::Number(v) => number(v, f.dtype),
-                With::Place(d) => Extent { size: f.sizes.get(d)?.saturating_sub(1) as f64, grain: 1.0 },
+                FillContent::Number(v) => number(v, f.dtype),
+                FillContent::Place(d) => {
+                    Extent { size: f.sizes.get(d)?.saturating_sub(1) as f64, grain: 1.0 }
+                }
             };
             (holds(f.dtype, x)?, f.dtype)
         }
@@ -274,7 +282,11 @@ fn extent(graph: &Graph, mesh: &Mesh, id: OpId, known: &Known, inputs: &[Extent]
             (holds(dtype, all)?, dtype)
         }
         OpKind::Host(op) => operands.get(op.value()).copied()?,
-        OpKind::Collective(_) | OpKind::Demand | OpKind::Ask(_) | OpKind::Wait | OpKind::Output(_) => first?,
+        OpKind::Collective(_)
+        | OpKind::Demand
+        | OpKind::PartialDemand(_)
+        | OpKind::Wait
+        | OpKind::Output(_) => first?,
     })
 }
 
@@ -282,7 +294,7 @@ fn extent(graph: &Graph, mesh: &Mesh, id: OpId, known: &Known, inputs: &[Extent]
 /// rank.
 fn combined(x: Extent, c: &Collective) -> Option<Extent> {
     let own = c.own.as_ref()?;
-    of_ranks(x, own.promise.as_ref()?.red, own.ranks as f64)
+    of_ranks(x, own.contract.as_ref()?.red, own.ranks as f64)
 }
 
 /// Returns the extent of values of this many ranks, combined or moved.

@@ -34,9 +34,9 @@ const REACH: f64 = 8.0;
 
 /// The random bits of one evaluation: one for each element `i` of each operation `op`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Coins(u64);
+pub(super) struct RandomBits(u64);
 
-impl Coins {
+impl RandomBits {
     /// Moves every element by its bound, and sets the bound to 0.
     pub(super) fn disturb(self, op: u32, t: &mut RefTensor) {
         for (i, (v, e)) in t.value.iter_mut().zip(&mut t.bound).enumerate() {
@@ -62,12 +62,12 @@ fn loose(t: &RefTensor) -> bool {
 /// Replaces loose bounds of results.
 pub(super) fn tighten(
     results: &mut [RefTensor],
-    evaluate: impl Fn(Coins) -> Result<Vec<RefTensor>, Diagnostic> + Sync,
+    evaluate: impl Fn(RandomBits) -> Result<Vec<RefTensor>, Diagnostic> + Sync,
 ) -> Result<(), Diagnostic> {
     if !results.iter().any(loose) {
         return Ok(());
     }
-    let run = |k: u64| evaluate(Coins(mix64(k + 1)));
+    let run = |k: u64| evaluate(RandomBits(mix64(k + 1)));
     let run = &run;
     // One thread per probe; the threads only read shared data.
     let probes: Vec<Vec<RefTensor>> = std::thread::scope(|s| {

@@ -4,7 +4,7 @@ use super::precision::{Precision, common_grain};
 use super::scalar::strided;
 use super::{Pending, RefTensor, Step, Value};
 use kbc_diag::Diagnostic;
-use kbc_ir::fill::{Fill, With};
+use kbc_ir::fill::{Fill, FillContent};
 use kbc_ir::shape::ShapeOp;
 use kbc_ir::types::{DType, ReduceOp};
 use kbc_numerics::tensor::multi_index;
@@ -82,8 +82,8 @@ pub(super) fn fill(step: &Step<'_>, f: &Fill) -> Result<Value, Diagnostic> {
     f.fault().map_err(|why| step.broken(&why))?;
     let n = step.room(&f.sizes)?;
     let t = match f.with {
-        With::Number(v) => constant(f.dtype, f.sizes.clone(), v),
-        With::Place(d) => {
+        FillContent::Number(v) => constant(f.dtype, f.sizes.clone(), v),
+        FillContent::Place(d) => {
             let inner: u64 = f.sizes[d + 1..].iter().product();
             let values: Vec<i64> = (0..n as u64).map(|i| (i / inner.max(1) % f.sizes[d]) as i64).collect();
             match f.dtype.is_float() {

@@ -11,9 +11,9 @@ use super::reduce::{Sum, store};
 use super::{Pending, RefTensor, Step, Value, matmul, modulus, scalar};
 use kbc_diag::Diagnostic;
 use kbc_ir::Name;
-use kbc_ir::graph::{Op, OpKind};
+use kbc_ir::graph::{GraphOp, OpKind};
 use kbc_ir::scalar::{Scalar, ScalarBin, ScalarFn};
-use kbc_ir::tiles::{Facts, Index, Node, Stmt, Tile, TileKernel, extent};
+use kbc_ir::tiles::{Facts, Index, NodeFacts, Stmt, Tile, TileKernel, extent};
 use kbc_ir::types::{DType, ReduceOp, TensorType};
 use kbc_numerics::tensor::for_rows;
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn node(&mut self) -> &'a Node {
+    fn node(&mut self) -> &'a NodeFacts {
         self.next += 1;
         &self.facts.nodes[self.next - 1]
     }
@@ -61,7 +61,7 @@ impl<'a> Run<'a> {
     }
 
     /// Returns the number of parts of a value, over tiles and over ranks, or None if it is whole.
-    fn parts(&self, node: &Node) -> Option<f64> {
+    fn parts(&self, node: &NodeFacts) -> Option<f64> {
         let tiles =
             |v: &u32| self.extents[*v as usize].div_ceil(self.kernel.vars[*v as usize].tile).max(1) as f64;
         let split = self.step.partial() == Some(ReduceOp::Sum);
@@ -73,13 +73,13 @@ impl<'a> Run<'a> {
     }
 
     /// Executes an operation of the evaluator as if it were one of the program.
-    fn as_step<T>(&self, node: &Node, operands: &[Value], f: impl FnOnce(&Step<'_>) -> T) -> T {
+    fn as_step<T>(&self, node: &NodeFacts, operands: &[Value], f: impl FnOnce(&Step<'_>) -> T) -> T {
         let sizes = self.sizes(&node.index);
         let parts = self.parts(node);
         let partial = parts.map(|_| (ReduceOp::Sum, vec![]));
         let ty = TensorType { partial, ..TensorType::replicated(node.dtype, &sizes) };
         let (name, span) = (self.step.op.name.clone(), self.step.op.span);
-        let op = Op { kind: OpKind::Output(0), name, ty: Some(ty), want: None, span };
+        let op = GraphOp { kind: OpKind::Output(0), name, ty: Some(ty), want: None, span };
         let terms = self.step.terms.map(|_| operands);
         f(&Step { op: &op, operands, parts: parts.unwrap_or(1.0), terms, ..*self.step })
     }
@@ -116,7 +116,7 @@ impl<'a> Run<'a> {
             }
             Stmt::Store { index, is } => {
                 let v = self.tile(is)?;
-                let like = Node { index: index.clone(), ..node.clone() };
+                let like = NodeFacts { index: index.clone(), ..node.clone() };
                 let v = if v.t.shape == self.sizes(index) { v } else { self.spread(&like, v)? };
                 let keep = self.step.partial() == Some(ReduceOp::Sum);
                 self.result = Some(Value { pending: v.pending.filter(|_| keep), ..v });
@@ -126,7 +126,7 @@ impl<'a> Run<'a> {
     }
 
     /// Repeats a value to the dimensions of a node.
-    fn spread(&self, node: &Node, v: Value) -> Result<Value, Diagnostic> {
+    fn spread(&self, node: &NodeFacts, v: Value) -> Result<Value, Diagnostic> {
         let sizes = self.sizes(&node.index);
         let n = self.step.room(&sizes)?;
         let second = ScalarFn { name: "x".into(), params: names(), body: Scalar::Arg(1) };
@@ -134,7 +134,7 @@ impl<'a> Run<'a> {
         self.as_step(node, &[zeros, v], |s| scalar::run(s, &second))
     }
 
-    fn add(&mut self, node: &Node, value: u32, more: Value, depth: f64) -> Result<(), Diagnostic> {
+    fn add(&mut self, node: &NodeFacts, value: u32, more: Value, depth: f64) -> Result<(), Diagnostic> {
         let sizes = self.sizes(&node.index);
         let more = if more.t.shape == sizes { more } else { self.spread(node, more)? };
         let missing = || self.step.broken("its kernel adds to an unknown accumulator");

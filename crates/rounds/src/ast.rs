@@ -134,7 +134,7 @@ pub struct Slice {
 
 /// The remote side of a put or get.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Place {
+pub enum RemoteSide {
     /// `slice` (other chunks on this rank) or `slice at rank`.
     Slice(Slice, Option<Expr>),
     /// `rank`: the same chunks on that rank.
@@ -194,7 +194,7 @@ pub enum StmtKind {
         /// The slice on this rank.
         here: Slice,
         /// The slice on the other rank.
-        there: Place,
+        there: RemoteSide,
         /// Whether the data is added instead of replacing.
         reduce: bool,
     },

@@ -16,7 +16,7 @@ pub(crate) enum Holds {
 
 /// The cause of a place's current contents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum By {
+pub(crate) enum LastWrite {
     /// No write yet.
     Start,
     /// The transfer with this number, counted over all rounds.
@@ -29,14 +29,14 @@ pub(crate) enum By {
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
     pub holds: Holds,
-    pub by: By,
+    pub by: LastWrite,
     /// Round of the last write, from 1; `reduced` states whether that write added.
     pub stamp: u32,
     pub reduced: bool,
 }
 
 /// A place that nothing has been written to.
-pub(crate) const EMPTY: Cell = Cell { holds: Holds::Nothing, by: By::Start, stamp: 0, reduced: false };
+pub(crate) const EMPTY: Cell = Cell { holds: Holds::Nothing, by: LastWrite::Start, stamp: 0, reduced: false };
 
 /// A contribution: (key, rank).
 pub(crate) type Contribution = (u32, u32);

@@ -7,16 +7,16 @@
 
 use kbc_diag::{Diagnostic, Span};
 
-use crate::cells::{By, Contribution, key_bases, transfer_at};
+use crate::cells::{Contribution, LastWrite, key_bases, transfer_at};
 use crate::rounds::Rounds;
 
 /// Greatest number of hops of a path that are printed; of a longer path, only the first
 /// and the last few.
-const MOST_STEPS: usize = 8;
+const MAX_STEPS: usize = 8;
 
 /// A place of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Spot {
+pub(crate) struct PlaceOfRank {
     pub rank: u32,
     pub buffer: u32,
     pub place: u32,
@@ -29,8 +29,8 @@ pub(crate) struct Hop {
     pub number: u32,
     /// Its round, from 0.
     pub round: u32,
-    pub from: Spot,
-    pub to: Spot,
+    pub from: PlaceOfRank,
+    pub to: PlaceOfRank,
     /// Whether the transfer adds to the previous contents instead of replacing them.
     pub adds: bool,
 }
@@ -41,32 +41,32 @@ pub(crate) struct Hop {
 pub(crate) struct Loss {
     /// The round, from 0.
     pub round: u32,
-    pub at: Spot,
-    pub by: By,
+    pub at: PlaceOfRank,
+    pub by: LastWrite,
 }
 
 /// The record of one contribution.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Track {
+pub(crate) struct ContributionTrace {
     pub hops: Vec<Hop>,
     pub losses: Vec<Loss>,
     /// The places that hold it at the end.
-    pub holders: Vec<Spot>,
+    pub holders: Vec<PlaceOfRank>,
 }
 
 /// Returns the place of a contribution at the start.
-pub(crate) fn origin(rounds: &Rounds, (key, rank): Contribution) -> Spot {
+pub(crate) fn origin(rounds: &Rounds, (key, rank): Contribution) -> PlaceOfRank {
     let bases = key_bases(rounds);
     let buffer = bases.iter().rposition(|&b| b <= key).unwrap_or_default();
     let place = key - bases.get(buffer).copied().unwrap_or_default();
-    Spot { rank, buffer: buffer as u32, place }
+    PlaceOfRank { rank, buffer: buffer as u32, place }
 }
 
-impl Track {
+impl ContributionTrace {
     /// Returns paths by which the contribution came to a place, through transfers up to number
     /// `last`. Returns at most `most` paths, those with the latest last hop first. A path without
     /// hops means that it was there from the start.
-    pub fn ways(&self, first: Spot, to: Spot, last: u32, most: usize) -> Vec<Vec<Hop>> {
+    pub fn paths(&self, first: PlaceOfRank, to: PlaceOfRank, last: u32, most: usize) -> Vec<Vec<Hop>> {
         let mut out = vec![];
         self.back(first, to, u32::MAX, last, most, &mut vec![], &mut out);
         out
@@ -75,8 +75,8 @@ impl Track {
     #[expect(clippy::too_many_arguments, reason = "a walk back with what it has gathered")]
     fn back(
         &self,
-        first: Spot,
-        at: Spot,
+        first: PlaceOfRank,
+        at: PlaceOfRank,
         before: u32,
         last: u32,
         most: usize,
@@ -86,12 +86,12 @@ impl Track {
         // The last loss removes what was there before. A contract discards contents before the
         // transfers of its round.
         let lost = self.losses.iter().rev().find(|l| match l.by {
-            By::Transfer(n) => l.at == at && l.round < before && n <= last,
-            By::Start | By::End(_) => l.at == at && l.round <= before,
+            LastWrite::Transfer(n) => l.at == at && l.round < before && n <= last,
+            LastWrite::Start | LastWrite::End(_) => l.at == at && l.round <= before,
         });
         let kept = |h: &&Hop| match lost {
             None => true,
-            Some(Loss { by: By::Transfer(n), .. }) => h.number > *n,
+            Some(Loss { by: LastWrite::Transfer(n), .. }) => h.number > *n,
             Some(l) => h.round >= l.round,
         };
         let arrivals = self.hops.iter().rev().filter(|h| h.to == at && h.round < before && h.number <= last);
@@ -112,23 +112,23 @@ impl Track {
     }
 
     /// Returns the first hop to a place in a round or after it.
-    pub fn arrives(&self, at: Spot, from: u32) -> Option<&Hop> {
+    pub fn arrives(&self, at: PlaceOfRank, from: u32) -> Option<&Hop> {
         self.hops.iter().find(|h| h.to == at && h.round >= from)
     }
 }
 
 /// Prints a path: `rank r=3 -> r=0 (round 1) -> r=1 (round 2)`. The place is named
 /// where it changes.
-pub(crate) fn words(rounds: &Rounds, first: Spot, way: &[Hop]) -> String {
+pub(crate) fn words(rounds: &Rounds, first: PlaceOfRank, way: &[Hop]) -> String {
     let mut out = rounds.rank_name(first.rank);
     if way.is_empty() {
         return format!("{out} holds it from the start");
     }
     for (i, h) in way.iter().enumerate() {
-        if way.len() > MOST_STEPS && i == MOST_STEPS / 2 {
-            out += &format!(" -> .. {} more ..", way.len() - MOST_STEPS);
+        if way.len() > MAX_STEPS && i == MAX_STEPS / 2 {
+            out += &format!(" -> .. {} more ..", way.len() - MAX_STEPS);
         }
-        if way.len() > MOST_STEPS && (MOST_STEPS / 2..way.len() - MOST_STEPS / 2).contains(&i) {
+        if way.len() > MAX_STEPS && (MAX_STEPS / 2..way.len() - MAX_STEPS / 2).contains(&i) {
             continue;
         }
         let name = rounds.rank_name(h.to.rank);

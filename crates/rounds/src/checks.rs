@@ -9,13 +9,13 @@ use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use std::collections::BTreeMap;
 
 use crate::ast::{
-    AlgorithmDecl, Apply, Block, CollectiveDecl, ExprKind, FnDecl, Ident, Place, Selector, SelectorKind,
+    AlgorithmDecl, Apply, Block, CollectiveDecl, ExprKind, FnDecl, Ident, RemoteSide, Selector, SelectorKind,
     Slice, Stmt, StmtKind, ViewKind,
 };
+use crate::contract::check_collective;
 use crate::library::{AlgId, CollId, Library};
 use crate::names::{NameCheck, duplicate};
 use crate::options::{OPTIONS, OptionKind, option_kind};
-use crate::promise::check_collective;
 use crate::scope::unknown;
 
 /// Returns all static errors of the declarations of one file.
@@ -199,8 +199,8 @@ impl<'a> AlgorithmCheck<'a> {
             StmtKind::Move { here, there, .. } => {
                 self.slice(here);
                 match there {
-                    Place::Rank(e) => self.names.check(e),
-                    Place::Slice(slice, rank) => {
+                    RemoteSide::Rank(e) => self.names.check(e),
+                    RemoteSide::Slice(slice, rank) => {
                         self.slice(slice);
                         rank.iter().for_each(|e| self.names.check(e));
                     }

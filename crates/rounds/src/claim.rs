@@ -12,7 +12,7 @@ use kbc_diag::Diagnostic;
 
 use crate::ast::{AlgorithmDecl, BinaryOp, Expr, ExprKind, UnaryOp};
 use crate::cost::Cost;
-use crate::eval::{AlgRef, Evaluator, Fault, ListScope, Scope, Value, unknown};
+use crate::eval::{AlgRef, ConcreteEvaluator, Fault, ListScope, Scope, Value, unknown};
 use crate::group::names_of;
 use crate::library::Library;
 use crate::ratio::Ratio;
@@ -74,7 +74,7 @@ pub fn compare(lib: &Library, call: &Call, claims: &[Claim], cost: &Cost) -> Res
         return Ok(());
     }
     let scope = ListScope(names_of(lib, call)?);
-    let formulas = Formulas { evaluator: Evaluator::new(lib), scope: &scope };
+    let formulas = Formulas { evaluator: ConcreteEvaluator::new(lib), scope: &scope };
     for c in claims {
         let got = c.figure.of(cost);
         let want = formulas.value(&c.formula).map_err(|d| unreadable(decl, c, &d.title))?;
@@ -182,7 +182,7 @@ impl std::fmt::Display for Fraction {
 }
 
 struct Formulas<'a> {
-    evaluator: Evaluator<'a>,
+    evaluator: ConcreteEvaluator<'a>,
     scope: &'a ListScope,
 }
 

@@ -6,8 +6,8 @@
 use kbc_diag::{Span, Spanned};
 
 use crate::ast::{
-    AlgorithmDecl, BinaryOp, Block, Expr, ExprKind, Gens, Place, Range, Selector, SelectorKind, Slice, Stmt,
-    StmtKind, UnaryOp, ViewKind,
+    AlgorithmDecl, BinaryOp, Block, Expr, ExprKind, Gens, Range, RemoteSide, Selector, SelectorKind, Slice,
+    Stmt, StmtKind, UnaryOp, ViewKind,
 };
 use crate::write;
 
@@ -27,7 +27,7 @@ pub(crate) const RIDDLE: u8 = 9;
 
 /// Greatest number of names that are tried in place of a name. Only the nearest are tried, so that
 /// a walk is linear in the length of the text.
-const MOST_NAMES: usize = 16;
+const MAX_NAMES: usize = 16;
 
 /// Performs the edit with this number; returns none if there are fewer edits.
 pub fn edit(decl: &mut AlgorithmDecl, number: usize) -> Option<Edit> {
@@ -139,12 +139,12 @@ impl Walk {
             }
             StmtKind::Move { get, here, there, reduce } => {
                 self.slice(here);
-                if let Place::Rank(peer) | Place::Slice(_, Some(peer)) = &*there {
+                if let RemoteSide::Rank(peer) | RemoteSide::Slice(_, Some(peer)) = &*there {
                     self.peers(here, peer);
                 }
                 match there {
-                    Place::Rank(e) => self.number(e),
-                    Place::Slice(s, e) => {
+                    RemoteSide::Rank(e) => self.number(e),
+                    RemoteSide::Slice(s, e) => {
                         self.slice(s);
                         e.iter_mut().for_each(|e| self.number(e));
                     }
@@ -386,7 +386,7 @@ impl Walk {
                 }
             }
             ExprKind::Name(n) => {
-                for i in self.names.len().saturating_sub(MOST_NAMES)..self.names.len() {
+                for i in self.names.len().saturating_sub(MAX_NAMES)..self.names.len() {
                     if *n != self.names[i] && self.offer() {
                         let other = &self.names[i];
                         // A size is seldom written where a coordinate is meant, or the reverse.

@@ -9,19 +9,19 @@ use std::collections::BTreeMap;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 
 use crate::bag::Bag;
-use crate::cells::{By, Cell, Contribution, Holds, transfer_at};
-use crate::chain::{Hop, Loss, Spot, Track, origin, point, words};
+use crate::cells::{Cell, Contribution, Holds, LastWrite, transfer_at};
+use crate::chain::{ContributionTrace, Hop, Loss, PlaceOfRank, origin, point, words};
 use crate::library::Library;
 use crate::rounds::{Rounds, coordinates};
 
 /// Greatest number of holders that a message lists.
-const MOST: usize = 3;
+const MAX_HOLDERS: usize = 3;
 
 /// Greatest number of different faults that are traced back to find the one that arose first.
-const MOST_TRIED: usize = 8;
+const MAX_TRIED: usize = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum EndFaultKind {
     /// E110: the place is empty; this contribution should be there.
     Empty(Contribution),
     /// E111: this contribution is missing.
@@ -35,9 +35,9 @@ enum Kind {
 
 /// Neighbouring places of one rank with wrong contents.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wrong {
-    kind: Kind,
-    by: By,
+pub(crate) struct EndFault {
+    kind: EndFaultKind,
+    by: LastWrite,
     /// Offset of the place in its block. The keys of contributions increase with it.
     shift: u32,
     pub rank: u32,
@@ -46,12 +46,14 @@ pub(crate) struct Wrong {
     pub len: u32,
 }
 
-impl Wrong {
+impl EndFault {
     /// Compares the contents of a place with the required ones. The caller sets rank and place.
-    pub fn find(cell: &Cell, pattern: &Bag, shift: u32) -> Option<Wrong> {
+    pub fn find(cell: &Cell, pattern: &Bag, shift: u32) -> Option<EndFault> {
         let kind = match &cell.holds {
             Holds::Anything => return None,
-            Holds::Nothing => pattern.contributions().next().map(|(k, r)| Kind::Empty((k + shift, r)))?,
+            Holds::Nothing => {
+                pattern.contributions().next().map(|(k, r)| EndFaultKind::Empty((k + shift, r)))?
+            }
             Holds::Sum(bag) => {
                 if bag.is(pattern, shift) {
                     return None;
@@ -61,78 +63,81 @@ impl Wrong {
                 let foreign = bag.contributions().find(|&(k, r)| wanted.count(k, r) == 0);
                 let twice = bag.contributions().find(|&(k, r)| bag.count(k, r) > wanted.count(k, r));
                 match (foreign, twice, missing) {
-                    (Some(f), _, m) => Kind::Misplaced(f, m),
+                    (Some(f), _, m) => EndFaultKind::Misplaced(f, m),
                     (None, Some((k, r)), _) => {
                         let first = bag.first(k, r).unwrap_or_default();
-                        Kind::Twice((k, r), bag.count(k, r), wanted.count(k, r), first)
+                        EndFaultKind::Twice((k, r), bag.count(k, r), wanted.count(k, r), first)
                     }
-                    (None, None, Some(m)) => Kind::Lost(m),
+                    (None, None, Some(m)) => EndFaultKind::Lost(m),
                     (None, None, None) => return None,
                 }
             }
         };
-        Some(Wrong { kind, by: cell.by, shift, rank: 0, buffer: 0, start: 0, len: 1 })
+        Some(EndFault { kind, by: cell.by, shift, rank: 0, buffer: 0, start: 0, len: 1 })
     }
 
     /// Sets rank, buffer and places.
-    pub fn at(self, rank: u32, buffer: u32, start: u32, len: u32) -> Wrong {
-        Wrong { rank, buffer, start, len, ..self }
+    pub fn at(self, rank: u32, buffer: u32, start: u32, len: u32) -> EndFault {
+        EndFault { rank, buffer, start, len, ..self }
     }
 
     /// Checks whether another fault is the same one at a later place.
-    pub fn same_kind(&self, other: &Wrong) -> bool {
+    pub fn same_kind(&self, other: &EndFault) -> bool {
         let at = |c: Contribution, shift: u32| (c.0.wrapping_sub(shift), c.1);
-        let key = |w: &Wrong| match w.kind {
-            Kind::Empty(c) => (0, at(c, w.shift), None, 0),
-            Kind::Lost(c) => (1, at(c, w.shift), None, 0),
-            Kind::Misplaced(c, m) => (2, at(c, w.shift), m.map(|m| at(m, w.shift)), 0),
-            Kind::Twice(c, n, _, e) => (3, at(c, w.shift), Some((n, 0)), e),
+        let key = |w: &EndFault| match w.kind {
+            EndFaultKind::Empty(c) => (0, at(c, w.shift), None, 0),
+            EndFaultKind::Lost(c) => (1, at(c, w.shift), None, 0),
+            EndFaultKind::Misplaced(c, m) => (2, at(c, w.shift), m.map(|m| at(m, w.shift)), 0),
+            EndFaultKind::Twice(c, n, _, e) => (3, at(c, w.shift), Some((n, 0)), e),
         };
         key(self) == key(other) && self.by == other.by
     }
 
     pub fn code(&self) -> &'static str {
         match self.kind {
-            Kind::Empty(_) => "E110",
-            Kind::Lost(_) => "E111",
-            Kind::Misplaced(..) => "E112",
-            Kind::Twice(..) => "E113",
+            EndFaultKind::Empty(_) => "E110",
+            EndFaultKind::Lost(_) => "E111",
+            EndFaultKind::Misplaced(..) => "E112",
+            EndFaultKind::Twice(..) => "E113",
         }
     }
 
     /// Returns the location of the statement that last wrote the place, if any.
     pub fn written_at(&self, rounds: &Rounds) -> Span {
         match self.by {
-            By::Transfer(n) => transfer_at(rounds, n).map_or(Span::NONE, |(_, x)| x.span),
-            By::End(site) => rounds.uses.get(site as usize).map_or(Span::NONE, |u| u.span),
-            By::Start => Span::NONE,
+            LastWrite::Transfer(n) => transfer_at(rounds, n).map_or(Span::NONE, |(_, x)| x.span),
+            LastWrite::End(site) => rounds.uses.get(site as usize).map_or(Span::NONE, |u| u.span),
+            LastWrite::Start => Span::NONE,
         }
     }
 
     /// Returns the contribution whose path explains the fault.
     pub fn watch(&self) -> Contribution {
         match self.kind {
-            Kind::Empty(c) | Kind::Lost(c) | Kind::Misplaced(c, _) | Kind::Twice(c, ..) => c,
+            EndFaultKind::Empty(c)
+            | EndFaultKind::Lost(c)
+            | EndFaultKind::Misplaced(c, _)
+            | EndFaultKind::Twice(c, ..) => c,
         }
     }
 
-    fn spot(&self) -> Spot {
-        Spot { rank: self.rank, buffer: self.buffer, place: self.start }
+    fn spot(&self) -> PlaceOfRank {
+        PlaceOfRank { rank: self.rank, buffer: self.buffer, place: self.start }
     }
 
     /// Returns when the fault arose: the round, from 0, and the transfer. The earliest fault
     /// explains the others. What never happened comes last.
-    pub fn since(&self, rounds: &Rounds, track: &Track) -> (u32, u32) {
+    pub fn since(&self, rounds: &Rounds, track: &ContributionTrace) -> (u32, u32) {
         const NEVER: (u32, u32) = (u32::MAX, u32::MAX);
         let at = |n: u32| transfer_at(rounds, n).map_or(NEVER, |(t, _)| (t, n));
         match self.kind {
-            Kind::Twice(_, _, _, event) => at(event),
-            Kind::Misplaced(..) => match self.by {
-                By::Transfer(n) => at(n),
+            EndFaultKind::Twice(_, _, _, event) => at(event),
+            EndFaultKind::Misplaced(..) => match self.by {
+                LastWrite::Transfer(n) => at(n),
                 _ => NEVER,
             },
-            Kind::Empty(_) | Kind::Lost(_) => match self.loss(track) {
-                Some(Loss { by: By::Transfer(n), .. }) => at(*n),
+            EndFaultKind::Empty(_) | EndFaultKind::Lost(_) => match self.loss(track) {
+                Some(Loss { by: LastWrite::Transfer(n), .. }) => at(*n),
                 Some(l) => (l.round, 0),
                 None => NEVER,
             },
@@ -141,29 +146,29 @@ impl Wrong {
 
     /// Returns the loss that removed the missing contribution: from this place, or, if no rank
     /// holds it any more, the last one.
-    fn loss<'t>(&self, track: &'t Track) -> Option<&'t Loss> {
+    fn loss<'t>(&self, track: &'t ContributionTrace) -> Option<&'t Loss> {
         let here = self.spot();
         let last = || track.losses.iter().max_by_key(|l| l.round).filter(|_| track.holders.is_empty());
         track.losses.iter().rev().find(|l| l.at == here).or_else(last)
     }
 
-    pub fn message(&self, lib: &Library, rounds: &Rounds, track: &Track) -> Diagnostic {
+    pub fn message(&self, lib: &Library, rounds: &Rounds, track: &ContributionTrace) -> Diagnostic {
         let who = rounds.rank_name(self.rank);
         let place = rounds.place_name(self.buffer, self.start, self.len);
         let title = match self.kind {
-            Kind::Empty(c) => {
+            EndFaultKind::Empty(c) => {
                 format!("{place} of {who} is empty at the end: {} is missing", named(rounds, c))
             }
-            Kind::Lost(c) => {
+            EndFaultKind::Lost(c) => {
                 format!("{place} of {who} lacks {} at the end", named(rounds, c))
             }
-            Kind::Misplaced(c, Some(m)) => {
+            EndFaultKind::Misplaced(c, Some(m)) => {
                 format!("{place} of {who} holds {} at the end, not {}", named(rounds, c), named(rounds, m))
             }
-            Kind::Misplaced(c, None) => {
+            EndFaultKind::Misplaced(c, None) => {
                 format!("{place} of {who} holds {} at the end, which does not belong there", named(rounds, c))
             }
-            Kind::Twice(c, n, wanted, _) => {
+            EndFaultKind::Twice(c, n, wanted, _) => {
                 let times = if wanted == 1 { "once".to_owned() } else { format!("{wanted} times") };
                 format!("{place} of {who} holds {} {n} times at the end, not {times}", named(rounds, c))
             }
@@ -173,9 +178,9 @@ impl Wrong {
         let head = top.map_or(Span::NONE, |u| u.span);
         let story = Story { rounds, track, first: origin(rounds, self.watch()), head };
         let (mut d, site) = match self.kind {
-            Kind::Twice(_, _, _, event) => self.doubled(&story, d, event),
-            Kind::Misplaced(..) => self.misplaced(&story, d),
-            Kind::Empty(_) | Kind::Lost(_) => self.missing(&story, d),
+            EndFaultKind::Twice(_, _, _, event) => self.doubled(&story, d, event),
+            EndFaultKind::Misplaced(..) => self.misplaced(&story, d),
+            EndFaultKind::Empty(_) | EndFaultKind::Lost(_) => self.missing(&story, d),
         };
         d = outermost(rounds, d, site);
         if let Some(u) = top {
@@ -194,13 +199,13 @@ impl Wrong {
         let text = format!("round {}: {from} adds it to {to}, which already contains it", t + 1);
         let mut d = d.primary(x.span, text);
         if let Some(h) = story.track.hops.iter().find(|h| h.number == event) {
-            let ways = story.track.ways(story.first, h.to, event, 2);
-            for (way, which) in ways.iter().zip(["first path", "second path"]) {
-                d = d.note(format!("{which}: {}", words(story.rounds, story.first, way)));
-                d = point(story.rounds, d, way, which);
+            let paths = story.track.paths(story.first, h.to, event, 2);
+            for (path, which) in paths.iter().zip(["first path", "second path"]) {
+                d = d.note(format!("{which}: {}", words(story.rounds, story.first, path)));
+                d = point(story.rounds, d, path, which);
             }
             if h.to != self.spot()
-                && let Some(on) = story.track.ways(story.first, self.spot(), u32::MAX, 1).first()
+                && let Some(on) = story.track.paths(story.first, self.spot(), u32::MAX, 1).first()
             {
                 let after: Vec<Hop> = on.iter().copied().filter(|o| o.number > event).collect();
                 if let Some(first) = after.first().filter(|f| f.from == h.to) {
@@ -214,12 +219,12 @@ impl Wrong {
     /// Describes the path of a contribution that does not belong there.
     fn misplaced(&self, story: &Story<'_>, d: Diagnostic) -> (Diagnostic, u32) {
         let (mut d, site) = self.writer(story, d);
-        if let Some(way) = story.track.ways(story.first, self.spot(), u32::MAX, 1).first() {
-            if way.is_empty() {
+        if let Some(path) = story.track.paths(story.first, self.spot(), u32::MAX, 1).first() {
+            if path.is_empty() {
                 d = d.note("the rank holds this from the start, and no transfer overwrites it");
             } else {
-                d = d.note(format!("path of this contribution: {}", words(story.rounds, story.first, way)));
-                d = point(story.rounds, d, way, "on this path");
+                d = d.note(format!("path of this contribution: {}", words(story.rounds, story.first, path)));
+                d = point(story.rounds, d, path, "on this path");
             }
         }
         (d, site)
@@ -229,7 +234,7 @@ impl Wrong {
     fn writer(&self, story: &Story<'_>, d: Diagnostic) -> (Diagnostic, u32) {
         let rounds = story.rounds;
         match self.by {
-            By::Transfer(n) => match transfer_at(rounds, n) {
+            LastWrite::Transfer(n) => match transfer_at(rounds, n) {
                 Some((t, x)) => {
                     let from = rounds.rank_name(x.src);
                     (
@@ -239,7 +244,7 @@ impl Wrong {
                 }
                 None => (d.primary(story.head, "in this algorithm"), 0),
             },
-            By::End(site) => match rounds.uses.get(site as usize) {
+            LastWrite::End(site) => match rounds.uses.get(site as usize) {
                 Some(u) => (
                     d.primary(
                         u.span,
@@ -249,7 +254,7 @@ impl Wrong {
                 ),
                 None => (d.primary(story.head, "in this algorithm"), 0),
             },
-            By::Start => (d.primary(story.head, "no transfer ever writes there"), 0),
+            LastWrite::Start => (d.primary(story.head, "no transfer ever writes there"), 0),
         }
     }
 
@@ -259,7 +264,7 @@ impl Wrong {
         let Some(l) = self.loss(story.track) else { return self.never_came(story, d) };
         let (who, place) = (rounds.rank_name(l.at.rank), rounds.place_name(l.at.buffer, l.at.place, 1));
         let (mut d, site, last) = match l.by {
-            By::Transfer(n) => match transfer_at(rounds, n) {
+            LastWrite::Transfer(n) => match transfer_at(rounds, n) {
                 Some((t, x)) => {
                     let text = format!(
                         "{who} was the last rank to hold it, in {place}; overwritten here in round {} by {}",
@@ -273,7 +278,7 @@ impl Wrong {
                     (d, site, 0)
                 }
             },
-            By::End(site) => match rounds.uses.get(site as usize) {
+            LastWrite::End(site) => match rounds.uses.get(site as usize) {
                 Some(u) => {
                     let text = format!(
                         "{who} was the last rank to hold it, in {place}; the contract of this apply does not keep it"
@@ -285,21 +290,21 @@ impl Wrong {
                     (d, site, 0)
                 }
             },
-            By::Start => {
+            LastWrite::Start => {
                 let (d, site) = self.writer(story, d);
                 (d, site, 0)
             }
         };
         // The path ends with the loss, so the search ignores the loss itself.
-        let before = Track {
+        let before = ContributionTrace {
             losses: story.track.losses.iter().copied().filter(|o| !same_loss(o, l)).collect(),
             ..story.track.clone()
         };
-        if let Some(way) = before.ways(story.first, l.at, last.saturating_sub(1), 1).first() {
-            d = d.note(format!("its path until then: {}", words(rounds, story.first, way)));
-            d = point(rounds, d, way, "on this path");
+        if let Some(path) = before.paths(story.first, l.at, last.saturating_sub(1), 1).first() {
+            d = d.note(format!("its path until then: {}", words(rounds, story.first, path)));
+            d = point(rounds, d, path, "on this path");
         }
-        if let By::Transfer(n) = l.by
+        if let LastWrite::Transfer(n) = l.by
             && let Some((_, x)) = transfer_at(rounds, n)
             && !x.reduce
             && d.help.is_none()
@@ -318,7 +323,7 @@ impl Wrong {
         let place = rounds.place_name(self.buffer, self.start, 1);
         let last = story.track.hops.last();
         let (mut d, site) = match (self.by, last.and_then(|h| transfer_at(rounds, h.number))) {
-            (By::Start, Some((t, x))) => {
+            (LastWrite::Start, Some((t, x))) => {
                 let text = format!(
                     "last step of the path: round {}, {} -> {}",
                     t + 1,
@@ -328,10 +333,10 @@ impl Wrong {
                 let d = d.primary(x.span, text);
                 (d.note(format!("no transfer ever writes to {place} of {here}")), x.site)
             }
-            (By::Start, None) => story.silent(d, &format!("{place} of {here}")),
+            (LastWrite::Start, None) => story.silent(d, &format!("{place} of {here}")),
             _ => self.writer(story, d),
         };
-        if let By::Transfer(n) = self.by
+        if let LastWrite::Transfer(n) = self.by
             && let Some((t, x)) = transfer_at(rounds, n)
         {
             // Did the rank that wrote here last have the contribution at that time,
@@ -340,7 +345,7 @@ impl Wrong {
                 x.to.places()
                     .position(|p| p == self.start)
                     .and_then(|i| x.from.places().nth(i))
-                    .map(|place| Spot { rank: x.src, buffer: x.from.buffer, place });
+                    .map(|place| PlaceOfRank { rank: x.src, buffer: x.from.buffer, place });
             let late = spot.and_then(|s| story.track.arrives(s, t));
             let from = rounds.rank_name(x.src);
             d = match late {
@@ -354,14 +359,14 @@ impl Wrong {
         match last {
             None => d = d.note(format!("{} never sends it", rounds.rank_name(story.first.rank))),
             Some(h) => {
-                if let Some(way) = story.track.ways(story.first, h.to, h.number, 1).first() {
+                if let Some(path) = story.track.paths(story.first, h.to, h.number, 1).first() {
                     let end = if h.round as usize + 1 == rounds.rounds.len() {
                         "; the algorithm has no further round"
                     } else {
                         ""
                     };
-                    d = d.note(format!("its path: {}{end}", words(rounds, story.first, way)));
-                    d = point(rounds, d, way, "on this path");
+                    d = d.note(format!("its path: {}{end}", words(rounds, story.first, path)));
+                    d = point(rounds, d, path, "on this path");
                 }
                 d = story.gap(d, h);
             }
@@ -373,13 +378,16 @@ impl Wrong {
             .track
             .holders
             .iter()
-            .take(MOST)
+            .take(MAX_HOLDERS)
             .map(|s| format!("{} in {}", rounds.rank_name(s.rank), rounds.place_name(s.buffer, s.place, 1)))
             .collect();
         if !names.is_empty() {
             let holders = story.track.holders.len();
-            let more =
-                if holders > MOST { format!(" and {} other places", holders - MOST) } else { String::new() };
+            let more = if holders > MAX_HOLDERS {
+                format!(" and {} other places", holders - MAX_HOLDERS)
+            } else {
+                String::new()
+            };
             d = d.note(format!("at the end {}{more} hold it; it never reached this rank", names.join(", ")));
         }
         (d, site)
@@ -393,8 +401,8 @@ fn same_loss(a: &Loss, b: &Loss) -> bool {
 /// The data of a message: the contribution, its origin, and what happened to it.
 struct Story<'a> {
     rounds: &'a Rounds,
-    track: &'a Track,
-    first: Spot,
+    track: &'a ContributionTrace,
+    first: PlaceOfRank,
     head: Span,
 }
 
@@ -486,14 +494,14 @@ fn named(rounds: &Rounds, c: Contribution) -> String {
 pub(crate) fn first_fault(
     lib: &Library,
     rounds: &Rounds,
-    wrong: &[Wrong],
-    mut watched: impl FnMut(Contribution) -> Result<Track, Diagnostics>,
+    wrong: &[EndFault],
+    mut watched: impl FnMut(Contribution) -> Result<ContributionTrace, Diagnostics>,
 ) -> Result<Option<Diagnostic>, Diagnostics> {
     let mut tried: Vec<(&'static str, Span)> = vec![];
-    let mut best: Option<((u32, u32), &Wrong, Track)> = None;
+    let mut best: Option<((u32, u32), &EndFault, ContributionTrace)> = None;
     for w in wrong {
         let kind = (w.code(), w.written_at(rounds));
-        if tried.contains(&kind) || tried.len() >= MOST_TRIED {
+        if tried.contains(&kind) || tried.len() >= MAX_TRIED {
             continue;
         }
         tried.push(kind);

@@ -1,5 +1,5 @@
-//! Integers: the domain of concrete values, on which [`Evaluator`] gives an expression its number,
-//! truth value, rank or algorithm.
+//! Integers: the domain of concrete values, on which [`ConcreteEvaluator`] gives an expression its
+//! number, truth value, rank or algorithm.
 //!
 //! This module owns arithmetic, the limits of recursion and the cache of results. The caller
 //! provides the values of names ([`Scope`]), and the library the visible functions ([`Functions`]).
@@ -31,16 +31,16 @@ pub const MAX_INSIDE: u64 = 20_000;
 const MAX_MEMO: usize = 1 << 18;
 
 /// An evaluator of concrete values.
-pub type Evaluator<'a> = crate::evaluator::Evaluator<'a, Integers>;
+pub type ConcreteEvaluator<'a> = crate::evaluator::Evaluator<'a, Integers>;
 
-/// Evaluates `expr` once. For many evaluations use an [`Evaluator`], which caches
+/// Evaluates `expr` once. For many evaluations use an [`ConcreteEvaluator`], which caches
 /// results of functions.
 ///
 /// # Errors
 /// Returns E005 for an unknown name, E006 for a wrong number of arguments, and E010 for an
 /// arithmetic error.
 pub fn eval(expr: &Expr, scope: &dyn Scope, functions: &dyn Functions) -> Result<Value, Fault> {
-    Evaluator::new(functions).eval(expr, scope)
+    ConcreteEvaluator::new(functions).eval(expr, scope)
 }
 
 fn arithmetic(span: Span, title: impl Into<String>, label: impl Into<String>) -> Fault {
@@ -324,13 +324,13 @@ impl Values for Integers {
     }
 }
 
-impl Evaluator<'_> {
+impl ConcreteEvaluator<'_> {
     /// Returns the values of the variables of `gens` for every binding that satisfies its
     /// condition, the first variable outermost.
     ///
     /// # Errors
-    /// Returns the errors of [`Evaluator::eval`], and E040 if the ranges have more than `limit`
-    /// values in total, over all variables and before the condition applies.
+    /// Returns the errors of [`ConcreteEvaluator::eval`], and E040 if the ranges have more than
+    /// `limit` values in total, over all variables and before the condition applies.
     pub fn bindings(&self, gens: &Gens, scope: &dyn Scope, limit: usize) -> Result<Vec<Vec<Value>>, Fault> {
         let mut out = vec![];
         let mut steps = 0;

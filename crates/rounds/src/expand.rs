@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 
-use crate::eval::Evaluator;
+use crate::eval::ConcreteEvaluator;
 use crate::frame::Frame;
 use crate::library::Library;
 use crate::ratio::gcd;
@@ -29,7 +29,7 @@ use crate::scope::Fault;
 pub fn expand(lib: &Library, call: &Call, limits: &Limits) -> Result<Rounds, Diagnostics> {
     // One evaluator for all attempts, because the results of functions do not depend on the
     // size of atoms.
-    let evaluator = Evaluator::new(lib);
+    let evaluator = ConcreteEvaluator::new(lib);
     let mut finer = 1u64;
     loop {
         let mut x = Expander::new(lib, &evaluator, *limits, finer);
@@ -71,7 +71,7 @@ pub(crate) type Step<T> = Result<T, Stop>;
 
 pub(crate) struct Expander<'a> {
     pub lib: &'a Library,
-    pub evaluator: &'a Evaluator<'a>,
+    pub evaluator: &'a ConcreteEvaluator<'a>,
     pub limits: Limits,
     /// Number of atoms per block.
     pub finer: u64,
@@ -91,7 +91,7 @@ pub(crate) struct Expander<'a> {
 }
 
 impl<'a> Expander<'a> {
-    fn new(lib: &'a Library, evaluator: &'a Evaluator<'a>, limits: Limits, finer: u64) -> Self {
+    fn new(lib: &'a Library, evaluator: &'a ConcreteEvaluator<'a>, limits: Limits, finer: u64) -> Self {
         let root = Lane { parent: 0, span: Span::NONE, index: 0 };
         Expander {
             lib,
@@ -184,7 +184,7 @@ fn coarsen(r: &mut Rounds, lib: &Library) {
         g = t.to.grain(t.from.grain(g));
     }
     for u in &r.uses {
-        let blocks = crate::promise::block_shape(lib.collective(u.coll));
+        let blocks = crate::contract::block_shape(lib.collective(u.coll));
         for (region, blocks) in u.regions.iter().zip(blocks) {
             g = region.grain(g);
             // Contracts refer to blocks, so block boundaries count too.

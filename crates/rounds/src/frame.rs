@@ -11,23 +11,23 @@ use std::sync::Arc;
 use kbc_diag::{Diagnostic, Span};
 
 use crate::ast::AlgorithmDecl;
-use crate::interp::Named;
+use crate::interp::NamedBuffer;
 use crate::region::Region;
 use crate::rounds::{coordinates, rank_text};
 use crate::scope::{Fault, Scope, Value};
 
 /// The ranks that execute a statement, and the round in which it begins.
 #[derive(Clone)]
-pub(crate) struct At {
+pub(crate) struct ActiveRanks {
     /// Members of the frame, in order.
     pub active: Rc<[usize]>,
     pub round: u32,
 }
 
-impl At {
+impl ActiveRanks {
     /// Returns all members of a group.
-    pub fn whole(members: &[u32], round: u32) -> At {
-        At { active: (0..members.len()).collect(), round }
+    pub fn whole(members: &[u32], round: u32) -> ActiveRanks {
+        ActiveRanks { active: (0..members.len()).collect(), round }
     }
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Frame<'a> {
     pub shape: Vec<i64>,
     pub members: Arc<[u32]>,
     /// The collective's buffers first, then the scratch in scope.
-    pub buffers: Vec<Named<'a, Region, i64>>,
+    pub buffers: Vec<NamedBuffer<'a, Region, i64>>,
     /// Number of buffers that belong to the collective.
     pub given: usize,
     /// Names with the same value on every rank: parameters, sizes, root.
@@ -105,12 +105,12 @@ impl<'a> FromIterator<&'a str> for Names<'a> {
 }
 
 /// The scope of one rank of a frame.
-pub(crate) struct Here<'f, 'a> {
+pub(crate) struct MemberScope<'f, 'a> {
     frame: &'f Frame<'a>,
     member: usize,
 }
 
-impl Scope for Here<'_, '_> {
+impl Scope for MemberScope<'_, '_> {
     fn lookup(&self, name: &str) -> Option<Value> {
         let own = &self.frame.values[self.member];
         if let Some(i) = self.frame.names.find(name) {
@@ -125,8 +125,8 @@ impl Scope for Here<'_, '_> {
 }
 
 impl<'a> Frame<'a> {
-    pub fn here(&self, member: usize) -> Here<'_, 'a> {
-        Here { frame: self, member }
+    pub fn here(&self, member: usize) -> MemberScope<'_, 'a> {
+        MemberScope { frame: self, member }
     }
 
     /// Returns the name of a member by its coordinates in this use: `rank r=3`.

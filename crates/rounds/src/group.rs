@@ -10,11 +10,11 @@ use kbc_diag::{Diagnostic, FileId, Span};
 
 use crate::ast::{AlgorithmDecl, Apply, CollectiveDecl};
 use crate::checks::{algorithm_valued, axes_differ};
+use crate::contract::block_shape;
 use crate::expand::{Expander, Step, Stop, too_large};
-use crate::frame::{At, Frame, Members};
-use crate::interp::statements::{root_fits, run, says};
-use crate::interp::{Applied, Said, Start};
-use crate::promise::block_shape;
+use crate::frame::{ActiveRanks, Frame, Members};
+use crate::interp::statements::{apply_side, root_fits, run};
+use crate::interp::{Applied, ApplySide, Start};
 use crate::ratio::gcd;
 use crate::region::{Cut, Region, fraction};
 use crate::rounds::{Buffer, Call, coordinates, linear};
@@ -41,8 +41,8 @@ impl<'a> Expander<'a> {
             .help("every size must be at least 1, and their product at most 2^24")
             .into());
         };
-        let promise = lib.collective(coll);
-        let blocks = block_shape(promise);
+        let contract = lib.collective(coll);
+        let blocks = block_shape(contract);
         let unit = if blocks.iter().any(|&b| b) { u64::from(ranks) } else { 1 };
         let longest = unit.saturating_mul(self.finer);
         if longest > self.limits.atoms {
@@ -51,7 +51,7 @@ impl<'a> Expander<'a> {
         // A block of a buffer with blocks is as long as a whole buffer without blocks.
         let block = if blocks.iter().any(|&b| b) { self.finer } else { longest };
         let mut regions = vec![];
-        for (i, (b, has)) in promise.buffers.iter().zip(&blocks).enumerate() {
+        for (i, (b, has)) in contract.buffers.iter().zip(&blocks).enumerate() {
             let atoms = if *has { block * u64::from(ranks) } else { block } as u32;
             self.buffers.push(Buffer { name: b.name.node.clone(), atoms, scratch: None });
             regions.push(Region::whole(i as u32, atoms));
@@ -69,10 +69,10 @@ impl<'a> Expander<'a> {
                 .into());
             }
         }
-        root_fits(promise, call.root.is_some(), head)?;
+        root_fits(contract, call.root.is_some(), head)?;
         let root = call.root.as_ref().map(|c| linear(&call.sizes, c) as u32);
         let members: Arc<[u32]> = (0..ranks).collect();
-        let at = At::whole(&members, 0);
+        let at = ActiveRanks::whole(&members, 0);
         let group = Members { shape: shape.clone(), ranks: members, parent: None };
         let root = root.map(|c| coordinates(&shape, i64::from(c)));
         let (alg, args) = (call.alg, call.args.clone());
@@ -83,15 +83,15 @@ impl<'a> Expander<'a> {
     }
 
     /// Runs an `apply`: all groups of the statement, side by side.
-    pub(crate) fn apply(&mut self, f: &Frame<'a>, applied: &Applied<'a>, at: &At) -> Step<u32> {
+    pub(crate) fn apply(&mut self, f: &Frame<'a>, applied: &Applied<'a>, at: &ActiveRanks) -> Step<u32> {
         let &Applied { apply: a, coll, alg, span } = applied;
         let t = at.round;
         let decl = self.lib.algorithm(alg);
-        let promise = self.lib.collective(coll);
+        let contract = self.lib.collective(coll);
         let mut cache = ViewCache::default();
-        let mut says: BTreeMap<usize, Said<'a, Self>> = BTreeMap::new();
+        let mut says: BTreeMap<usize, ApplySide<'a, Self>> = BTreeMap::new();
         for &m in &*at.active {
-            let said = self::says(self, f, (m, t), applied, &mut cache)?;
+            let said = self::apply_side(self, f, (m, t), applied, &mut cache)?;
             says.insert(m, said);
         }
         let mut done: BTreeSet<usize> = BTreeSet::new();
@@ -106,7 +106,7 @@ impl<'a> Expander<'a> {
             done.extend(&mine.view.members);
             let shape = fit_axes(decl, &mine.view.shape, a.view.span).map_err(|d| self.at(f, m, t, d))?;
             let p = mine.view.members.len();
-            self.regions_fit(promise, &mine.regions, p as u64, a).map_err(|s| match s {
+            self.regions_fit(contract, &mine.regions, p as u64, a).map_err(|s| match s {
                 Stop::Fault(d) => self.at(f, m, t, d),
                 finer @ Stop::Finer(_) => finer,
             })?;
@@ -124,7 +124,7 @@ impl<'a> Expander<'a> {
                 args: mine.args.clone(),
                 options: mine.options.clone(),
                 root: root.map(|c| coordinates(&shape, i64::from(c))),
-                at: At::whole(&ranks, t),
+                at: ActiveRanks::whole(&ranks, t),
                 group: Members { shape, ranks, parent: Some(f.site) },
                 regions: mine.regions.clone(),
                 span,
@@ -277,7 +277,7 @@ fn root_of(decl: &AlgorithmDecl, view: &[i64], shape: &[i64], v: &Value, span: S
 /// error in a default.
 pub fn names_of(lib: &crate::library::Library, call: &Call) -> Result<Vec<(String, Value)>, Fault> {
     let decl = lib.algorithm(call.alg);
-    let evaluator = crate::eval::Evaluator::new(lib);
+    let evaluator = crate::eval::ConcreteEvaluator::new(lib);
     let shape = fit_axes(decl, &call.sizes, decl.head)?;
     let mut scope: Vec<(String, Value)> =
         decl.axes.iter().zip(&shape).map(|(a, &n)| (a.size.node.clone(), Value::Int(n))).collect();
@@ -308,7 +308,7 @@ pub fn names_of(lib: &crate::library::Library, call: &Call) -> Result<Vec<(Strin
 pub fn is_legal(lib: &crate::library::Library, call: &Call) -> Result<bool, Fault> {
     let scope = names_of(lib, call)?;
     match &lib.algorithm(call.alg).cond {
-        Some(e) => crate::eval::Evaluator::new(lib).bool(e, &ListScope(scope)),
+        Some(e) => crate::eval::ConcreteEvaluator::new(lib).bool(e, &ListScope(scope)),
         None => Ok(true),
     }
 }

@@ -15,7 +15,7 @@ pub type Read<T> = fn(file: FileId, number: u32) -> T;
 
 /// A declaration that is parsed on first use. Clones share the result.
 #[derive(Clone)]
-pub struct Late<T>(Arc<Inner<T>>);
+pub struct LazyDecl<T>(Arc<Inner<T>>);
 
 struct Inner<T> {
     name: Ident,
@@ -24,16 +24,16 @@ struct Inner<T> {
     source: Option<(FileId, u32, Read<T>)>,
 }
 
-impl<T> Late<T> {
+impl<T> LazyDecl<T> {
     /// Makes a declaration with this name that `read` parses from item `number` of a file. For an
     /// algorithm, `of` is the name of its collective. The parsed declaration must have the same
     /// names at the same locations.
     pub fn new(name: Ident, of: Option<Ident>, file: FileId, number: u32, read: Read<T>) -> Self {
-        Late(Arc::new(Inner { name, of, made: OnceLock::new(), source: Some((file, number, read)) }))
+        LazyDecl(Arc::new(Inner { name, of, made: OnceLock::new(), source: Some((file, number, read)) }))
     }
 
     fn made(name: Ident, of: Option<Ident>, decl: T) -> Self {
-        Late(Arc::new(Inner { name, of, made: OnceLock::from(decl), source: None }))
+        LazyDecl(Arc::new(Inner { name, of, made: OnceLock::from(decl), source: None }))
     }
 
     /// Returns the declared name.
@@ -50,33 +50,33 @@ impl<T> Late<T> {
     }
 }
 
-impl Late<AlgorithmDecl> {
+impl LazyDecl<AlgorithmDecl> {
     /// Returns the collective that the algorithm names.
     pub fn coll(&self) -> &Ident {
         self.0.of.as_ref().unwrap_or_else(|| &self.get().coll)
     }
 }
 
-impl<T> fmt::Debug for Late<T> {
+impl<T> fmt::Debug for LazyDecl<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0.name.node)
     }
 }
 
-impl From<FnDecl> for Late<FnDecl> {
+impl From<FnDecl> for LazyDecl<FnDecl> {
     fn from(d: FnDecl) -> Self {
-        Late::made(d.name.clone(), None, d)
+        LazyDecl::made(d.name.clone(), None, d)
     }
 }
 
-impl From<CollectiveDecl> for Late<CollectiveDecl> {
+impl From<CollectiveDecl> for LazyDecl<CollectiveDecl> {
     fn from(d: CollectiveDecl) -> Self {
-        Late::made(d.name.clone(), None, d)
+        LazyDecl::made(d.name.clone(), None, d)
     }
 }
 
-impl From<AlgorithmDecl> for Late<AlgorithmDecl> {
+impl From<AlgorithmDecl> for LazyDecl<AlgorithmDecl> {
     fn from(d: AlgorithmDecl) -> Self {
-        Late::made(d.name.clone(), Some(d.coll.clone()), d)
+        LazyDecl::made(d.name.clone(), Some(d.coll.clone()), d)
     }
 }

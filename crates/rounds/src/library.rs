@@ -12,7 +12,7 @@ use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
 
 use crate::ast::{AlgorithmDecl, CollectiveDecl, FnDecl, Ident};
 use crate::evaluator::BUILTINS;
-use crate::lazy::Late;
+use crate::lazy::LazyDecl;
 use crate::scope::{Fault, Functions, unknown};
 
 /// Id of a collective in a [`Library`].
@@ -36,21 +36,21 @@ pub struct Decls {
 
 /// The declarations of a file that are parsed on first use.
 #[derive(Clone, Debug, Default)]
-pub struct LateDecls {
+pub struct LazyDecls {
     /// `fn`
-    pub functions: Vec<Late<FnDecl>>,
+    pub functions: Vec<LazyDecl<FnDecl>>,
     /// `collective`
-    pub collectives: Vec<Late<CollectiveDecl>>,
+    pub collectives: Vec<LazyDecl<CollectiveDecl>>,
     /// `algorithm`
-    pub algorithms: Vec<Late<AlgorithmDecl>>,
+    pub algorithms: Vec<LazyDecl<AlgorithmDecl>>,
 }
 
-impl From<Decls> for LateDecls {
+impl From<Decls> for LazyDecls {
     fn from(d: Decls) -> Self {
-        LateDecls {
-            functions: d.functions.into_iter().map(Late::from).collect(),
-            collectives: d.collectives.into_iter().map(Late::from).collect(),
-            algorithms: d.algorithms.into_iter().map(Late::from).collect(),
+        LazyDecls {
+            functions: d.functions.into_iter().map(LazyDecl::from).collect(),
+            collectives: d.collectives.into_iter().map(LazyDecl::from).collect(),
+            algorithms: d.algorithms.into_iter().map(LazyDecl::from).collect(),
         }
     }
 }
@@ -79,9 +79,9 @@ struct Unit {
 #[derive(Clone, Debug, Default)]
 pub struct Library {
     units: Vec<Unit>,
-    functions: Vec<Late<FnDecl>>,
-    collectives: Vec<Late<CollectiveDecl>>,
-    algorithms: Vec<Late<AlgorithmDecl>>,
+    functions: Vec<LazyDecl<FnDecl>>,
+    collectives: Vec<LazyDecl<CollectiveDecl>>,
+    algorithms: Vec<LazyDecl<AlgorithmDecl>>,
 }
 
 impl Library {
@@ -97,19 +97,19 @@ impl Library {
     /// another file of the library), and for a function with the name of a built-in one. The first
     /// declaration is kept.
     pub fn add(&mut self, file: FileId, layer: Layer, uses: Vec<FileId>, decls: Decls) -> Diagnostics {
-        self.add_late(file, layer, uses, decls.into())
+        self.add_lazy(file, layer, uses, decls.into())
     }
 
     /// Adds declarations as [`Library::add`] does, without parsing them.
     ///
     /// # Errors
     /// Returns the errors of [`Library::add`].
-    pub fn add_late(
+    pub fn add_lazy(
         &mut self,
         file: FileId,
         layer: Layer,
         uses: Vec<FileId>,
-        decls: LateDecls,
+        decls: LazyDecls,
     ) -> Diagnostics {
         let mut found = Diagnostics::new();
         let at = match self.units.iter().position(|u| u.file == file) {
@@ -228,12 +228,12 @@ impl Library {
 
     /// Returns all functions in the order in which they were added.
     pub fn functions(&self) -> impl Iterator<Item = &FnDecl> {
-        self.functions.iter().map(Late::get)
+        self.functions.iter().map(LazyDecl::get)
     }
 
     /// Returns the functions declared in one file, in the order of the text.
     pub fn functions_in(&self, file: FileId) -> impl Iterator<Item = &FnDecl> {
-        self.functions.iter().filter(move |f| f.name().span.file == file).map(Late::get)
+        self.functions.iter().filter(move |f| f.name().span.file == file).map(LazyDecl::get)
     }
 
     /// Returns the collectives declared in one file, in the order of the text.

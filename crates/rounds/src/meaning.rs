@@ -15,12 +15,12 @@ use std::rc::Rc;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 
 use crate::bag::{Bag, words_for};
-use crate::cells::{By, Cell, Contribution, EMPTY, Holds, key_bases, transfer_at};
-use crate::chain::{Hop, Loss, Spot, Track};
-use crate::end_faults::{Wrong, first_fault};
-use crate::eval::{Evaluator, Fault};
+use crate::cells::{Cell, Contribution, EMPTY, Holds, LastWrite, key_bases, transfer_at};
+use crate::chain::{ContributionTrace, Hop, Loss, PlaceOfRank};
+use crate::contract::{ContractValue, contract_value};
+use crate::end_faults::{EndFault, first_fault};
+use crate::eval::{ConcreteEvaluator, Fault};
 use crate::library::{CollId, Library};
-use crate::promise::{Contract, contract};
 use crate::region::Region;
 use crate::round_faults::{Reports, why_empty};
 use crate::rounds::{Rounds, Transfer, Use};
@@ -35,7 +35,7 @@ pub const MAX_CELLS: u64 = 1 << 24;
 /// Returns E101 to E104 for the errors of the first round that has any, once per statement. Returns
 /// E110 to E113 for the fault at the end that arose first. Returns E040 above [`MAX_CELLS`].
 pub fn check(lib: &Library, rounds: &Rounds) -> Result<(), Diagnostics> {
-    let evaluator = Evaluator::new(lib);
+    let evaluator = ConcreteEvaluator::new(lib);
     let mut run = Run::new(lib, rounds, &evaluator, None)?;
     run.all()?;
     let wrong = std::mem::take(&mut run.wrong);
@@ -46,7 +46,7 @@ pub fn check(lib: &Library, rounds: &Rounds) -> Result<(), Diagnostics> {
         let mut again = Run::new(lib, rounds, &evaluator, Some(c))?;
         again.all()?;
         let holders = again.holders(c);
-        Ok(Track { holders, ..again.track })
+        Ok(ContributionTrace { holders, ..again.track })
     };
     match first_fault(lib, rounds, &wrong, watched)? {
         Some(d) => Err(d.into()),
@@ -57,25 +57,25 @@ pub fn check(lib: &Library, rounds: &Rounds) -> Result<(), Diagnostics> {
 struct Run<'a> {
     lib: &'a Library,
     rounds: &'a Rounds,
-    evaluator: &'a Evaluator<'a>,
+    evaluator: &'a ConcreteEvaluator<'a>,
     width: usize,
     /// First key of each of the collective's buffers.
     bases: Vec<u32>,
     /// For each rank, the buffers that it has touched.
     state: Vec<BTreeMap<u32, Vec<Cell>>>,
-    contracts: BTreeMap<(CollId, u32, Option<u32>), Rc<Contract>>,
+    contracts: BTreeMap<(CollId, u32, Option<u32>), Rc<ContractValue>>,
     cells: u64,
     reports: Reports,
-    wrong: Vec<Wrong>,
+    wrong: Vec<EndFault>,
     watch: Option<Contribution>,
-    track: Track,
+    track: ContributionTrace,
 }
 
 impl<'a> Run<'a> {
     fn new(
         lib: &'a Library,
         rounds: &'a Rounds,
-        evaluator: &'a Evaluator<'a>,
+        evaluator: &'a ConcreteEvaluator<'a>,
         watch: Option<Contribution>,
     ) -> Result<Self, Diagnostics> {
         let ranks = rounds.ranks();
@@ -91,7 +91,7 @@ impl<'a> Run<'a> {
             reports: Reports::default(),
             wrong: vec![],
             watch,
-            track: Track::default(),
+            track: ContributionTrace::default(),
         })
     }
 
@@ -118,13 +118,13 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn contract(&mut self, u: &Use) -> Result<Rc<Contract>, Fault> {
+    fn contract(&mut self, u: &Use) -> Result<Rc<ContractValue>, Fault> {
         let p = u.members.len() as u32;
         let key = (u.coll, p, u.root);
         if let Some(c) = self.contracts.get(&key) {
             return Ok(c.clone());
         }
-        let c = Rc::new(contract(self.lib.collective(u.coll), p, u.root, self.evaluator)?);
+        let c = Rc::new(contract_value(self.lib.collective(u.coll), p, u.root, self.evaluator)?);
         self.contracts.insert(key, c.clone());
         Ok(c)
     }
@@ -148,7 +148,7 @@ impl<'a> Run<'a> {
         Ok(of_rank.entry(buffer).or_insert_with(|| vec![EMPTY; atoms as usize]))
     }
 
-    fn start(&mut self, u: &Use, c: &Contract) -> Result<(), Diagnostics> {
+    fn start(&mut self, u: &Use, c: &ContractValue) -> Result<(), Diagnostics> {
         let width = self.width;
         for (i, blocks) in c.start.iter().enumerate() {
             let rank = u.members[i];
@@ -166,7 +166,7 @@ impl<'a> Run<'a> {
     }
 
     /// Begins an `apply`: the contents that its contract starts from must be there.
-    fn enter(&mut self, site: u32, u: &Use, c: &Contract) -> Result<(), Diagnostics> {
+    fn enter(&mut self, site: u32, u: &Use, c: &ContractValue) -> Result<(), Diagnostics> {
         let rounds = self.rounds;
         for (i, blocks) in c.start.iter().enumerate() {
             let rank = u.members[i];
@@ -183,7 +183,7 @@ impl<'a> Run<'a> {
                 )
                 .primary(u.span, format!("before round {}", u.first + 1))
                 .secondary(self.lib.collective(u.coll).span, "the contract: see `start`");
-                let at = Spot { rank, buffer: part.buffer, place: start };
+                let at = PlaceOfRank { rank, buffer: part.buffer, place: start };
                 let d = why_empty(self.lib, rounds, d, by, at, u.first, false);
                 let d = rounds.with_stack(d, rounds.uses[site as usize].parent);
                 self.reports.push(
@@ -198,7 +198,7 @@ impl<'a> Run<'a> {
     }
 
     /// Ends an `apply`: places that its contract does not cover become empty.
-    fn leave(&mut self, site: u32, u: &Use, c: &Contract) -> Result<(), Diagnostics> {
+    fn leave(&mut self, site: u32, u: &Use, c: &ContractValue) -> Result<(), Diagnostics> {
         for (i, terms) in c.end.iter().enumerate() {
             let rank = u.members[i];
             for (b, region) in u.regions.iter().enumerate() {
@@ -215,11 +215,11 @@ impl<'a> Run<'a> {
                         let cell = &mut self.cells(rank, part.buffer)?[place as usize];
                         let lost = matches!((&cell.holds, watch), (Holds::Sum(b), Some((k, r))) if b.count(k, r) > 0);
                         if !matches!(cell.holds, Holds::Nothing) {
-                            *cell = Cell { holds: Holds::Nothing, by: By::End(site), ..EMPTY };
+                            *cell = Cell { holds: Holds::Nothing, by: LastWrite::End(site), ..EMPTY };
                         }
                         if lost {
-                            let at = Spot { rank, buffer: part.buffer, place };
-                            self.track.losses.push(Loss { round: u.end, at, by: By::End(site) });
+                            let at = PlaceOfRank { rank, buffer: part.buffer, place };
+                            self.track.losses.push(Loss { round: u.end, at, by: LastWrite::End(site) });
                         }
                     }
                 }
@@ -250,7 +250,7 @@ impl<'a> Run<'a> {
                     x.span,
                     format!("in round {}, on the way to {}", t + 1, self.rounds.rank_name(x.dst)),
                 );
-                let at = Spot { rank: x.src, buffer: x.from.buffer, place: start };
+                let at = PlaceOfRank { rank: x.src, buffer: x.from.buffer, place: start };
                 let d = why_empty(self.lib, self.rounds, d, by, at, t, false);
                 let d = match self.held(x.src, x.from.buffer) {
                     Some(held) => d.note(format!("{who} holds {held} at that time")),
@@ -282,7 +282,7 @@ impl<'a> Run<'a> {
             }
             let cell = &mut cells[place as usize];
             if cell.stamp == t + 1 && !(cell.reduced && x.reduce) {
-                if let By::Transfer(other) = cell.by {
+                if let LastWrite::Transfer(other) = cell.by {
                     conflict.get_or_insert((place, other));
                 }
                 cell.holds = Holds::Anything;
@@ -301,19 +301,19 @@ impl<'a> Run<'a> {
             if had && !holds_watched(&next) {
                 lost.push(place);
             }
-            *cell = Cell { holds: next, by: By::Transfer(number), stamp: t + 1, reduced: x.reduce };
+            *cell = Cell { holds: next, by: LastWrite::Transfer(number), stamp: t + 1, reduced: x.reduce };
         }
         let (rounds, buffer) = (self.rounds, x.to.buffer);
         self.track.losses.extend(lost.into_iter().map(|place| Loss {
             round: t,
-            at: Spot { rank: x.dst, buffer, place },
-            by: By::Transfer(number),
+            at: PlaceOfRank { rank: x.dst, buffer, place },
+            by: LastWrite::Transfer(number),
         }));
         self.track.hops.extend(hops.into_iter().map(|(from, place)| Hop {
             number,
             round: t,
-            from: Spot { rank: x.src, buffer: x.from.buffer, place: from },
-            to: Spot { rank: x.dst, buffer, place },
+            from: PlaceOfRank { rank: x.src, buffer: x.from.buffer, place: from },
+            to: PlaceOfRank { rank: x.dst, buffer, place },
             adds: x.reduce,
         }));
         let (who, from) = (rounds.rank_name(x.dst), rounds.rank_name(x.src));
@@ -339,7 +339,7 @@ impl<'a> Run<'a> {
             self.reports.push(t, rounds.with_stack(d, x.site).help(help));
         }
         if let Some((place, by)) = empty {
-            let at = Spot { rank: x.dst, buffer, place };
+            let at = PlaceOfRank { rank: x.dst, buffer, place };
             let place = rounds.place_name(buffer, place, 1);
             let d = Diagnostic::error("E104", format!("{from} adds into {place} of {who}, which is empty"))
                 .primary(x.span, format!("in round {}", t + 1));
@@ -367,7 +367,7 @@ impl<'a> Run<'a> {
     }
 
     /// Compares the state with the contract of the call.
-    fn end(&mut self, u: &Use, c: &Contract) {
+    fn end(&mut self, u: &Use, c: &ContractValue) {
         for (i, terms) in c.end.iter().enumerate() {
             let rank = u.members[i];
             for term in terms {
@@ -385,11 +385,11 @@ impl<'a> Run<'a> {
                 let mut k = 0;
                 while k < unit {
                     let cell = cells.map_or(&EMPTY, |c| &c[(first + k) as usize]);
-                    if let Some(w) = Wrong::find(cell, &pattern, k) {
+                    if let Some(w) = EndFault::find(cell, &pattern, k) {
                         let mut len = 1;
                         while k + len < unit {
                             let next = cells.map_or(&EMPTY, |c| &c[(first + k + len) as usize]);
-                            match Wrong::find(next, &pattern, k + len) {
+                            match EndFault::find(next, &pattern, k + len) {
                                 Some(n) if n.same_kind(&w) => len += 1,
                                 _ => break,
                             }
@@ -405,13 +405,13 @@ impl<'a> Run<'a> {
     }
 
     /// Returns the places that hold a contribution now.
-    fn holders(&self, (key, of): Contribution) -> Vec<Spot> {
+    fn holders(&self, (key, of): Contribution) -> Vec<PlaceOfRank> {
         let mut out = vec![];
         for (rank, buffers) in self.state.iter().enumerate() {
             for (&buffer, cells) in buffers {
                 for (place, cell) in cells.iter().enumerate() {
                     if matches!(&cell.holds, Holds::Sum(b) if b.count(key, of) > 0) {
-                        out.push(Spot { rank: rank as u32, buffer, place: place as u32 });
+                        out.push(PlaceOfRank { rank: rank as u32, buffer, place: place as u32 });
                     }
                 }
             }
@@ -421,7 +421,7 @@ impl<'a> Run<'a> {
 }
 
 /// Returns the first atom on the line, and the length, of a block of a use's region.
-fn block_of(u: &Use, c: &Contract, buffer: u32, block: u32) -> (u32, u32) {
+fn block_of(u: &Use, c: &ContractValue, buffer: u32, block: u32) -> (u32, u32) {
     let len = u.regions.get(buffer as usize).map_or(0, |r| r.len);
     let count = if c.blocks[buffer as usize] { u.members.len() as u32 } else { 1 };
     let unit = len / count.max(1);
@@ -429,7 +429,7 @@ fn block_of(u: &Use, c: &Contract, buffer: u32, block: u32) -> (u32, u32) {
 }
 
 /// Returns the first run of empty places.
-fn first_missing(region: &Region, cells: &[Cell]) -> Option<(u32, u32, By)> {
+fn first_missing(region: &Region, cells: &[Cell]) -> Option<(u32, u32, LastWrite)> {
     let empty = |p: &u32| matches!(cells[*p as usize].holds, Holds::Nothing);
     let mut places = region.places().skip_while(|p| !empty(p));
     let start = places.next()?;
@@ -444,7 +444,7 @@ fn first_missing(region: &Region, cells: &[Cell]) -> Option<(u32, u32, By)> {
 }
 
 /// Returns the first run of empty places, and sets all empty places to [`Holds::Anything`].
-fn take_missing(region: &Region, cells: &mut [Cell]) -> Option<(u32, u32, By)> {
+fn take_missing(region: &Region, cells: &mut [Cell]) -> Option<(u32, u32, LastWrite)> {
     let found = first_missing(region, cells)?;
     for p in region.places() {
         if matches!(cells[p as usize].holds, Holds::Nothing) {

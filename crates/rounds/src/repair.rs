@@ -15,17 +15,17 @@ use crate::rounds::{Call, Limits, coordinates};
 use crate::verify::Verifier;
 
 /// Greatest number of edits that are tried.
-const MOST_EDITS: usize = 1500;
+const MAX_EDITS: usize = 1500;
 
 /// Greatest number of bytes of text that all edits together read.
-const MOST_READ: usize = 3_000_000;
+const MAX_READ: usize = 3_000_000;
 
 /// Greatest number of successful edits that are suggested.
-const MOST_TOLD: usize = 2;
+const MAX_REPORTED: usize = 2;
 
 /// Greatest number of ranks on which an edit is tested, for one axis. With two axes, sides have at
 /// most 3 ranks, with more axes 2.
-const MOST_RANKS: i64 = 8;
+const MAX_RANKS: i64 = 8;
 
 /// Small on purpose: every edit is expanded on every shape until it fails on one.
 const LIMITS: Limits = Limits { transfers: 20_000, atoms: 1 << 14, steps: 100_000, depth: 16 };
@@ -76,7 +76,7 @@ fn search(lib: &Library, target: AlgId, call: &Call, shapes: &[Call], blamed: &[
     // Each edit reads the whole text, so fewer edits are tried on a long text.
     let length = lib.algorithm(target).span;
     let length = length.end.saturating_sub(length.start).max(1) as usize;
-    for number in 0..MOST_EDITS.min(MOST_READ / length) {
+    for number in 0..MAX_EDITS.min(MAX_READ / length) {
         let mut decl = lib.algorithm(target).clone();
         let Some(done) = edit(&mut decl, number) else { break };
         if done.rank >= RIDDLE {
@@ -93,7 +93,7 @@ fn search(lib: &Library, target: AlgId, call: &Call, shapes: &[Call], blamed: &[
     right.sort_by_key(|e| (e.rank, !inside(e)));
     let best = right.first().map(|e| e.rank);
     right.retain(|e| Some(e.rank) == best);
-    right.truncate(MOST_TOLD);
+    right.truncate(MAX_REPORTED);
     right
 }
 
@@ -109,7 +109,7 @@ fn is_right(lib: &Library, call: &Call) -> bool {
 fn shapes(lib: &Library, call: &Call) -> Vec<Call> {
     let axes = call.sizes.len();
     let most = match axes {
-        1 => MOST_RANKS,
+        1 => MAX_RANKS,
         2 => 3,
         _ => 2,
     };

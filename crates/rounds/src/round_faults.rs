@@ -6,13 +6,13 @@
 
 use kbc_diag::{Diagnostic, Diagnostics};
 
-use crate::cells::By;
-use crate::chain::Spot;
+use crate::cells::LastWrite;
+use crate::chain::PlaceOfRank;
 use crate::library::Library;
 use crate::rounds::{Rounds, Transfer};
 
 /// Greatest number of different messages that are printed.
-const MOST: usize = 3;
+const MAX_MESSAGES: usize = 3;
 
 /// Errors of the first round that has any, once per statement.
 #[derive(Default)]
@@ -32,7 +32,7 @@ impl Reports {
             self.later += 1;
             return;
         }
-        let full = self.found.len() >= MOST;
+        let full = self.found.len() >= MAX_MESSAGES;
         let known = self.found.iter().any(|(e, _)| e.span() == d.span());
         match self.found.iter_mut().find(|(e, _)| e.code == d.code && e.span() == d.span()) {
             Some(same) => same.1 += 1,
@@ -66,7 +66,7 @@ impl Reports {
 }
 
 /// Returns the first transfer in a round or after it that writes a place.
-fn next_write(rounds: &Rounds, from: u32, at: Spot) -> Option<(u32, &Transfer)> {
+fn next_write(rounds: &Rounds, from: u32, at: PlaceOfRank) -> Option<(u32, &Transfer)> {
     rounds.transfers().find(|(t, x)| {
         *t >= from && x.dst == at.rank && x.to.buffer == at.buffer && x.to.places().any(|p| p == at.place)
     })
@@ -77,12 +77,12 @@ pub(crate) fn why_empty(
     lib: &Library,
     rounds: &Rounds,
     d: Diagnostic,
-    by: By,
-    at: Spot,
+    by: LastWrite,
+    at: PlaceOfRank,
     t: u32,
     adds: bool,
 ) -> Diagnostic {
-    if let By::End(site) = by
+    if let LastWrite::End(site) = by
         && let Some(u) = rounds.uses.get(site as usize)
     {
         let coll = &lib.collective(u.coll).name.node;

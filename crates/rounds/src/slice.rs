@@ -7,7 +7,7 @@ use kbc_diag::{Diagnostic, Span};
 use crate::eval::with_bindings;
 use crate::expand::{Expander, Step, too_large};
 use crate::frame::Frame;
-use crate::interp::{Chosen, Domain};
+use crate::interp::{ChunkSelection, Domain};
 use crate::scope::Scope;
 
 impl<'a> Expander<'a> {
@@ -17,7 +17,7 @@ impl<'a> Expander<'a> {
         &self,
         f: &Frame<'a>,
         here: (usize, u32),
-        &Chosen { index, len, gens }: &Chosen<'_>,
+        &ChunkSelection { index, len, gens }: &ChunkSelection<'_>,
         count: i64,
         span: Span,
     ) -> Step<Vec<i64>> {

@@ -10,11 +10,13 @@ use std::rc::Rc;
 use kbc_diag::{Diagnostic, Span};
 
 use crate::ast::{AlgorithmDecl, Apply, Expr, Gens, Ident, Range};
-use crate::eval::Evaluator;
+use crate::eval::ConcreteEvaluator;
 use crate::expand::{Expander, Step, Stop, too_large};
-use crate::frame::{At, Frame, Members, resolve};
+use crate::frame::{ActiveRanks, Frame, Members, resolve};
 use crate::interp::statements::ends;
-use crate::interp::{Applied, BufferOf, Chosen, Domain, Ends, Move, Named, Split, Start, Turns};
+use crate::interp::{
+    Applied, BufferOf, ChunkSelection, Domain, Ends, NamedBuffer, Split, Start, TransferStatement, Turns,
+};
 use crate::library::Library;
 use crate::options::OptionValue;
 use crate::region::{Interval, Region, cut, fraction};
@@ -26,9 +28,9 @@ impl<'a> Domain<'a> for Expander<'a> {
     type Values = crate::eval::Integers;
     type Stop = Stop;
     type Frame = Frame<'a>;
-    type At = At;
+    type Active = ActiveRanks;
     /// A member of the frame, and the round.
-    type Here = (usize, u32);
+    type Viewpoint = (usize, u32);
     /// Numbers of names and of buffers.
     type Mark = (usize, usize);
     /// The round after the last one.
@@ -50,7 +52,7 @@ impl<'a> Domain<'a> for Expander<'a> {
         self.lib
     }
 
-    fn evaluator(&self) -> &Evaluator<'a> {
+    fn evaluator(&self) -> &ConcreteEvaluator<'a> {
         self.evaluator
     }
 
@@ -58,7 +60,7 @@ impl<'a> Domain<'a> for Expander<'a> {
         &self,
         f: &Frame<'a>,
         (m, t): (usize, u32),
-        eval: impl FnOnce(&Evaluator<'a>, &dyn Scope) -> Result<T, Fault>,
+        eval: impl FnOnce(&ConcreteEvaluator<'a>, &dyn Scope) -> Result<T, Fault>,
     ) -> Step<T> {
         eval(self.evaluator, &f.here(m)).map_err(|d| self.at(f, m, t, d))
     }
@@ -67,11 +69,11 @@ impl<'a> Domain<'a> for Expander<'a> {
         self.at(f, m, t, d)
     }
 
-    fn first(&self, at: &At) -> Option<(usize, u32)> {
+    fn first(&self, at: &ActiveRanks) -> Option<(usize, u32)> {
         at.active.first().map(|m| (*m, at.round))
     }
 
-    fn ranks(&self, at: &At) -> u64 {
+    fn ranks(&self, at: &ActiveRanks) -> u64 {
         at.active.len() as u64
     }
 
@@ -83,23 +85,23 @@ impl<'a> Domain<'a> for Expander<'a> {
         Ok(())
     }
 
-    fn nothing(&self, at: &At) -> u32 {
+    fn nothing(&self, at: &ActiveRanks) -> u32 {
         at.round
     }
 
-    fn after(&self, at: &At, done: &u32) -> At {
-        At { active: at.active.clone(), round: *done }
+    fn after(&self, at: &ActiveRanks, done: &u32) -> ActiveRanks {
+        ActiveRanks { active: at.active.clone(), round: *done }
     }
 
     fn append(&self, done: &mut u32, next: u32) {
         *done = next;
     }
 
-    fn side_by_side(&mut self, parts: Vec<u32>, at: &At, _: Span) -> Step<u32> {
+    fn side_by_side(&mut self, parts: Vec<u32>, at: &ActiveRanks, _: Span) -> Step<u32> {
         Ok(parts.into_iter().fold(at.round, u32::max))
     }
 
-    fn branches(&mut self, parts: Vec<u32>, at: &At, span: Span) -> Step<u32> {
+    fn branches(&mut self, parts: Vec<u32>, at: &ActiveRanks, span: Span) -> Step<u32> {
         self.side_by_side(parts, at, span)
     }
 
@@ -118,12 +120,12 @@ impl<'a> Domain<'a> for Expander<'a> {
         (f.names.len(), f.buffers.len())
     }
 
-    fn release(&self, f: &mut Frame<'a>, (names, buffers): (usize, usize), at: &At) {
+    fn release(&self, f: &mut Frame<'a>, (names, buffers): (usize, usize), at: &ActiveRanks) {
         f.pop(names, &at.active);
         f.buffers.truncate(buffers);
     }
 
-    fn define(&mut self, f: &mut Frame<'a>, at: &At, name: &'a str, e: &Expr) -> Step<()> {
+    fn define(&mut self, f: &mut Frame<'a>, at: &ActiveRanks, name: &'a str, e: &Expr) -> Step<()> {
         for &m in &*at.active {
             let v = self.on(f, (m, at.round), |x, h| x.eval(e, h))?;
             f.values[m].push(v);
@@ -132,12 +134,19 @@ impl<'a> Domain<'a> for Expander<'a> {
         Ok(())
     }
 
-    fn bind(&mut self, f: &mut Frame<'a>, at: &At, name: &'a str, value: i64) {
+    fn bind(&mut self, f: &mut Frame<'a>, at: &ActiveRanks, name: &'a str, value: i64) {
         f.names.push(name);
         at.active.iter().for_each(|&m| f.values[m].push(Value::Int(value)));
     }
 
-    fn scratch(&mut self, f: &mut Frame<'a>, at: &At, name: &'a str, e: &Expr, span: Span) -> Step<()> {
+    fn scratch(
+        &mut self,
+        f: &mut Frame<'a>,
+        at: &ActiveRanks,
+        name: &'a str,
+        e: &Expr,
+        span: Span,
+    ) -> Step<()> {
         let Some(&first) = at.active.first() else { return Ok(()) };
         let mut count = 0;
         for &m in &*at.active {
@@ -167,11 +176,11 @@ impl<'a> Domain<'a> for Expander<'a> {
         if id == next {
             self.buffers.push(Buffer { name: name.to_owned(), atoms: len as u32, scratch: Some(span) });
         }
-        f.buffers.push(Named { name, region: Region::whole(id, len as u32), chunks: count });
+        f.buffers.push(NamedBuffer { name, region: Region::whole(id, len as u32), chunks: count });
         Ok(())
     }
 
-    fn transfer(&mut self, f: &Frame<'a>, at: &At, m: Move<'a>) -> Step<u32> {
+    fn transfer(&mut self, f: &Frame<'a>, at: &ActiveRanks, m: TransferStatement<'a>) -> Step<u32> {
         for &me in &*at.active {
             self.transfer_of(f, me, m, at.round)?;
         }
@@ -183,7 +192,7 @@ impl<'a> Domain<'a> for Expander<'a> {
     fn turns(
         &mut self,
         f: &Frame<'a>,
-        at: &At,
+        at: &ActiveRanks,
         _: &Ident,
         range: &Range,
         _: Span,
@@ -227,7 +236,7 @@ impl<'a> Domain<'a> for Expander<'a> {
         match l {}
     }
 
-    fn generate(&mut self, _: &mut Frame<'a>, _: &At, _: &'a Gens) -> Step<Option<At>> {
+    fn generate(&mut self, _: &mut Frame<'a>, _: &ActiveRanks, _: &'a Gens) -> Step<Option<ActiveRanks>> {
         Ok(None)
     }
 
@@ -235,7 +244,13 @@ impl<'a> Domain<'a> for Expander<'a> {
         false
     }
 
-    fn bindings(&mut self, f: &Frame<'a>, at: &At, gens: &'a Gens, _: Span) -> Step<Vec<(Self::Bound, At)>> {
+    fn bindings(
+        &mut self,
+        f: &Frame<'a>,
+        at: &ActiveRanks,
+        gens: &'a Gens,
+        _: Span,
+    ) -> Step<Vec<(Self::Bound, ActiveRanks)>> {
         let mut turns: Vec<Self::Bound> = vec![];
         for &m in &*at.active {
             // The lists of all ranks are in memory at the same time.
@@ -250,7 +265,7 @@ impl<'a> Domain<'a> for Expander<'a> {
         }
         let there = |bound: Self::Bound| {
             let active = bound.iter().map(|b| b.0).collect();
-            (bound, At { active, round: at.round })
+            (bound, ActiveRanks { active, round: at.round })
         };
         Ok(turns.into_iter().map(there).collect())
     }
@@ -262,13 +277,13 @@ impl<'a> Domain<'a> for Expander<'a> {
         }
     }
 
-    fn split(&mut self, f: &Frame<'a>, at: &At, cond: &Expr) -> Step<Split<At>> {
+    fn split(&mut self, f: &Frame<'a>, at: &ActiveRanks, cond: &Expr) -> Step<Split<ActiveRanks>> {
         let (mut yes, mut no) = (vec![], vec![]);
         for &m in &*at.active {
             let holds = self.on(f, (m, at.round), |x, h| x.bool(cond, h))?;
             if holds { yes.push(m) } else { no.push(m) }
         }
-        let of = |active: Vec<usize>| At { active: active.into(), round: at.round };
+        let of = |active: Vec<usize>| ActiveRanks { active: active.into(), round: at.round };
         Ok(Split::Both(of(yes), of(no)))
     }
 
@@ -297,7 +312,7 @@ impl<'a> Domain<'a> for Expander<'a> {
         &mut self,
         f: &Frame<'a>,
         here: (usize, u32),
-        chosen: Chosen<'_>,
+        chosen: ChunkSelection<'_>,
         count: &i64,
         span: Span,
     ) -> Step<Vec<i64>> {
@@ -348,7 +363,7 @@ impl<'a> Domain<'a> for Expander<'a> {
         self.group(f, m, a, views, t)
     }
 
-    fn groups(&mut self, f: &Frame<'a>, at: &At, applied: &Applied<'a>) -> Step<u32> {
+    fn groups(&mut self, f: &Frame<'a>, at: &ActiveRanks, applied: &Applied<'a>) -> Step<u32> {
         self.apply(f, applied, at)
     }
 
@@ -409,8 +424,8 @@ impl<'a> Domain<'a> for Expander<'a> {
 
 impl<'a> Expander<'a> {
     /// Executes a transfer statement on one rank.
-    fn transfer_of(&mut self, f: &Frame<'a>, m: usize, x: Move<'a>, t: u32) -> Step<()> {
-        let Move { get, reduce, span, .. } = x;
+    fn transfer_of(&mut self, f: &Frame<'a>, m: usize, x: TransferStatement<'a>, t: u32) -> Step<()> {
+        let TransferStatement { get, reduce, span, .. } = x;
         let Ends { near, far, peer } = ends(self, f, (m, t), x)?;
         let (q, direction) = peer.unwrap_or((m, 0));
         if near.len != far.len {

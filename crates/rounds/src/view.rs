@@ -11,7 +11,7 @@ use crate::ast::{Apply, Expr, ExprKind, Ident, ViewKind};
 
 use crate::expand::{Expander, Step};
 use crate::frame::{Frame, resolve};
-use crate::interp::{Domain, Said};
+use crate::interp::{ApplySide, Domain};
 use crate::region::{Region, describe};
 use crate::rounds::{coordinates, linear};
 use crate::scope::{ListScope, Scope, Value, unknown};
@@ -99,7 +99,7 @@ impl<'a> Expander<'a> {
         let mut members = vec![];
         for k in 0..total {
             let own = coordinates(&shape, k);
-            let scope = Over {
+            let scope = ViewScope {
                 inner: ListScope(
                     list.iter().zip(&own).map(|(n, c)| (n.0.node.clone(), Value::Int(*c))).collect(),
                 ),
@@ -127,7 +127,7 @@ impl<'a> Expander<'a> {
         &self,
         f: &Frame<'a>,
         m: usize,
-        says: &BTreeMap<usize, Said<'a, Expander<'a>>>,
+        says: &BTreeMap<usize, ApplySide<'a, Expander<'a>>>,
         a: &Apply,
         t: u32,
     ) -> Step<()> {
@@ -168,13 +168,13 @@ impl<'a> Expander<'a> {
                 let span = a.root.as_ref().map_or(a.coll.span, |r| r.rank.span);
                 Some(("the root", span, show(&mine.root), show(&theirs.root)))
             } else if theirs.args != mine.args || theirs.options != mine.options {
-                let show = |s: &Said<'a, Expander<'a>>| {
+                let show = |s: &ApplySide<'a, Expander<'a>>| {
                     let parts: Vec<String> = s.args.iter().map(|(n, v)| format!("{n}: {v}")).collect();
                     parts.join(", ")
                 };
                 Some(("the arguments", a.alg.span, show(mine), show(theirs)))
             } else if theirs.regions != mine.regions {
-                let show = |s: &Said<'a, Expander<'a>>| {
+                let show = |s: &ApplySide<'a, Expander<'a>>| {
                     let parts: Vec<String> = s.regions.iter().map(|r| self.region_text(r)).collect();
                     parts.join(" -> ")
                 };
@@ -208,12 +208,12 @@ pub(crate) struct ViewCache {
 }
 
 /// Names bound by a view, over the rank's own names.
-struct Over<'a> {
+struct ViewScope<'a> {
     inner: ListScope,
     outer: &'a dyn Scope,
 }
 
-impl Scope for Over<'_> {
+impl Scope for ViewScope<'_> {
     fn lookup(&self, name: &str) -> Option<Value> {
         self.inner.lookup(name).or_else(|| self.outer.lookup(name))
     }

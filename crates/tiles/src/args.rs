@@ -5,7 +5,7 @@
 //! arguments in this way too.
 
 use crate::tile::tasks::Task;
-use crate::tile::{Access, Area, AreaId, CALL, Kernel, Object, Tensor, TensorId};
+use crate::tile::{Area, AreaId, CALL, Kernel, Object, Tensor, TensorId, TensorUse};
 use kbc_diag::Diagnostic;
 use kbc_ir::name::Name;
 use kbc_ir::types::DType;
@@ -112,7 +112,7 @@ impl TensorArg<'_> {
     /// completely is not copied in; window and status are both read and written.
     pub fn direction(&self) -> &'static str {
         match self {
-            TensorArg::Data(t) if t.access == Access::Out => "OUT",
+            TensorArg::Data(t) if t.access == TensorUse::Out => "OUT",
             TensorArg::Data(_) | TensorArg::Tables => "IN",
             TensorArg::Window | TensorArg::Status | TensorArg::Area(_) => "INOUT",
         }

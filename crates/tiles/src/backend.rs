@@ -5,7 +5,7 @@
 
 use crate::device::Device;
 use crate::lower::chain::Bound;
-use crate::lower::{self, Counts, Places, Staging};
+use crate::lower::{self, CountedKernel, Places, Staging};
 use crate::package::{KernelText, Package, Source};
 use crate::tile::Kernel;
 use kbc_diag::nearest::nearest;
@@ -105,7 +105,7 @@ pub trait Target: Device {
     ///
     /// # Errors
     /// Returns the errors of [`Target::lower`].
-    fn counts(&self, schedule: &Schedule) -> Result<Counts, Diagnostics> {
+    fn counts(&self, schedule: &Schedule) -> Result<CountedKernel, Diagnostics> {
         lower::counts(schedule, self.device())
     }
 

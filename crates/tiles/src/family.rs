@@ -6,7 +6,7 @@
 //! compares the concrete instructions of every rank with those of the kernel lowered from the
 //! proven schedule of that size.
 
-use crate::tile::trace::{Launch, Loops, Program};
+use crate::tile::trace::{Launch, Loops, TraceProgram};
 use crate::tile::visit::{each_in, leaves, with_forms};
 use crate::tile::{CALL, COUNT, Kernel, NRANKS, Op, RANK, Stmt, Table};
 use kbc_ir::expr::{BinOp, Expr, UnOp};
@@ -112,8 +112,8 @@ fn same_calls(kernel: &Kernel, instance: &Instance, calls: i64) -> Result<bool, 
     if !same_memory {
         return Ok(false);
     }
-    let theirs = Program::new(&instance.kernel)?;
-    let Ok(ours) = Program::new(kernel) else { return Ok(false) };
+    let theirs = TraceProgram::new(&instance.kernel)?;
+    let Ok(ours) = TraceProgram::new(kernel) else { return Ok(false) };
     let (nranks, count) = (instance.ranks as i64, instance.count as i64);
     let cores = i64::from(instance.kernel.cores);
     for call in 0..calls {
@@ -126,7 +126,7 @@ fn same_calls(kernel: &Kernel, instance: &Instance, calls: i64) -> Result<bool, 
             }
             // A loop that is affine with numbers may not be affine with expressions; then every
             // tile is compared.
-            let all = |p: &Program| p.trace(&launch, Loops::Unrolled, EVENTS).ok();
+            let all = |p: &TraceProgram| p.trace(&launch, Loops::Unrolled, EVENTS).ok();
             match (all(&theirs), all(&ours)) {
                 (Some(want), Some(have)) if want == have => {}
                 _ => return Ok(false),
@@ -140,7 +140,7 @@ fn same_calls(kernel: &Kernel, instance: &Instance, calls: i64) -> Result<bool, 
 /// which cuts have empty and uneven parts. At counts with distinct chunk boundaries, the traces of
 /// proven schedules have shown it.
 pub fn in_range(kernel: &Kernel, ranks: u64) -> bool {
-    let Ok(program) = Program::new(kernel) else { return false };
+    let Ok(program) = TraceProgram::new(kernel) else { return false };
     let counts = [0, 1, ranks - 1, 7 * ranks + 3];
     counts.iter().all(|count| {
         let cores = i64::from(kernel.cores);

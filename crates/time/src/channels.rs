@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 
 /// The direction of a transfer, as seen by its device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
+pub(super) enum TransferDirection {
     /// Puts.
     Write,
     /// Gets.
@@ -42,8 +42,8 @@ impl Channels {
     }
 
     /// Requests a channel. Returns false if the transfer has to wait for one.
-    pub(super) fn enter(&mut self, device: u32, way: Way, item: Item) -> bool {
-        let group = &mut self.groups[device as usize][way as usize];
+    pub(super) fn enter(&mut self, device: u32, direction: TransferDirection, item: Item) -> bool {
+        let group = &mut self.groups[device as usize][direction as usize];
         if group.busy < self.most {
             group.busy += 1;
             return true;
@@ -53,8 +53,8 @@ impl Channels {
     }
 
     /// Ends a transfer. Returns the waiting transfer that gets its channel.
-    pub(super) fn leave(&mut self, device: u32, way: Way) -> Option<Item> {
-        let group = &mut self.groups[device as usize][way as usize];
+    pub(super) fn leave(&mut self, device: u32, direction: TransferDirection) -> Option<Item> {
+        let group = &mut self.groups[device as usize][direction as usize];
         let next = group.waiting.pop_front();
         if next.is_none() {
             group.busy -= 1;
@@ -93,8 +93,10 @@ impl Engine<'_, '_, '_> {
     /// Ends a transfer and lets the next one that waits for its channel continue.
     pub(super) fn free_channel(&mut self, thread: u32, op: u32, cause: Last) {
         let device = self.setup.place(thread);
-        let Some(way) = self.setup.ops[op as usize].channel else { return };
-        let Some(next) = self.state.channels.as_mut().and_then(|c| c.leave(device, way)) else { return };
+        let Some(direction) = self.setup.ops[op as usize].channel else { return };
+        let Some(next) = self.state.channels.as_mut().and_then(|c| c.leave(device, direction)) else {
+            return;
+        };
         self.state.messages[next.message() as usize].last = cause;
         self.leaves(next);
     }
@@ -108,12 +110,21 @@ mod tests {
     fn transfers_wait_in_order_and_each_way_for_itself() {
         let item = |n| Item::new(0, n, n as u32);
         let mut c = Channels::new(2, 2);
-        assert!(c.enter(1, Way::Write, item(0)) && c.enter(1, Way::Write, item(1)));
-        assert!(!c.enter(1, Way::Write, item(2)) && !c.enter(1, Way::Write, item(3)));
-        assert!(c.enter(1, Way::Read, item(4)) && c.enter(0, Way::Write, item(5)));
-        assert_eq!(c.leave(1, Way::Write), Some(item(2)));
-        assert_eq!(c.leave(1, Way::Write), Some(item(3)));
-        assert_eq!((c.leave(1, Way::Write), c.leave(1, Way::Write)), (None, None));
-        assert!(c.enter(1, Way::Write, item(6)));
+        assert!(
+            c.enter(1, TransferDirection::Write, item(0)) && c.enter(1, TransferDirection::Write, item(1))
+        );
+        assert!(
+            !c.enter(1, TransferDirection::Write, item(2)) && !c.enter(1, TransferDirection::Write, item(3))
+        );
+        assert!(
+            c.enter(1, TransferDirection::Read, item(4)) && c.enter(0, TransferDirection::Write, item(5))
+        );
+        assert_eq!(c.leave(1, TransferDirection::Write), Some(item(2)));
+        assert_eq!(c.leave(1, TransferDirection::Write), Some(item(3)));
+        assert_eq!(
+            (c.leave(1, TransferDirection::Write), c.leave(1, TransferDirection::Write)),
+            (None, None)
+        );
+        assert!(c.enter(1, TransferDirection::Write, item(6)));
     }
 }

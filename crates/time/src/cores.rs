@@ -10,7 +10,7 @@
 
 use super::MessageKind;
 use super::agenda::Item;
-use super::channels::Way;
+use super::channels::TransferDirection;
 use super::clock::Time;
 use super::engine::Engine;
 use super::log::{CORE, HELD, Last, MORE, NOTIFY, Record};
@@ -33,7 +33,7 @@ impl Cores {
     /// Returns the limits of a machine. None if it sets none.
     pub(super) fn of(settings: &Settings) -> Option<Cores> {
         let c = &settings.cores;
-        let (get, put, notify) = (c.getting(), c.putting(), c.notify);
+        let (get, put, notify) = (c.get_limit(), c.put_limit(), c.notify);
         let stored = settings.forward() == Forward::StoreAndForward;
         (get.is_some() || put.is_some() || notify.is_some()).then_some(Cores { get, put, notify, stored })
     }
@@ -87,8 +87,8 @@ impl Engine<'_, '_, '_> {
     fn mover(&self, op: u32) -> Option<(Cores, Mover)> {
         let cores = self.setup.cores?;
         let mover = match self.setup.ops[op as usize].channel? {
-            Way::Read => cores.get?,
-            Way::Write => cores.put?,
+            TransferDirection::Read => cores.get?,
+            TransferDirection::Write => cores.put?,
         };
         Some((cores, mover))
     }
@@ -107,7 +107,7 @@ impl Engine<'_, '_, '_> {
             return false;
         };
         let way = self.latencies(self.setup.device(own), self.setup.device(peer));
-        let reads = self.setup.ops[op as usize].channel == Some(Way::Read);
+        let reads = self.setup.ops[op as usize].channel == Some(TransferDirection::Read);
         let held = Time::from_ns(mover.ns(bytes, if reads { way[0] + way[1] } else { 0.0 }));
         if held == Time::ZERO {
             return false;
@@ -138,7 +138,7 @@ impl Engine<'_, '_, '_> {
     pub(super) fn notifies(&mut self, place: u32, after: u64) {
         let m = self.state.messages[place as usize];
         let from = self.setup.rank(m.thread);
-        if self.state.ways.pass(from, m.to.into(), place, after) {
+        if self.state.notify_order.pass(from, m.to.into(), place, after) {
             self.notified(place, m.last);
         }
     }

@@ -9,7 +9,7 @@ use super::agenda::Item;
 use super::clock::Time;
 use super::log::{INLET, Last, Log, MORE, Record, controlled};
 use super::setup::Setup;
-use super::state::{Carrier, Doing, Extra, Held, Message, NONE, State, Trip};
+use super::state::{Carrier, Doing, Extra, HeldQueueOp, Message, NONE, State, Trip};
 use super::{MessageKind, Observer};
 use kbc_ir::walk::{Brief, Fault, TimedOp};
 use kbc_machine::topology::{Direction, LinkId};
@@ -29,7 +29,7 @@ pub(super) struct Engine<'a, 'p, 'o> {
 }
 
 /// A message as a thread sends it.
-pub(super) struct Letter {
+pub(super) struct OutgoingMessage {
     pub(super) kind: MessageKind,
     pub(super) peer: u64,
     pub(super) bytes: u64,
@@ -106,14 +106,14 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         let message = item.message();
         if message == NONE {
             self.of_itself(item.thread());
-            self.go_on(item.thread())?;
+            self.advance(item.thread())?;
         } else if self.state.messages[message as usize].link != NONE {
             self.state.requests.push(item);
         } else {
             self.deliver(message);
         }
         while let Some(thread) = self.ready.pop() {
-            self.go_on(thread)?;
+            self.advance(thread)?;
         }
         Ok(())
     }
@@ -190,7 +190,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
             self.record(last, Record { start: passage.start, end, back: 0, thread, op, what: link.0 });
         self.state.messages[place as usize].last = record;
         if self.detail {
-            self.tell_pass(place, link, &passage);
+            self.report_pass(place, link, &passage);
         }
         self.at(end, item);
     }
@@ -256,7 +256,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
             (account.finish, account.last) = (now, cause);
         }
         if self.observer.is_some() {
-            self.tell_delivered(&m, place);
+            self.report_delivered(&m, place);
         }
         if self.state.channels.is_some() && self.extra(place).held {
             match m.kind {
@@ -299,7 +299,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
                     t.last = cause;
                     self.of_itself(m.thread);
                     if self.detail {
-                        self.tell_woken(m.thread);
+                        self.report_woken(m.thread);
                     }
                     if self.fence(m.thread, op) {
                         self.go(m.thread);
@@ -328,7 +328,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         mut extra: Extra,
     ) -> u32 {
         if self.detail {
-            self.tell_sent(&m);
+            self.report_sent(&m);
         }
         let s = &mut self.state;
         if from != to {
@@ -337,7 +337,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         let through_memory = m.kind == MessageKind::Notify && self.setup.through_memory();
         if through_memory {
             // It passes no link.
-        } else if let Some((first, trip)) = self.way(&m, (from, to), hint, &extra) {
+        } else if let Some((first, trip)) = self.data_route(&m, (from, to), hint, &extra) {
             m.link = first.unwrap_or(NONE);
             if first.is_some() {
                 m.trip = self.keep(trip);
@@ -412,7 +412,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
     }
 
     /// Sends a message of a thread. Returns its index and its sequence number.
-    pub(super) fn post(&mut self, thread: u32, op: u32, letter: Letter) -> (u32, u64) {
+    pub(super) fn post(&mut self, thread: u32, op: u32, letter: OutgoingMessage) -> (u32, u64) {
         let hint = self.setup.ops[op as usize].hint;
         let from = self.setup.rank(thread);
         let s = &mut self.state;
@@ -420,8 +420,8 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         let mut extra = Extra { sent: s.now, reply, spots, ..Extra::default() };
         if self.setup.unordered {
             match letter.kind {
-                MessageKind::Put => extra.number = s.ways.put(from, letter.peer),
-                _ => extra.after = s.ways.sent(from, letter.peer),
+                MessageKind::Put => extra.number = s.notify_order.put(from, letter.peer),
+                _ => extra.after = s.notify_order.sent(from, letter.peer),
             }
         }
         let t = &mut s.threads[thread as usize];
@@ -482,7 +482,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
     /// Wakes a blocked thread. The cause has already been reported to the observer.
     fn wake(&mut self, thread: u32) {
         if self.detail {
-            self.tell_woken(thread);
+            self.report_woken(thread);
         }
         self.go(thread);
     }
@@ -493,7 +493,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
     }
 
     /// Lets a thread do everything that it can do now.
-    fn go_on(&mut self, thread: u32) -> Result<(), Fault> {
+    fn advance(&mut self, thread: u32) -> Result<(), Fault> {
         let setup = self.setup;
         let regions = setup.program.schedule.regions.len();
         let mut next = (Brief::Over, 0);
@@ -506,7 +506,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
             let s = &mut self.state;
             s.walks.next(&setup.outline, thread as usize, &mut next).map_err(|f| *f)?;
             if self.detail {
-                self.tell_turn(thread, &next);
+                self.report_step(thread, &next);
             }
             let s = &mut self.state;
             match next.0 {
@@ -527,7 +527,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
                 Brief::Op(ref op) => {
                     if !self.act(thread, op, next.1)? {
                         if self.detail {
-                            self.tell_held(thread);
+                            self.report_held(thread);
                         }
                         return Ok(());
                     }
@@ -586,7 +586,8 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         match *act {
             TimedOp::Put { peer, src: bytes, dst: () } => {
                 let spots = self.spots(thread, false, peer);
-                let letter = Letter { kind: MessageKind::Put, peer, bytes, reply: 0, counter: NONE, spots };
+                let letter =
+                    OutgoingMessage { kind: MessageKind::Put, peer, bytes, reply: 0, counter: NONE, spots };
                 let (message, sequence) = self.post(thread, op, letter);
                 let (sequence, peer) = (sequence as u32, peer as u32);
                 self.state.threads[thread as usize].carrier = Some(Carrier { message, sequence, peer });
@@ -596,12 +597,16 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
                 t.gets += 1;
                 let (kind, reply) = (MessageKind::Request, bytes);
                 let (spots, asks) = (self.spots(thread, true, peer), setup.signal_bytes);
-                self.post(thread, op, Letter { kind, peer, bytes: asks, reply, counter: NONE, spots });
+                self.post(
+                    thread,
+                    op,
+                    OutgoingMessage { kind, peer, bytes: asks, reply, counter: NONE, spots },
+                );
                 return Ok(!self.holds_core(thread, op, peer, bytes));
             }
             TimedOp::Send { .. } | TimedOp::Recv { .. } | TimedOp::Room { .. } => {
                 let since = Some(s.now);
-                return Ok(self.queue(thread, Held { act: *act, op, since }));
+                return Ok(self.queue(thread, HeldQueueOp { act: *act, op, since }));
             }
             TimedOp::Notify { peer, counter } => self.notify(thread, op, peer, counter, carrier),
             TimedOp::Wait { counter, value } => {
@@ -659,7 +664,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         let Some(c) = carrier.filter(|c| u64::from(c.peer) == peer && !through_memory) else {
             let bytes = if through_memory { 0 } else { self.setup.signal_bytes };
             let (kind, spots) = (MessageKind::Notify, [0; 2]);
-            self.post(thread, op, Letter { kind, peer, bytes, reply: 0, counter, spots });
+            self.post(thread, op, OutgoingMessage { kind, peer, bytes, reply: 0, counter, spots });
             return;
         };
         let s = &mut self.state;
@@ -683,10 +688,10 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
             return;
         }
         let from = self.setup.rank(thread);
-        let after = s.ways.sent(from, peer);
+        let after = s.notify_order.sent(from, peer);
         if !there {
             s.extra[c.message as usize].after = after;
-        } else if s.ways.pass(from, peer, counter, after) {
+        } else if s.notify_order.pass(from, peer, counter, after) {
             let cause = s.threads[thread as usize].last;
             self.signal(peer as u32, counter, cause);
         }

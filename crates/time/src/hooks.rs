@@ -4,7 +4,7 @@
 use super::clock::Time;
 use super::engine::Engine;
 use super::links::Passage;
-use super::observe::{Begun, Held, MessageId, Next, Pass, Sent, Turn, Woken};
+use super::observe::{Begun, MessageId, Next, OpHeld, Pass, Sent, StepReached, Woken};
 use super::state::Message;
 use super::work::{self, Unit};
 use super::{Delivery, MessageKind, Work};
@@ -28,7 +28,7 @@ impl Engine<'_, '_, '_> {
     }
 
     /// Reports that a stream has reached a step or the end of its call.
-    pub(super) fn tell_turn(&mut self, thread: u32, (brief, op): &(Brief<'_>, u32)) {
+    pub(super) fn report_step(&mut self, thread: u32, (brief, op): &(Brief<'_>, u32)) {
         let next = match brief {
             Brief::Enter(r) => Next::Enter(*r),
             Brief::Leave(r) => Next::Leave(*r),
@@ -36,7 +36,7 @@ impl Engine<'_, '_, '_> {
             Brief::Op(act) => Next::Op(self.begun(thread, act, *op)),
         };
         let Some(o) = &mut self.observer else { return };
-        o.turn(&Turn {
+        o.turn(&StepReached {
             rank: self.setup.rank(thread),
             stream: thread % self.setup.streams as u32,
             call: self.state.threads[thread as usize].call.into(),
@@ -70,9 +70,9 @@ impl Engine<'_, '_, '_> {
     }
 
     /// Reports that the operation which a stream has reached takes time.
-    pub(super) fn tell_held(&mut self, thread: u32) {
+    pub(super) fn report_held(&mut self, thread: u32) {
         let Some(o) = &mut self.observer else { return };
-        o.holds(&Held {
+        o.holds(&OpHeld {
             rank: self.setup.rank(thread),
             stream: thread % self.setup.streams as u32,
             at_ns: self.state.now.ns(),
@@ -80,7 +80,7 @@ impl Engine<'_, '_, '_> {
     }
 
     /// Reports that a blocked stream continues. Its cause has just been reported.
-    pub(super) fn tell_woken(&mut self, thread: u32) {
+    pub(super) fn report_woken(&mut self, thread: u32) {
         let Some(o) = &mut self.observer else { return };
         o.woken(&Woken {
             rank: self.setup.rank(thread),
@@ -90,7 +90,7 @@ impl Engine<'_, '_, '_> {
     }
 
     /// Reports that a message is sent.
-    pub(super) fn tell_sent(&mut self, m: &Message) {
+    pub(super) fn report_sent(&mut self, m: &Message) {
         let (id, (from, to)) = (self.id(m), self.ends(m));
         let Some(o) = &mut self.observer else { return };
         let at_ns = self.state.now.ns();
@@ -98,7 +98,7 @@ impl Engine<'_, '_, '_> {
     }
 
     /// Reports that a message gets a link.
-    pub(super) fn tell_pass(&mut self, place: u32, link: LinkId, passage: &Passage) {
+    pub(super) fn report_pass(&mut self, place: u32, link: LinkId, passage: &Passage) {
         let m = self.state.messages[place as usize];
         let (id, (from, to)) = (self.id(&m), self.ends(&m));
         let Some(o) = &mut self.observer else { return };
@@ -117,7 +117,7 @@ impl Engine<'_, '_, '_> {
     }
 
     /// Reports that a message has arrived.
-    pub(super) fn tell_delivered(&mut self, m: &Message, place: u32) {
+    pub(super) fn report_delivered(&mut self, m: &Message, place: u32) {
         let (id, (from, to), sent) = (self.id(m), self.ends(m), self.extra(place).sent);
         let Some(o) = &mut self.observer else { return };
         let info = &self.setup.ops[m.op as usize];
@@ -136,7 +136,7 @@ impl Engine<'_, '_, '_> {
     }
 
     /// Reports that a local operation has its units. `behind` is the unit that it had to wait for.
-    pub(super) fn tell_work(
+    pub(super) fn report_work(
         &mut self,
         thread: u32,
         (start, end, unit): (Time, Time, Unit),

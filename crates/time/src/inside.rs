@@ -8,13 +8,13 @@
 
 use super::clock::Time;
 use super::links::Links;
-use super::work::{Amounts, Course, Rates, Unit, of_elements};
+use super::work::{Amounts, OpPhases, Rates, Unit, of_elements};
 use kbc_diag::Diagnostics;
 use kbc_ir::schedule::{BufferId, LocalOp};
 use kbc_ir::types::MemKind;
 use kbc_ir::walk::{Fault, Program};
 use kbc_machine::placement::Interior;
-use kbc_machine::share::{Move, Part, Share, of_rank, volume, volumes};
+use kbc_machine::share::{PePart, PeTransfer, Share, of_rank, volume, volumes};
 use kbc_machine::topology::{DeviceId, Route, Topology};
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -95,7 +95,7 @@ impl Inside {
         let size = |b: BufferId| program.schedule.buffer(b).dtype.bytes();
         let fetched = self.carry(program, &share.fetches);
         let mut work: BTreeMap<Amounts, Time> = BTreeMap::new();
-        for Part { pe, result, reads } in &share.parts {
+        for PePart { pe, result, reads } in &share.parts {
             let results = volumes(result);
             let reads = reads.iter().map(|(b, blocks)| (*b, volumes(blocks))).collect();
             let amounts = of_elements(op, &size, (results, results), &reads, depth);
@@ -109,7 +109,7 @@ impl Inside {
 
     /// Returns the time at which each PE has received everything that is sent to it, if all PEs
     /// begin to send at time 0. The data from one PE to another is one message per kind of memory.
-    fn carry(&self, program: &Program<'_>, moves: &[Move]) -> BTreeMap<u32, Time> {
+    fn carry(&self, program: &Program<'_>, moves: &[PeTransfer]) -> BTreeMap<u32, Time> {
         let mut messages: BTreeMap<(u32, u32, MemKind), u64> = BTreeMap::new();
         for m in moves {
             let b = program.schedule.buffer(m.buffer);
@@ -149,7 +149,13 @@ impl Inside {
 impl Profile {
     /// Returns the course of the operation on a rank, and replaces `times` by the time for which
     /// each unit is held. If one PE does all of the work, `own` is its course there.
-    pub(super) fn course(&self, rates: &mut Rates, rank: u64, times: &mut [Time; 3], own: Course) -> Course {
+    pub(super) fn course(
+        &self,
+        rates: &mut Rates,
+        rank: u64,
+        times: &mut [Time; 3],
+        own: OpPhases,
+    ) -> OpPhases {
         if self.alone {
             let fetched = self.work.iter().map(|w| w.1).max().unwrap_or_default();
             let longest = times.iter().copied().max().unwrap_or_default();
@@ -157,9 +163,9 @@ impl Profile {
                 *t = *t + fetched;
             }
             let rest = longest.since(own.preloaded).max(own.least);
-            return Course { fetched, least: rest, sent: self.sent, shared: true, ..own };
+            return OpPhases { fetched, least: rest, sent: self.sent, shared: true, ..own };
         }
-        let (mut held, mut out) = ([Time::ZERO; 3], Course { shared: true, ..Course::NONE });
+        let (mut held, mut out) = ([Time::ZERO; 3], OpPhases { shared: true, ..OpPhases::NONE });
         for (amounts, fetched) in &self.work {
             let own = rates.times(rank, amounts);
             let mut longest = (Time::ZERO, Unit::Arithmetic);
@@ -172,10 +178,10 @@ impl Profile {
                 }
             }
             if *fetched + longest.0 > out.fetched + out.least {
-                out = Course { fetched: *fetched, least: longest.0, unit: longest.1, ..out };
+                out = OpPhases { fetched: *fetched, least: longest.0, unit: longest.1, ..out };
             }
         }
         *times = held;
-        Course { sent: self.sent, ..out }
+        OpPhases { sent: self.sent, ..out }
     }
 }

@@ -14,6 +14,7 @@ mod channels;
 mod clock;
 mod controllers;
 mod cores;
+mod deadlock;
 mod engine;
 mod hooks;
 mod inside;
@@ -21,6 +22,7 @@ mod links;
 mod local;
 mod log;
 mod moves;
+mod notify_order;
 mod observe;
 mod path;
 pub mod perturb;
@@ -28,12 +30,10 @@ mod queues;
 mod report;
 mod setup;
 mod state;
-mod stuck;
 mod ties;
-mod ways;
 mod work;
 
-pub use observe::{Begun, Held, MessageId, Next, Pass, Sent, Turn, Woken};
+pub use observe::{Begun, MessageId, Next, OpHeld, Pass, Sent, StepReached, Woken};
 pub use report::{Breakdown, Cause, LinkUse, MemoryUse, RankUse, RegionSpan, Slot, Step, Timing, Walked};
 pub use setup::device_each;
 pub use work::{Unit, amounts};
@@ -41,7 +41,7 @@ pub use work::{Unit, amounts};
 use engine::Engine;
 use kbc_checker::Orbits;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
-use kbc_ir::host::spelled;
+use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::{BufferId, RegionId, Schedule};
 use kbc_ir::walk::{Fault, Program};
 use kbc_machine::topology::Topology;
@@ -145,9 +145,9 @@ pub trait Observer {
         false
     }
     /// A stream has reached an operation, the begin or end of a region, or the end of its call.
-    fn turn(&mut self, _turn: &Turn) {}
+    fn turn(&mut self, _turn: &StepReached) {}
     /// The operation that a stream has reached takes time.
-    fn holds(&mut self, _held: &Held) {}
+    fn holds(&mut self, _held: &OpHeld) {}
     /// A message is sent.
     fn sent(&mut self, _message: &Sent) {}
     /// A message gets a link.
@@ -193,7 +193,7 @@ fn go(
     options: &TimeOptions,
     observer: Option<&mut dyn Observer>,
 ) -> Result<Timing, Diagnostics> {
-    let spelled = spelled(schedule);
+    let spelled = with_host_region(schedule);
     let program = Program::compile(&spelled)?;
     let mut setup = Setup::new(&program, topo, options)?;
     let mut why = match (&observer, options.every_rank) {
@@ -275,7 +275,7 @@ fn timing<'p>(
 ) -> Result<Timing, Diagnostics> {
     let schedule = setup.program.schedule;
     if engine.state.live > 0 {
-        return Err(stuck::explain(setup.program, i64::from(setup.calls)));
+        return Err(deadlock::explain(setup.program, i64::from(setup.calls)));
     }
     let (end, last) = engine.state.end();
     let end = end + setup.last_endpoint(&engine.state);

@@ -7,7 +7,7 @@ use super::clock::Time;
 use super::engine::Engine;
 use super::log::{FENCE, FETCH, PRELOAD, Record, WORK};
 use super::state::Doing;
-use super::work::{Course, Job, Unit};
+use super::work::{Job, OpPhases, Unit};
 use kbc_ir::walk::{Fault, TimedOp};
 
 impl<'p> Engine<'_, 'p, '_> {
@@ -50,10 +50,10 @@ impl<'p> Engine<'_, 'p, '_> {
         };
         let course = match (act, &job.tiles) {
             (TimedOp::Copy { .. } | TimedOp::Reduce { .. }, _) if !free => {
-                Course { least: s.rates.of_core(rank, job.all[1]), ..Course::NONE }
+                OpPhases { least: s.rates.of_core(rank, job.all[1]), ..OpPhases::NONE }
             }
             (_, Some(work)) if !free => s.rates.of_tiles(rank, work),
-            _ => Course::NONE,
+            _ => OpPhases::NONE,
         };
         let course = match &shared {
             Some(profile) => profile.course(&mut s.rates, rank, &mut times, course),
@@ -108,7 +108,7 @@ impl<'p> Engine<'_, 'p, '_> {
         self.state.threads[thread as usize].last = record;
         self.later(end, thread);
         if self.observer.is_some() {
-            self.tell_work(thread, (start, end, unit), behind);
+            self.report_work(thread, (start, end, unit), behind);
         }
     }
 }

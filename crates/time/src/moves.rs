@@ -112,7 +112,7 @@ impl<'p> Engine<'_, 'p, '_> {
 
     /// Returns the route of a put or get whose data is not at its device, with its first stage.
     /// None for other messages. A message without a first stage has arrived.
-    pub(super) fn way(
+    pub(super) fn data_route(
         &self,
         m: &Message,
         (from, to): (u64, u64),

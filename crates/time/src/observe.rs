@@ -23,7 +23,7 @@ pub struct MessageId {
 
 /// A stream of a rank has reached its next step. Its previous step is over.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Turn {
+pub struct StepReached {
     /// The rank.
     pub rank: u64,
     /// Number of the stream.
@@ -112,7 +112,7 @@ pub struct Pass {
 
 /// The operation that a stream has reached does not end at once.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Held {
+pub struct OpHeld {
     /// The rank.
     pub rank: u64,
     /// Number of the stream.

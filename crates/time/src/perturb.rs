@@ -6,7 +6,7 @@
 //! [`kbc_machine::topology::perturb`]. The engine simulates a perturbed machine like any other.
 
 use kbc_diag::{Diagnostic, Span};
-use kbc_machine::topology::perturb::{Chosen, Drawn, Perturb, RankName, Spread};
+use kbc_machine::topology::perturb::{Distribution, DrawnQuantity, Perturb, PerturbTargets, RankName};
 use kbc_machine::topology::{DeviceId, LinkId, MAX_OWN_LINKS, Topology};
 use kbc_numerics::rng::{Rng, mix64};
 
@@ -31,11 +31,11 @@ pub fn perturbed(topo: &Topology, perturb: &Perturb, seed: u64) -> Result<Topolo
         for id in draws.ranks(topo, &entry.who, perturb.span)? {
             let mut pace = out.pace(DeviceId(id));
             if let Some(spread) = &entry.slow {
-                let factor = draws.value(spread, Drawn::Factor, Purpose::Slow, id);
+                let factor = draws.value(spread, DrawnQuantity::Factor, Purpose::Slow, id);
                 pace.slower.iter_mut().zip(entry.units).filter(|(_, u)| *u).for_each(|(s, _)| *s *= factor);
             }
             if let Some(spread) = &entry.late {
-                pace.late_ns += draws.value(spread, Drawn::Time, Purpose::Added, id);
+                pace.late_ns += draws.value(spread, DrawnQuantity::Time, Purpose::Added, id);
             }
             out.set_pace(DeviceId(id), pace)?;
         }
@@ -45,10 +45,10 @@ pub fn perturbed(topo: &Topology, perturb: &Perturb, seed: u64) -> Result<Topolo
         for id in draws.links(topo, &entry.who, perturb.span)? {
             let mut rate = out.rate(LinkId(id));
             if let Some(spread) = &entry.slow {
-                rate.bandwidth /= draws.value(spread, Drawn::Factor, Purpose::Slow, id);
+                rate.bandwidth /= draws.value(spread, DrawnQuantity::Factor, Purpose::Slow, id);
             }
             if let Some(spread) = &entry.latency {
-                rate.latency_ns += draws.value(spread, Drawn::Time, Purpose::Added, id);
+                rate.latency_ns += draws.value(spread, DrawnQuantity::Time, Purpose::Added, id);
             }
             out.set_rate(LinkId(id), rate)?;
         }
@@ -68,9 +68,14 @@ impl Draws {
         Rng::new(mix64(self.seed) ^ mix64(place))
     }
 
-    fn ranks(&self, topo: &Topology, who: &Chosen<RankName>, at: Span) -> Result<Vec<u32>, Diagnostic> {
+    fn ranks(
+        &self,
+        topo: &Topology,
+        who: &PerturbTargets<RankName>,
+        at: Span,
+    ) -> Result<Vec<u32>, Diagnostic> {
         let n = topo.device_count();
-        let Chosen::These(names) = who else { return self.some(n as u64, who, "ranks", at) };
+        let PerturbTargets::These(names) = who else { return self.some(n as u64, who, "ranks", at) };
         let find = |name: &RankName| match name {
             RankName::Number(k) => u32::try_from(*k).ok().filter(|k| (*k as usize) < n),
             RankName::At(c) => topo.device(c).map(|d| d.0),
@@ -96,10 +101,10 @@ impl Draws {
     fn links(
         &self,
         topo: &Topology,
-        who: &Chosen<kbc_machine::topology::LinkSet>,
+        who: &PerturbTargets<kbc_machine::topology::LinkSet>,
         at: Span,
     ) -> Result<Vec<u32>, Diagnostic> {
-        let Chosen::These(sets) = who else { return self.some(topo.link_count(), who, "links", at) };
+        let PerturbTargets::These(sets) = who else { return self.some(topo.link_count(), who, "links", at) };
         let mut out = vec![];
         for set in sets {
             out.extend(topo.select(set)?.iter().map(|l| l.0));
@@ -109,11 +114,11 @@ impl Draws {
 
     /// Chooses some of the numbers below `n`, in ascending order: those with the smallest random
     /// keys.
-    fn some<T>(&self, n: u64, who: &Chosen<T>, what: &str, at: Span) -> Result<Vec<u32>, Diagnostic> {
+    fn some<T>(&self, n: u64, who: &PerturbTargets<T>, what: &str, at: Span) -> Result<Vec<u32>, Diagnostic> {
         let (count, at) = match who {
-            Chosen::Share(share) => (((n as f64 * share).ceil() as u64).min(n), at),
-            Chosen::Count(count) => (count.node, count.span),
-            Chosen::These(_) => (0, at),
+            PerturbTargets::Share(share) => (((n as f64 * share).ceil() as u64).min(n), at),
+            PerturbTargets::Count(count) => (count.node, count.span),
+            PerturbTargets::These(_) => (0, at),
         };
         let fault = |title: String| Err(Diagnostic::error("E465", title).primary(at, "here"));
         if count > n {
@@ -136,7 +141,7 @@ impl Draws {
         Ok(out)
     }
 
-    fn value(&self, spread: &Spread, of: Drawn, purpose: Purpose, element: u32) -> f64 {
+    fn value(&self, spread: &Distribution, of: DrawnQuantity, purpose: Purpose, element: u32) -> f64 {
         draw(spread, of.least(), &mut self.rng(purpose, element))
     }
 }
@@ -159,13 +164,13 @@ fn normal(rng: &mut Rng) -> f64 {
     libm::sqrt(-2.0 * libm::log(u)) * libm::cos(2.0 * std::f64::consts::PI * v)
 }
 
-fn draw(spread: &Spread, least: f64, rng: &mut Rng) -> f64 {
+fn draw(spread: &Distribution, least: f64, rng: &mut Rng) -> f64 {
     match *spread {
-        Spread::Constant(x) => x,
-        Spread::Uniform(a, b) => a + (b - a) * unit(rng),
-        Spread::Exponential(mean) => least - (mean - least) * libm::log(unit(rng)),
-        Spread::Lognormal(median, sigma) => least + (median - least) * libm::exp(sigma * normal(rng)),
-        Spread::Normal(mean, deviation) => truncated(mean, deviation, mean - least, rng),
+        Distribution::Constant(x) => x,
+        Distribution::Uniform(a, b) => a + (b - a) * unit(rng),
+        Distribution::Exponential(mean) => least - (mean - least) * libm::log(unit(rng)),
+        Distribution::Lognormal(median, sigma) => least + (median - least) * libm::exp(sigma * normal(rng)),
+        Distribution::Normal(mean, deviation) => truncated(mean, deviation, mean - least, rng),
     }
 }
 
@@ -197,7 +202,7 @@ fn truncated(mean: f64, deviation: f64, reach: f64, rng: &mut Rng) -> f64 {
 mod tests {
     use super::*;
 
-    fn many(spread: Spread, of: Drawn) -> Vec<f64> {
+    fn many(spread: Distribution, of: DrawnQuantity) -> Vec<f64> {
         let draws = Draws { seed: 5, entry: 0 };
         let mut all: Vec<f64> = (0..40_000).map(|i| draws.value(&spread, of, Purpose::Slow, i)).collect();
         all.sort_by(f64::total_cmp);
@@ -210,26 +215,26 @@ mod tests {
 
     #[test]
     fn distributions_are_what_they_say() {
-        let uniform = many(Spread::Uniform(1.0, 3.0), Drawn::Factor);
+        let uniform = many(Distribution::Uniform(1.0, 3.0), DrawnQuantity::Factor);
         assert!(uniform[0] >= 1.0 && uniform[39_999] <= 3.0 && (mean(&uniform) - 2.0).abs() < 0.02);
-        let exponential = many(Spread::Exponential(2.0), Drawn::Factor);
+        let exponential = many(Distribution::Exponential(2.0), DrawnQuantity::Factor);
         assert!(exponential[0] >= 1.0 && (mean(&exponential) - 2.0).abs() < 0.02);
         // The median of an exponential distribution is ln 2 of its mean.
         assert!((exponential[20_000] - 1.0 - std::f64::consts::LN_2).abs() < 0.02);
-        let lognormal = many(Spread::Lognormal(10.0, 0.5), Drawn::Time);
+        let lognormal = many(Distribution::Lognormal(10.0, 0.5), DrawnQuantity::Time);
         assert!(lognormal[0] >= 0.0 && (lognormal[20_000] - 10.0).abs() < 0.2);
         assert!((mean(&lognormal) - 10.0 * (0.125f64).exp()).abs() < 0.2);
         for deviation in [0.1, 0.5, 1.0, 3.0, 1e9] {
-            let normal = many(Spread::Normal(2.0, deviation), Drawn::Factor);
+            let normal = many(Distribution::Normal(2.0, deviation), DrawnQuantity::Factor);
             assert!(normal[0] >= 1.0 && normal[39_999] <= 3.0, "{deviation}");
             assert!((mean(&normal) - 2.0).abs() < 0.02, "{deviation}: {}", mean(&normal));
         }
-        let narrow = many(Spread::Normal(2.0, 0.1), Drawn::Factor);
+        let narrow = many(Distribution::Normal(2.0, 0.1), DrawnQuantity::Factor);
         let variance = narrow.iter().map(|x| (x - 2.0).powi(2)).sum::<f64>() / 40_000.0;
         assert!((variance.sqrt() - 0.1).abs() < 0.002, "{variance}");
         // A distribution much wider than its interval is nearly uniform in it: the variance of an
         // interval of half width 1 is 1/3.
-        let wide = many(Spread::Normal(2.0, 1e9), Drawn::Factor);
+        let wide = many(Distribution::Normal(2.0, 1e9), DrawnQuantity::Factor);
         let variance = wide.iter().map(|x| (x - 2.0).powi(2)).sum::<f64>() / 40_000.0;
         assert!((variance - 1.0 / 3.0).abs() < 0.01, "{variance}");
     }

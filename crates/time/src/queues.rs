@@ -16,9 +16,9 @@
 use super::MessageKind;
 use super::agenda::Item;
 use super::clock::Time;
-use super::engine::{Engine, Letter};
+use super::engine::{Engine, OutgoingMessage};
 use super::log::{CREDIT, DRAIN, POLL, Record, SLOT_READ, SLOT_WRITE};
-use super::state::{Doing, Extra, Held, Message, NONE};
+use super::state::{Doing, Extra, HeldQueueOp, Message, NONE};
 use kbc_ir::walk::TimedOp;
 use kbc_machine::topology::queue::{Access, Backpressure, Queues};
 
@@ -68,7 +68,7 @@ impl Costs {
 impl<'p> Engine<'_, 'p, '_> {
     /// Performs an operation on a queue that a thread has reached or is woken at. Returns whether
     /// the thread can continue at once.
-    pub(super) fn queue(&mut self, thread: u32, held: Held<'p>) -> bool {
+    pub(super) fn queue(&mut self, thread: u32, held: HeldQueueOp<'p>) -> bool {
         let (&TimedOp::Send { peer, queue, .. }
         | &TimedOp::Recv { peer, queue, .. }
         | &TimedOp::Room { peer, queue }) = &held.act
@@ -99,7 +99,8 @@ impl<'p> Engine<'_, 'p, '_> {
                 *sent = sent.saturating_add(1);
                 self.conserved(place, setup.tally(Tally::Sent, peer, queue));
                 let counter = setup.tally(Tally::Arrived, setup.rank(thread), queue);
-                let letter = Letter { kind: MessageKind::Put, peer, bytes, reply: 0, counter, spots: [0; 2] };
+                let letter =
+                    OutgoingMessage { kind: MessageKind::Put, peer, bytes, reply: 0, counter, spots: [0; 2] };
                 self.post(thread, held.op, letter);
                 true
             }
@@ -110,9 +111,9 @@ impl<'p> Engine<'_, 'p, '_> {
 
     /// Resumes a thread that was held at an operation on a queue. Returns whether the operation is
     /// complete.
-    pub(super) fn resume(&mut self, thread: u32, held: Held<'p>) -> bool {
+    pub(super) fn resume(&mut self, thread: u32, held: HeldQueueOp<'p>) -> bool {
         let Some(since) = held.since else {
-            self.taken(thread, &held);
+            self.complete_receipt(thread, &held);
             return true;
         };
         // A sender that polls notices a credit at its next look.
@@ -131,13 +132,13 @@ impl<'p> Engine<'_, 'p, '_> {
 
     /// Lets the receiver read a message from its slot and then give the slot back. Returns whether
     /// this is done at once.
-    fn take(&mut self, thread: u32, held: Held<'p>, bytes: u64) -> bool {
+    fn take(&mut self, thread: u32, held: HeldQueueOp<'p>, bytes: u64) -> bool {
         let access = self.setup.queues.map_or(Time::ZERO, |q| q.access(bytes));
         if self.pay(thread, held.op, &[(SLOT_READ, access)]) {
-            self.state.held.insert(thread, Held { since: None, ..held });
+            self.state.held.insert(thread, HeldQueueOp { since: None, ..held });
             return false;
         }
-        self.taken(thread, &held);
+        self.complete_receipt(thread, &held);
         true
     }
 
@@ -196,7 +197,7 @@ impl<'p> Engine<'_, 'p, '_> {
     }
 
     /// Completes the receipt of a message: its slot is given back to its sender.
-    fn taken(&mut self, thread: u32, held: &Held<'p>) {
+    fn complete_receipt(&mut self, thread: u32, held: &HeldQueueOp<'p>) {
         let TimedOp::Recv { peer, queue, .. } = held.act else { return };
         let setup = self.setup;
         let tally = setup.tally(Tally::Received, peer, queue);
@@ -208,7 +209,7 @@ impl<'p> Engine<'_, 'p, '_> {
             Some(costs) => self.credit(thread, held.op, peer, counter, costs.credit_bytes),
             None => {
                 let (kind, bytes) = (MessageKind::Notify, setup.signal_bytes);
-                let letter = Letter { kind, peer, bytes, reply: 0, counter, spots: [0; 2] };
+                let letter = OutgoingMessage { kind, peer, bytes, reply: 0, counter, spots: [0; 2] };
                 self.post(thread, held.op, letter);
             }
         }
@@ -252,7 +253,7 @@ impl<'p> Engine<'_, 'p, '_> {
             s.accounts[setup.place(thread) as usize].sent += bytes;
         }
         if self.detail {
-            self.tell_sent(&message);
+            self.report_sent(&message);
         }
         let s = &mut self.state;
         let place = s.free.pop().unwrap_or(s.messages.len() as u32);

@@ -1,7 +1,7 @@
 //! Constants of a simulation: program, machine, and a table of the schedule's operations.
 
 use super::TimeOptions;
-use super::channels::Way;
+use super::channels::TransferDirection;
 use super::clock::Time;
 use super::cores::Cores;
 use super::inside::Inside;
@@ -27,7 +27,7 @@ pub(super) struct OpInfo {
     /// doubled wrap.
     pub(super) hint: Option<Direction>,
     /// The kind of DMA channel that it needs, on machines that limit them.
-    pub(super) channel: Option<Way>,
+    pub(super) channel: Option<TransferDirection>,
     /// Whether its message is taken in by the receiver's inlet ([`super::queues`]).
     pub(super) taken_in: bool,
     /// Whether its bytes drain at the inlet, and not on the links.
@@ -60,7 +60,8 @@ pub(super) struct Setup<'p> {
     pub(super) cores: Option<Cores>,
     /// The times of the machine's queues, if it has the setting `queue`.
     pub(super) queues: Option<Costs>,
-    /// Whether messages between the same two ranks may overtake each other ([`super::ways`]).
+    /// Whether messages between the same two ranks may overtake each other
+    /// ([`super::notify_order`]).
     pub(super) unordered: bool,
     /// Locations of data, if it is not at its device.
     pub(super) moves: Option<Moves>,
@@ -73,7 +74,7 @@ pub(super) struct Setup<'p> {
 }
 
 /// Limit on the counters, streams or events of all ranks together.
-const MOST: u64 = 1 << 31;
+const MAX_OBJECTS: u64 = 1 << 31;
 
 /// Checks that a machine has one device per rank.
 ///
@@ -123,11 +124,11 @@ impl<'p> Setup<'p> {
         let per_rank = u64::from(program.counters())
             .saturating_add(tallies)
             .max(program.streams.len().max(program.events.len()) as u64);
-        if ranks.saturating_mul(per_rank) > MOST {
+        if ranks.saturating_mul(per_rank) > MAX_OBJECTS {
             return Err(Diagnostic::error(
                 "E373",
                 format!(
-                    "{ranks} ranks with {per_rank} counters, streams or events each exceed the limit of {MOST}"
+                    "{ranks} ranks with {per_rank} counters, streams or events each exceed the limit of {MAX_OBJECTS}"
                 ),
             )
             .help("simulate fewer ranks, or use signals with fewer counters")
@@ -136,7 +137,7 @@ impl<'p> Setup<'p> {
         let settings = topo.settings();
         let moves = Moves::new(program, topo)?;
         let cores = Cores::of(settings);
-        let unordered = topo.has_ways() || moves.is_some() || cores.is_some();
+        let unordered = topo.has_doubled_links() || moves.is_some() || cores.is_some();
         let gets = ops.iter().any(|o| o.name == GET);
         let outline = Outline::new(program, i64::from(options.calls));
         let whole = moves.as_ref().is_some_and(|m| m.addresses.is_some());
@@ -257,7 +258,7 @@ impl<'p> Setup<'p> {
     pub(super) fn tally(&self, tally: Tally, peer: u64, queue: u32) -> u32 {
         let queues = self.program.queue_base.last().copied().unwrap_or(0);
         let row = tally as u64 * self.program.ranks() + peer;
-        // Below [`MOST`].
+        // Below [`MAX_OBJECTS`].
         self.program.counters() + row as u32 * queues + queue
     }
 
@@ -309,8 +310,8 @@ fn collect(s: &Schedule, list: &[SStmt], region: &Region, id: RegionId, out: &mu
                 };
                 let hint = peer.and_then(|p| hint(p, region));
                 let channel = match op {
-                    SOp::Put { .. } => Some(Way::Write),
-                    SOp::Get { .. } => Some(Way::Read),
+                    SOp::Put { .. } => Some(TransferDirection::Write),
+                    SOp::Get { .. } => Some(TransferDirection::Read),
                     _ => None,
                 };
                 let (name, memories) = (op.word(), moves::memories(s, region, op));

@@ -9,10 +9,10 @@ use super::controllers::Controllers;
 use super::links::Links;
 use super::log::Last;
 use super::moves::Ends;
+use super::notify_order::NotifyOrder;
 use super::setup::Setup;
 use super::ties::Ties;
-use super::ways::Ways;
-use super::work::{Course, Rates, Units};
+use super::work::{OpPhases, Rates, Units};
 use kbc_ir::form::Form;
 use kbc_ir::walk::{Program, TimedOp, Walks};
 use kbc_machine::topology::Route;
@@ -101,7 +101,7 @@ pub(super) struct Extra {
     pub(super) sent: Time,
     /// For a request: bytes of the reply.
     pub(super) reply: u64,
-    /// Its number among the puts to its peer ([`Ways`]).
+    /// Its number among the puts to its peer ([`NotifyOrder`]).
     pub(super) number: u64,
     /// Number of those puts that its notify has to follow.
     pub(super) after: u64,
@@ -113,7 +113,7 @@ pub(super) struct Extra {
 
 /// An operation on a queue that waits or takes time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Held<'p> {
+pub(super) struct HeldQueueOp<'p> {
     pub(super) act: TimedOp<'p>,
     pub(super) op: u32,
     /// Time from which it waits. None for a `recv` that only has to complete.
@@ -150,7 +150,7 @@ pub(super) struct State<'p> {
     /// Positions of the threads in the schedule.
     pub(super) walks: Walks,
     /// Operations on queues that wait, by thread.
-    pub(super) held: BTreeMap<u32, Held<'p>>,
+    pub(super) held: BTreeMap<u32, HeldQueueOp<'p>>,
     /// Number of threads that have not ended their last call.
     pub(super) live: usize,
     /// Counters of all ranks.
@@ -182,10 +182,10 @@ pub(super) struct State<'p> {
     pub(super) units: Vec<Units>,
     /// For each thread, the local operation that it has requested units for: its number, the time
     /// of each unit, and its course. Empty if local work takes no time.
-    pub(super) asked: Vec<(u32, [Time; 3], Course)>,
+    pub(super) asked: Vec<(u32, [Time; 3], OpPhases)>,
     /// For each rank: time for which its units worked on operations. Empty if no unit takes time.
     pub(super) worked: Vec<Time>,
-    pub(super) ways: Ways,
+    pub(super) notify_order: NotifyOrder,
     pub(super) accounts: Vec<Account>,
     /// For each call and region: the first entry and the last exit.
     pub(super) spans: Vec<Option<(Time, Time)>>,
@@ -277,9 +277,9 @@ impl<'p> State<'p> {
             } else {
                 vec![]
             },
-            asked: if works { vec![(0, [Time::ZERO; 3], Course::NONE); count] } else { vec![] },
+            asked: if works { vec![(0, [Time::ZERO; 3], OpPhases::NONE); count] } else { vec![] },
             worked: if works { vec![Time::ZERO; ranks] } else { vec![] },
-            ways: Ways::new(setup.unordered),
+            notify_order: NotifyOrder::new(setup.unordered),
             accounts: vec![Account::default(); ranks],
             spans: vec![],
             calls: vec![],

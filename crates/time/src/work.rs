@@ -80,7 +80,7 @@ pub fn amounts(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<[u64; 3
 
 /// The phases of a local operation beyond the times of its units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Course {
+pub(super) struct OpPhases {
     /// Time in which PEs of the device fetch the operands that they lack.
     pub(super) fetched: Time,
     /// Time in which operands are preloaded after that.
@@ -95,9 +95,9 @@ pub(super) struct Course {
     pub(super) shared: bool,
 }
 
-impl Course {
+impl OpPhases {
     /// The course of an operation that takes no longer than its units.
-    pub(super) const NONE: Course = Course {
+    pub(super) const NONE: OpPhases = OpPhases {
         fetched: Time::ZERO,
         preloaded: Time::ZERO,
         least: Time::ZERO,
@@ -230,16 +230,16 @@ impl Rates {
     /// the units in a pipeline. The time for a unit is the sum of the work of the other units on
     /// the first tiles, all work of the unit, and the work of the other units on the last tiles.
     /// The longest of these times counts.
-    pub(super) fn of_tiles(&mut self, rank: u64, work: &tiles::Work) -> Course {
+    pub(super) fn of_tiles(&mut self, rank: u64, work: &tiles::Work) -> OpPhases {
         let mut sum = |work: &Amounts| self.times(rank, work).into_iter().fold(Time::ZERO, |a, b| a + b);
         let preloaded = sum(&[0, work.preloaded, 0]);
-        let mut course = Course { preloaded, ..Course::NONE };
+        let mut course = OpPhases { preloaded, ..OpPhases::NONE };
         for (i, unit) in Unit::ALL.into_iter().enumerate() {
             let mut own = [0; 3];
             own[i] = work.all[i];
             let chain = sum(&work.before[i]) + sum(&own) + sum(&work.after[i]);
             if chain > course.least {
-                course = Course { least: chain, unit, ..course };
+                course = OpPhases { least: chain, unit, ..course };
             }
         }
         course
@@ -287,7 +287,7 @@ impl Units {
 
     /// Returns the time for which an operation holds each unit. A shared slot is held as long as
     /// either part needs it.
-    fn held(&self, times: &[Time; 3]) -> [Time; 3] {
+    fn holding_times(&self, times: &[Time; 3]) -> [Time; 3] {
         let [arithmetic, memory, vector] = *times;
         let slot = arithmetic.max(vector);
         if self.shared { [slot, memory, slot] } else { *times }
@@ -299,7 +299,7 @@ impl Units {
         let late = self
             .free
             .iter()
-            .zip(self.held(times))
+            .zip(self.holding_times(times))
             .zip(times)
             .zip(Unit::ALL)
             .filter(|(((free, held), own), _)| *held > Time::ZERO && **own > Time::ZERO && **free > at);
@@ -309,7 +309,7 @@ impl Units {
     /// Starts an operation requested at `at` when all units that it needs are free, and holds each
     /// for its time. Returns start, end, and the unit that takes longest.
     pub(super) fn work(&mut self, at: Time, times: &[Time; 3]) -> (Time, Time, Unit) {
-        let held = self.held(times);
+        let held = self.holding_times(times);
         let busy = self.free.iter().zip(held).filter(|(_, t)| *t > Time::ZERO).map(|(free, _)| *free);
         let start = busy.fold(at, Time::max);
         for (free, time) in self.free.iter_mut().zip(held) {

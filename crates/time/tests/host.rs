@@ -10,7 +10,7 @@ use kbc_backend_sim::interp::{RunOptions, run};
 use kbc_backend_sim::jit;
 use kbc_checker::{CheckOptions, check};
 use kbc_diag::{FileId, Span};
-use kbc_ir::host::{Host, spelled, writes};
+use kbc_ir::host::{Host, with_host_region, writes};
 use kbc_ir::schedule::{BufferId, BufferRole, HostCommand, LocalOp, RegionId, SOp, SStmt, Schedule};
 use kbc_ir::text::{PrintOptions, equivalent, print};
 use kbc_ir::verify::verify;
@@ -99,7 +99,7 @@ fn a_host_that_waits_anywhere_changes_nothing() {
             let result = run(&s, &feeds, &options).unwrap();
             assert_eq!(result.outputs, base.outputs, "{what}");
             assert!(result.reads.iter().flatten().all(|r| !r.is_empty()), "{what}");
-            let spelled = spelled(&s);
+            let spelled = with_host_region(&s);
             let compiled = jit::compile(&spelled).unwrap().run_alone(&feeds, &options).unwrap();
             assert_eq!(compiled, Some(result.clone()), "{what}");
             let o = AdversaryOptions { calls: 3, runs: 12, seed: seed * 12, ..AdversaryOptions::default() };
@@ -119,7 +119,7 @@ fn a_host_that_waits_anywhere_changes_nothing() {
 #[test]
 fn a_write_waits_for_what_uses_its_target() {
     let s = load("host_writes");
-    let spelled = spelled(&s).into_owned();
+    let spelled = with_host_region(&s).into_owned();
     assert!(check(&spelled, &CheckOptions::default()).ok());
     let copies = |list: &[SStmt]| -> Vec<usize> {
         let is = |st: &SStmt| matches!(st, SStmt::Op(SOp::Local(LocalOp::Copy { .. }), _));

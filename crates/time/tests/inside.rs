@@ -14,7 +14,7 @@ use kbc_ir::schedule::{BufferId, Filling, LocalOp, Schedule};
 use kbc_ir::types::{CutRule, DType, ReduceOp};
 use kbc_machine::memory::Placements;
 use kbc_machine::placement::{DevicePlacement, Policy};
-use kbc_machine::share::{Placed, share};
+use kbc_machine::share::{PlacedBuffer, share};
 use kbc_machine::topology::Topology;
 use kbc_numerics::local::{apply, footprint};
 use kbc_numerics::numbers::from_i64;
@@ -75,7 +75,7 @@ fn agree(op: &LocalOp, dst: (&[u64], DType), srcs: &[(BufferId, &Tensor)], part:
     for own in placements() {
         for theirs in placements() {
             let placed =
-                |buffer, sizes: &[u64], placement| Placed { buffer, sizes: sizes.to_vec(), placement };
+                |buffer, sizes: &[u64], placement| PlacedBuffer { buffer, sizes: sizes.to_vec(), placement };
             let srcs = srcs.iter().map(|(b, t)| (placed(*b, t.shape(), theirs), (*t).clone())).collect();
             let shared = Shared { op, dst: (placed(D, dst.0, own), dst.1), srcs, part };
             let got =
@@ -183,7 +183,7 @@ fn an_element_that_nobody_sends_is_missed() {
     // A check of the rule itself: the same operation with the operand placed elsewhere needs
     // fetches, which the plan lists.
     let machine = six();
-    let placed = |buffer, placement| Placed { buffer, sizes: vec![4, 6], placement };
+    let placed = |buffer, placement| PlacedBuffer { buffer, sizes: vec![4, 6], placement };
     let op = LocalOp::Cast { dst: D, src: A };
     let same = share(&op, &placed(D, COLUMNS), &[placed(A, COLUMNS)], None, &machine).unwrap();
     assert_eq!((same.parts.len(), same.fetches.len()), (6, 0));

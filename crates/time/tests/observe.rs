@@ -9,10 +9,10 @@ use time_kit::{direct, doubling, machine, parse, ring, time};
 
 /// An observer that keeps the detailed events.
 #[derive(Default)]
-struct Told {
+struct EventRecord {
     wants: bool,
-    turns: Vec<Turn>,
-    held: Vec<Held>,
+    turns: Vec<StepReached>,
+    held: Vec<OpHeld>,
     sent: Vec<Sent>,
     passes: Vec<Pass>,
     woken: Vec<Woken>,
@@ -22,15 +22,15 @@ struct Told {
     moments: Vec<f64>,
 }
 
-impl Observer for Told {
+impl Observer for EventRecord {
     fn detail(&self) -> bool {
         self.wants
     }
-    fn turn(&mut self, t: &Turn) {
+    fn turn(&mut self, t: &StepReached) {
         self.moments.push(t.at_ns);
         self.turns.push(*t);
     }
-    fn holds(&mut self, h: &Held) {
+    fn holds(&mut self, h: &OpHeld) {
         self.moments.push(h.at_ns);
         self.held.push(*h);
     }
@@ -56,9 +56,9 @@ impl Observer for Told {
     }
 }
 
-fn watch(source: &str, machine_text: &str, wants: bool) -> (Timing, Told) {
+fn watch(source: &str, machine_text: &str, wants: bool) -> (Timing, EventRecord) {
     let (schedule, topo) = (parse(source), machine(machine_text));
-    let mut told = Told { wants, ..Told::default() };
+    let mut told = EventRecord { wants, ..EventRecord::default() };
     let options = TimeOptions { calls: 2, ..TimeOptions::default() };
     let timing =
         simulate_observed(&schedule, &topo, &options, &mut told).unwrap_or_else(|d| panic!("{d:#?}"));
@@ -111,7 +111,7 @@ fn times_go_on_and_sums_are_those_of_the_report() {
         }
         // Streams: every call begins with a region and ends, and the time between two turns was
         // announced.
-        let mut last: BTreeMap<u64, Turn> = BTreeMap::new();
+        let mut last: BTreeMap<u64, StepReached> = BTreeMap::new();
         for t in &told.turns {
             if let Some(before) = last.insert(t.rank, *t) {
                 assert!(before.at_ns <= t.at_ns && before.call <= t.call);

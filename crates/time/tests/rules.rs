@@ -4,7 +4,9 @@
 use crate::time_kit;
 
 use kbc_diag::{FileId, Span, Spanned};
-use kbc_machine::topology::perturb::{Chosen, Perturb, RankName, SlowLinks, Spread, Stragglers};
+use kbc_machine::topology::perturb::{
+    Distribution, Perturb, PerturbTargets, RankName, SlowLinks, Stragglers,
+};
 use kbc_machine::topology::{DeviceId, Fragment, LinkId, LinkRate, Pace, Topology};
 use kbc_time::perturb::perturbed;
 use kbc_time::*;
@@ -133,8 +135,8 @@ fn perturb(stragglers: Vec<Stragglers>, links: Vec<SlowLinks>) -> Perturb {
 fn slow_links(text: &str, slow: f64) -> SlowLinks {
     let set = Fragment { text, file: FileId(0), base: 0 }.links().expect("a selector of this test");
     SlowLinks {
-        who: Chosen::These(vec![Spanned::new(set, Span::NONE)]),
-        slow: Some(Spread::Constant(slow)),
+        who: PerturbTargets::These(vec![Spanned::new(set, Span::NONE)]),
+        slow: Some(Distribution::Constant(slow)),
         latency: None,
     }
 }
@@ -185,13 +187,16 @@ fn a_perturbed_link_changes_only_what_crosses_it() {
 #[test]
 fn draws_depend_on_seed_entry_and_element_alone() {
     let topo = machine("torus(8, 8) { link: 10 GB/s, 100 ns }");
-    let share =
-        |latency| SlowLinks { who: Chosen::Share(0.1), slow: Some(Spread::Lognormal(2.0, 0.5)), latency };
+    let share = |latency| SlowLinks {
+        who: PerturbTargets::Share(0.1),
+        slow: Some(Distribution::Lognormal(2.0, 0.5)),
+        latency,
+    };
     let late = Stragglers {
-        who: Chosen::Count(Spanned::new(5, Span::NONE)),
-        slow: Some(Spread::Uniform(1.0, 2.0)),
+        who: PerturbTargets::Count(Spanned::new(5, Span::NONE)),
+        slow: Some(Distribution::Uniform(1.0, 2.0)),
         units: [false, true, false],
-        late: Some(Spread::Exponential(1000.0)),
+        late: Some(Distribution::Exponential(1000.0)),
     };
     let one = perturb(vec![late.clone()], vec![share(None)]);
     let a = perturbed(&topo, &one, 7).unwrap();
@@ -202,7 +207,8 @@ fn draws_depend_on_seed_entry_and_element_alone() {
     assert!(a.own_rates().all(|(_, r)| r.bandwidth <= 10e9 && r.latency_ns == 100.0));
     assert!(a.paces().all(|(_, p)| p.slower[0] == 1.0 && p.slower[1] > 1.0 && p.late_ns > 0.0));
     // With latency, too: the same links with the same bandwidths.
-    let b = perturbed(&topo, &perturb(vec![], vec![share(Some(Spread::Uniform(0.0, 50.0)))]), 7).unwrap();
+    let b =
+        perturbed(&topo, &perturb(vec![], vec![share(Some(Distribution::Uniform(0.0, 50.0)))]), 7).unwrap();
     for ((l, x), (m, y)) in a.own_rates().zip(b.own_rates()) {
         assert_eq!((l, x.bandwidth), (m, y.bandwidth));
         assert!((100.0..150.0).contains(&y.latency_ns));
@@ -220,11 +226,12 @@ fn draws_depend_on_seed_entry_and_element_alone() {
 #[test]
 fn who_is_not_there_is_an_error() {
     let topo = machine("ring(8)");
-    let entry = |who| Stragglers { who, slow: Some(Spread::Constant(2.0)), units: [true; 3], late: None };
+    let entry =
+        |who| Stragglers { who, slow: Some(Distribution::Constant(2.0)), units: [true; 3], late: None };
     for (who, words) in [
-        (Chosen::These(vec![Spanned::new(RankName::Number(8), Span::NONE)]), "no such rank"),
-        (Chosen::These(vec![Spanned::new(RankName::At(vec![1, 2]), Span::NONE)]), "no such rank"),
-        (Chosen::Count(Spanned::new(9, Span::NONE)), "has 8 ranks, and 9"),
+        (PerturbTargets::These(vec![Spanned::new(RankName::Number(8), Span::NONE)]), "no such rank"),
+        (PerturbTargets::These(vec![Spanned::new(RankName::At(vec![1, 2]), Span::NONE)]), "no such rank"),
+        (PerturbTargets::Count(Spanned::new(9, Span::NONE)), "has 8 ranks, and 9"),
     ] {
         let e = perturbed(&topo, &perturb(vec![entry(who)], vec![]), 1).unwrap_err();
         assert!(e.code == "E465" && e.title.contains(words), "{}", e.title);

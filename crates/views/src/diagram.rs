@@ -4,7 +4,7 @@
 //! its cubes: one node per cube and one for the IO of a SIP. Of several links between two such
 //! nodes, the busiest is shown.
 
-use kbc_figures::topology::{self as figure, Axis, Form, MAX_NODES, Way};
+use kbc_figures::topology::{self as figure, AxisDirection, AxisLayout, Form, MAX_NODES};
 use kbc_figures::{Fault, Heading};
 use kbc_machine::topology::{DeviceId, Direction, Link, Node, Shape, Topology};
 use kbc_time::Timing;
@@ -55,7 +55,7 @@ pub fn diagram(topology: &Topology, mut heading: Heading, used: &Use) -> Result<
     let form = form(topology);
     let nodes = (0..topology.node_count() as u32).map(|i| node(topology, DeviceId(i))).collect();
     let rows = |axis: usize| match &form {
-        Form::Product(axes) => axes.get(axis).is_some_and(|a| a.way != Way::Circle),
+        Form::Product(axes) => axes.get(axis).is_some_and(|a| a.direction != AxisDirection::Circle),
         _ => false,
     };
     let link = |l: Link| figure::Link {
@@ -70,28 +70,38 @@ pub fn diagram(topology: &Topology, mut heading: Heading, used: &Use) -> Result<
 
 /// Returns the layout of the nodes of a machine.
 fn form(topology: &Topology) -> Form {
-    let axes = |way: fn(usize, usize) -> Way| -> Vec<Axis> {
+    let axes = |direction: fn(usize, usize) -> AxisDirection| -> Vec<AxisLayout> {
         let n = topology.sizes().len();
-        topology.sizes().enumerate().map(|(i, size)| Axis { size, way: way(i, n) }).collect()
+        topology
+            .sizes()
+            .enumerate()
+            .map(|(i, size)| AxisLayout { size, direction: direction(i, n) })
+            .collect()
     };
     // The first of three axes is drawn behind the plane of the others.
-    let rows = |i: usize, n: usize| if n == 3 && i == 0 { Way::Behind } else { Way::Row };
+    let rows = |i: usize, n: usize| if n == 3 && i == 0 { AxisDirection::Behind } else { AxisDirection::Row };
     match topology.shape() {
-        Shape::Ring(_) | Shape::Full(_) => Form::Product(axes(|_, _| Way::Circle)),
+        Shape::Ring(_) | Shape::Full(_) => Form::Product(axes(|_, _| AxisDirection::Circle)),
         Shape::Torus(_) | Shape::Mesh(_) | Shape::Hypercube(_) => Form::Product(axes(rows)),
         Shape::Switch(_) | Shape::Tree(..) => Form::Layers,
         Shape::Hierarchy(levels) if !topology.has_switches() => {
             // Outermost first, like the axes of the machine.
             let ways = levels.iter().rev().flat_map(|level| {
-                let way = match level {
-                    Shape::Ring(_) | Shape::Full(_) => Way::Circle,
-                    _ => Way::Row,
+                let direction = match level {
+                    Shape::Ring(_) | Shape::Full(_) => AxisDirection::Circle,
+                    _ => AxisDirection::Row,
                 };
-                vec![way; sides(level).len()]
+                vec![direction; sides(level).len()]
             });
-            let ways: Vec<Way> = ways.collect();
-            let way = |i: usize| ways.get(i).copied().unwrap_or_default();
-            Form::Product(topology.sizes().enumerate().map(|(i, size)| Axis { size, way: way(i) }).collect())
+            let ways: Vec<AxisDirection> = ways.collect();
+            let direction = |i: usize| ways.get(i).copied().unwrap_or_default();
+            Form::Product(
+                topology
+                    .sizes()
+                    .enumerate()
+                    .map(|(i, size)| AxisLayout { size, direction: direction(i) })
+                    .collect(),
+            )
         }
         Shape::Hierarchy(_) | Shape::Graph { .. } | Shape::Package { .. } => Form::Free,
     }
@@ -186,6 +196,6 @@ fn cubes_of(
         })
         .collect();
     let sizes = sips.iter().copied().chain([rows + 1, columns]);
-    let axes = sizes.map(|size| Axis { size, way: Way::Row }).collect();
+    let axes = sizes.map(|size| AxisLayout { size, direction: AxisDirection::Row }).collect();
     figure::Topology { heading, form: Form::Product(axes), nodes, links }
 }

@@ -64,14 +64,14 @@ fn about(report: &Report, ns: f64) -> String {
 /// Returns the settings of a machine without its shape. Only the first entries of a long list are
 /// shown, because a list of links would fill the picture.
 fn settings(topology: &Topology) -> String {
-    const MOST: usize = 160;
+    const MAX_CHARACTERS: usize = 160;
     let text = brief(&topology.to_string());
     let inner = text.strip_prefix(&topology.shape().to_string()).unwrap_or(&text);
     let parts: Vec<&str> =
         inner.trim_matches([' ', '{', '}']).split("; ").filter(|p| !p.is_empty()).collect();
     let mut out = String::new();
     for (i, part) in parts.iter().enumerate() {
-        if out.len() + part.len() > MOST {
+        if out.len() + part.len() > MAX_CHARACTERS {
             return format!("{out} and {} more settings", parts.len() - i);
         }
         out += if i > 0 { "; " } else { "" };

@@ -5,7 +5,7 @@ use kbc_compiler::timeline::scene::Scene;
 use kbc_compiler::{Options, Source, Workspace, compile};
 use kbc_diag::SourceMap;
 use kbc_time::{TimeOptions, simulate};
-use kbc_views::page::{Made, page};
+use kbc_views::page::{PageInputs, page};
 use serde_json::Value;
 
 /// A program with one collective.
@@ -32,7 +32,7 @@ fn too_many_events_are_refused() {
     let scene = Scene::new(schedule, &topology, &map);
     let timing = simulate(schedule, &topology, &TimeOptions::default()).expect("it runs");
     let report = Report::default();
-    let made = |events, ranks| Made {
+    let made = |events, ranks| PageInputs {
         report: &report,
         module: &module,
         scene: &scene,

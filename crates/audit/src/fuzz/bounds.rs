@@ -6,11 +6,11 @@
 //! streams; its values and their placements are the same.
 
 use super::catalogue::Catalogue;
-use super::machine::Machine;
+use super::machine::RandomMachine;
 use super::rng::Rng;
 use super::{Texts, generate, library};
-use kbc_compiler::bounds::{Nobody, Subject, timed};
-use kbc_compiler::build::whole_collectives;
+use kbc_compiler::bounds::{NoObserver, Subject, timed};
+use kbc_compiler::build::without_pieces;
 use kbc_compiler::simulated::Simulated;
 use kbc_diag::{Diagnostics, FileId, Severity, Span};
 use kbc_frontend::load::{Loaded, load};
@@ -174,7 +174,7 @@ fn lowered(module: &Module, graph: Graph, cx: &PassCx<'_>) -> Result<Variant, Di
     Pipeline::parse(rest, Span::NONE.file)?.run(&mut module, cx, &mut [])?;
     let plain = if changed {
         if let Body::Graph(graph) = &mut plain.body {
-            whole_collectives(graph);
+            without_pieces(graph);
         }
         Pipeline::parse("expand", Span::NONE.file)?.run(&mut plain, cx, &mut [])?;
         plain.schedule().cloned()
@@ -245,7 +245,7 @@ fn one(
         let subject = Subject { schedule: &variant.schedule, plain };
         tally.timed += 1;
         tally.overlapped += u64::from(variant.plain.is_some());
-        let (timing, lower) = match timed(subject, &topology, &options, &mut Nobody) {
+        let (timing, lower) = match timed(subject, &topology, &options, &mut NoObserver) {
             Ok(found) => found,
             Err(found) => {
                 // A variant whose algorithm is wrong for its arguments has no valid time.
@@ -292,7 +292,7 @@ pub fn text(catalogue: &Catalogue<'_>, seed: u64, number: u64) -> String {
     let rng = &mut Rng::new(&[seed, number, 3]);
     let (shape, program) = match rng.below(10) {
         0..3 => {
-            let machine = Machine::random(rng);
+            let machine = RandomMachine::random(rng);
             let program = generate::collectives(catalogue, rng, machine);
             (program.machine.shape.clone(), program.text())
         }
@@ -308,7 +308,7 @@ pub fn text(catalogue: &Catalogue<'_>, seed: u64, number: u64) -> String {
 /// Returns a program of matmuls with collectives before and after them, which can be cut into
 /// pieces, and the machine's shape.
 fn layers(rng: &mut Rng) -> (String, String) {
-    let machine = Machine::random(rng);
+    let machine = RandomMachine::random(rng);
     let axis = rng.pick(&machine.mesh.axes).clone();
     let (a, p) = (&axis.name, axis.size);
     let dtype = *rng.pick(&["f32", "bf16", "i32"]);

@@ -1,7 +1,7 @@
 //! Catalogue of the library for random programs: the algorithms that are legal on an axis, and the
 //! kernels.
 
-use super::machine::Machine;
+use super::machine::RandomMachine;
 use super::rng::Rng;
 use kbc_diag::FileId;
 use kbc_frontend::load::{Callable, Loaded};
@@ -63,7 +63,7 @@ impl<'l> Catalogue<'l> {
         &self,
         rng: &mut Rng,
         coll: &str,
-        machine: &Machine,
+        machine: &RandomMachine,
         axis: usize,
         root: Option<u64>,
     ) -> Option<String> {

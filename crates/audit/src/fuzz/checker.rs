@@ -10,7 +10,7 @@ use super::rng::Rng;
 use super::{catalogue, generate, library, machine, make, rounds, written};
 use crate::mutate::{parallel, reasons};
 use kbc_backend_sim::interp::{self, RunOptions};
-use kbc_checker::mutate::{Kind, all, apply, apply_on};
+use kbc_checker::mutate::{MutationKind, all, apply, apply_on};
 use kbc_checker::{CheckOptions, check};
 use kbc_diag::{Diagnostics, FileId, Severity, Span};
 use kbc_ir::expr::{BinOp, Expr, gcd};
@@ -21,7 +21,7 @@ use kbc_ir::verify::verify;
 use kbc_ir::visit::{Field, FieldMut, each_field, op_fields_mut};
 use kbc_ir::walk::{Cursor, Program, Step};
 use kbc_ir::{Body, Module, Props};
-use kbc_judge::oracle::{Unknown, expected};
+use kbc_judge::oracle::{Undetermined, required_results};
 use kbc_judge::{Behaviour, ClassifyOptions, Evidence, classify, same};
 use kbc_numerics::generate::{exact, exact_range, powers};
 use kbc_numerics::tensor::Tensor;
@@ -32,7 +32,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What is tried, and how thoroughly.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct FuzzSettings {
     /// Seed of schedules, changes and orders.
     pub seed: u64,
     /// Number of threads.
@@ -43,7 +43,7 @@ pub struct Settings {
 
 /// The outcome for a schedule.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Outcome {
+pub enum TrialOutcome {
     /// It behaves like the correct schedule.
     Unchanged,
     /// Accepted, and no misbehaviour was found.
@@ -62,7 +62,7 @@ pub enum Outcome {
 
 /// A schedule that was drawn, with its outcome.
 #[derive(Clone, Debug)]
-pub struct Trial {
+pub struct ScheduleTrial {
     /// Its number.
     pub number: u64,
     /// Number of ranks.
@@ -70,7 +70,7 @@ pub struct Trial {
     /// Descriptions of the changes; empty for an unchanged schedule.
     pub changes: Vec<String>,
     /// The outcome.
-    pub outcome: Outcome,
+    pub outcome: TrialOutcome,
     /// Whether all orders were explored.
     pub explored: bool,
     /// Whether passing every constant would take more calls than were run.
@@ -82,7 +82,7 @@ pub struct Trial {
 
 /// Counts and findings.
 #[derive(Clone, Debug, Default)]
-pub struct Summary {
+pub struct CheckerSummary {
     /// Schedules that do not behave like the correct one.
     pub tried: u64,
     /// Those of them that were changed.
@@ -92,7 +92,7 @@ pub struct Summary {
     /// Accepted, and no misbehaviour was found.
     pub stands: u64,
     /// Accepted, and they misbehave.
-    pub escaped: Vec<Trial>,
+    pub escaped: Vec<ScheduleTrial>,
     /// Rejected, and they misbehave.
     pub refused: u64,
     /// Rejected, but no misbehaviour was found, by the first code: count, and the first number.
@@ -100,9 +100,9 @@ pub struct Summary {
     /// Rejected by the verifier, by the first code: count, and the first number.
     pub unformed: BTreeMap<&'static str, (u64, u64)>,
     /// Rejected without having been changed, and no misbehaviour was found.
-    pub alarms: Vec<Trial>,
+    pub alarms: Vec<ScheduleTrial>,
     /// Rejected with a code for which no reason is recorded, and no misbehaviour was found.
-    pub unexplained: Vec<Trial>,
+    pub unexplained: Vec<ScheduleTrial>,
     /// Too long to run.
     pub too_long: u64,
     /// Schedules all of whose orders were explored without misbehaviour.
@@ -113,9 +113,9 @@ pub struct Summary {
     pub sizes: [u64; 4],
 }
 
-impl Summary {
-    fn add(&mut self, t: Trial) {
-        if t.outcome == Outcome::Unchanged {
+impl CheckerSummary {
+    fn add(&mut self, t: ScheduleTrial) {
+        if t.outcome == TrialOutcome::Unchanged {
             self.unchanged += 1;
             return;
         }
@@ -130,11 +130,11 @@ impl Summary {
         self.short += u64::from(t.short);
         self.explored += u64::from(t.explored);
         match &t.outcome {
-            Outcome::Unchanged => {}
-            Outcome::Stands => self.stands += 1,
-            Outcome::Escaped(_) => self.escaped.push(t),
-            Outcome::Refused => self.refused += 1,
-            Outcome::Quiet(codes) => {
+            TrialOutcome::Unchanged => {}
+            TrialOutcome::Stands => self.stands += 1,
+            TrialOutcome::Escaped(_) => self.escaped.push(t),
+            TrialOutcome::Refused => self.refused += 1,
+            TrialOutcome::Quiet(codes) => {
                 let code = codes.first().copied().unwrap_or("none");
                 self.quiet.entry(code).or_insert((0, t.number)).0 += 1;
                 if t.changes.is_empty() {
@@ -143,13 +143,13 @@ impl Summary {
                     self.unexplained.push(t);
                 }
             }
-            Outcome::Unformed(code) => {
+            TrialOutcome::Unformed(code) => {
                 self.unformed.entry(code).or_insert((0, t.number)).0 += 1;
                 if t.changes.is_empty() {
                     self.alarms.push(t);
                 }
             }
-            Outcome::TooLong => self.too_long += 1,
+            TrialOutcome::TooLong => self.too_long += 1,
         }
     }
 
@@ -211,12 +211,12 @@ const POOL_RANKS: u64 = 9;
 impl Pool {
     /// Creates a pool of `programs` programs with collectives of the library, and the given
     /// schedules.
-    pub fn new(given: &[Schedule], programs: usize, settings: &Settings) -> Pool {
+    pub fn new(given: &[Schedule], programs: usize, settings: &FuzzSettings) -> Pool {
         let loaded = library();
         let catalogue = catalogue::Catalogue::new(&loaded);
         let made = parallel(settings.jobs, programs, |i| {
             let rng = &mut Rng::new(&[settings.seed, i as u64, 5]);
-            let machine = machine::Machine::random(rng);
+            let machine = machine::RandomMachine::random(rng);
             let text = generate::collectives(&catalogue, rng, machine).text();
             make(&text).ok().map(|m| m.schedule).filter(|s| s.mesh.ranks() <= POOL_RANKS && length(s) < 600)
         });
@@ -233,7 +233,7 @@ fn length(s: &Schedule) -> u64 {
             let mut cursor = Cursor::new(&p, rank, stream, 0);
             while let Ok(Some(step)) = cursor.next_step() {
                 n += u64::from(matches!(step, Step::Act(..)));
-                if n > MOST_OPS {
+                if n > MAX_OPS {
                     return n;
                 }
             }
@@ -243,7 +243,7 @@ fn length(s: &Schedule) -> u64 {
 }
 
 /// Number of operations of one call at which counting stops.
-const MOST_OPS: u64 = 200_000;
+const MAX_OPS: u64 = 200_000;
 
 /// How expressions use the call: the largest constant beside it, and the period after which all
 /// values repeat.
@@ -371,10 +371,10 @@ pub fn judge(s: &Schedule, events: u64, runs: u64, seed: u64) -> (Behaviour, boo
         Err(why) => return wrong(why),
     };
     let title = |d: Diagnostics| d.list.into_iter().next().map_or(String::new(), |d| d.title);
-    let want = match expected(s, &feeds, calls) {
+    let want = match required_results(s, &feeds, calls) {
         Ok(want) => want,
-        Err(Unknown::Wrong(why)) => return wrong(why),
-        Err(Unknown::Open) => {
+        Err(Undetermined::Wrong(why)) => return wrong(why),
+        Err(Undetermined::Open) => {
             let options = RunOptions { calls, ..RunOptions::default() };
             match interp::run(s, &feeds, &options) {
                 Ok(want) => want,
@@ -412,12 +412,12 @@ fn verdict(s: &Schedule) -> (Vec<&'static str>, bool) {
 
 /// Returns the outcome of a schedule, whether all orders were explored, and whether it ran for too
 /// few calls.
-fn outcome(s: &Schedule, settings: &Settings, seed: u64) -> (Outcome, bool, bool) {
+fn outcome(s: &Schedule, settings: &FuzzSettings, seed: u64) -> (TrialOutcome, bool, bool) {
     let Ok((refused, unformed)) = catch_unwind(AssertUnwindSafe(|| verdict(s))) else {
-        return (Outcome::Escaped("verifier or checker panic".into()), false, false);
+        return (TrialOutcome::Escaped("verifier or checker panic".into()), false, false);
     };
     if unformed {
-        return (Outcome::Unformed(refused.first().copied().unwrap_or("none")), false, false);
+        return (TrialOutcome::Unformed(refused.first().copied().unwrap_or("none")), false, false);
     }
     let run = AssertUnwindSafe(|| {
         let large = s.mesh.ranks() > 12;
@@ -434,11 +434,11 @@ fn outcome(s: &Schedule, settings: &Settings, seed: u64) -> (Outcome, bool, bool
     };
     let explored = matches!(behaviour, Behaviour::Stands(Evidence::Every(_)));
     let outcome = match (behaviour, refused.is_empty()) {
-        (Behaviour::Misbehaves(how), true) => Outcome::Escaped(how),
-        (Behaviour::Misbehaves(_), false) => Outcome::Refused,
-        (Behaviour::Stands(_), true) => Outcome::Stands,
-        (Behaviour::Stands(_), false) => Outcome::Quiet(refused),
-        (Behaviour::TooLong, _) => Outcome::TooLong,
+        (Behaviour::Misbehaves(how), true) => TrialOutcome::Escaped(how),
+        (Behaviour::Misbehaves(_), false) => TrialOutcome::Refused,
+        (Behaviour::Stands(_), true) => TrialOutcome::Stands,
+        (Behaviour::Stands(_), false) => TrialOutcome::Quiet(refused),
+        (Behaviour::TooLong, _) => TrialOutcome::TooLong,
     };
     (outcome, explored, short)
 }
@@ -468,7 +468,7 @@ fn drawn(pool: &Pool, seed: u64, number: u64) -> Option<(Schedule, Schedule, Vec
         let mut by: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (i, m) in list.iter().enumerate() {
             let class = match m.kind {
-                Kind::Field(spot, _) => spot.name,
+                MutationKind::Field(spot, _) => spot.name,
                 _ => m.word,
             };
             by.entry(class).or_default().push(i);
@@ -551,23 +551,23 @@ fn shown(s: &Schedule) -> String {
     print(&module(s), &PrintOptions::default())
 }
 
-fn trial(pool: &Pool, settings: &Settings, number: u64) -> Trial {
-    let mut t = Trial {
+fn trial(pool: &Pool, settings: &FuzzSettings, number: u64) -> ScheduleTrial {
+    let mut t = ScheduleTrial {
         number,
         ranks: 0,
         changes: vec![],
-        outcome: Outcome::Unchanged,
+        outcome: TrialOutcome::Unchanged,
         explored: false,
         short: false,
         text: String::new(),
     };
     let made = catch_unwind(AssertUnwindSafe(|| drawn(pool, settings.seed, number)));
     let Ok(made) = made else {
-        t.outcome = Outcome::Escaped("a panic while it was made".into());
+        t.outcome = TrialOutcome::Escaped("a panic while it was made".into());
         return t;
     };
     let Some((base, s, changes)) = made else {
-        t.outcome = Outcome::Escaped("the generator wrote what cannot be read".into());
+        t.outcome = TrialOutcome::Escaped("the generator wrote what cannot be read".into());
         t.text = rounds::text(&mut after_choice(settings.seed, number));
         return t;
     };
@@ -579,9 +579,9 @@ fn trial(pool: &Pool, settings: &Settings, number: u64) -> Trial {
     t.changes = changes;
     (t.outcome, t.explored, t.short) = outcome(&s, settings, number);
     match &t.outcome {
-        Outcome::Escaped(_) => t.text = shown(&smaller(s, settings, number)),
-        Outcome::Quiet(_) | Outcome::Unformed(_) if t.changes.is_empty() => t.text = shown(&s),
-        Outcome::Quiet(codes) if codes.first().is_none_or(|c| reasons::reason(c).is_none()) => {
+        TrialOutcome::Escaped(_) => t.text = shown(&smaller(s, settings, number)),
+        TrialOutcome::Quiet(_) | TrialOutcome::Unformed(_) if t.changes.is_empty() => t.text = shown(&s),
+        TrialOutcome::Quiet(codes) if codes.first().is_none_or(|c| reasons::reason(c).is_none()) => {
             t.text = shown(&s);
         }
         _ => {}
@@ -612,12 +612,12 @@ fn headers_alike(a: &Schedule, b: &Schedule) -> bool {
 const SMALLER: usize = 150;
 
 /// Removes operations without which the schedule still escapes.
-fn smaller(mut s: Schedule, settings: &Settings, seed: u64) -> Schedule {
-    let escapes = |s: &Schedule| matches!(outcome(s, settings, seed).0, Outcome::Escaped(_));
+fn smaller(mut s: Schedule, settings: &FuzzSettings, seed: u64) -> Schedule {
+    let escapes = |s: &Schedule| matches!(outcome(s, settings, seed).0, TrialOutcome::Escaped(_));
     let mut tried = 0;
     let mut at = 0;
     while tried < SMALLER {
-        let drops: Vec<_> = all(&s).into_iter().filter(|m| m.kind == Kind::Drop).collect();
+        let drops: Vec<_> = all(&s).into_iter().filter(|m| m.kind == MutationKind::Drop).collect();
         let Some(m) = drops.get(at) else { break };
         let less = apply(&s, m);
         tried += 1;
@@ -637,14 +637,14 @@ const STEP: u64 = 512;
 pub fn checker(
     given: &[Schedule],
     numbers: Range<u64>,
-    settings: &Settings,
-    progress: &mut dyn FnMut(&Summary),
-) -> Summary {
+    settings: &FuzzSettings,
+    progress: &mut dyn FnMut(&CheckerSummary),
+) -> CheckerSummary {
     let programs = ((numbers.end - numbers.start) / 40).clamp(8, 400) as usize;
     // A single schedule is drawn from the same pool as a schedule among many.
     let pool =
         Pool::new(given, programs.max(if numbers.end - numbers.start == 1 { 400 } else { 0 }), settings);
-    let mut sum = Summary::default();
+    let mut sum = CheckerSummary::default();
     let mut from = numbers.start;
     while from < numbers.end {
         let to = numbers.end.min(from + STEP);
@@ -658,19 +658,21 @@ pub fn checker(
 }
 
 /// Returns the text of an escape, with the changes and its misbehaviour.
-pub fn reproducer(t: &Trial, seed: u64) -> String {
+pub fn reproducer(t: &ScheduleTrial, seed: u64) -> String {
     let mut out = format!("; kbc fuzz checker --seed {seed} --only {}\n", t.number);
     for c in &t.changes {
         let _ = writeln!(out, "; changed: {c}");
     }
     let how = match &t.outcome {
-        Outcome::Escaped(how) => format!("accepted, and it misbehaves: {how}"),
-        Outcome::Quiet(codes) => {
+        TrialOutcome::Escaped(how) => format!("accepted, and it misbehaves: {how}"),
+        TrialOutcome::Quiet(codes) => {
             let made = if t.changes.is_empty() { " as it was made" } else { "" };
             format!("refused{made}, and it never misbehaves: {}", codes.join(", "))
         }
-        Outcome::Unformed(code) => format!("the verifier refuses it as it was made: {code}"),
-        Outcome::Unchanged | Outcome::Stands | Outcome::Refused | Outcome::TooLong => String::new(),
+        TrialOutcome::Unformed(code) => format!("the verifier refuses it as it was made: {code}"),
+        TrialOutcome::Unchanged | TrialOutcome::Stands | TrialOutcome::Refused | TrialOutcome::TooLong => {
+            String::new()
+        }
     };
     let _ = writeln!(out, "; {}", how.replace('\n', " "));
     out + &t.text

@@ -21,7 +21,7 @@ pub struct Agreed {
 
 /// Options of the runs.
 #[derive(Clone, Copy, Debug)]
-pub struct How {
+pub struct CompareOptions {
     /// Number of consecutive calls.
     pub calls: u32,
     /// Seed for the interleaving of a second run of machine code; `None` if the result may depend
@@ -44,7 +44,7 @@ fn titles(d: &Diagnostics) -> String {
 ///
 /// # Errors
 /// Returns a description of the difference.
-pub fn compare(schedule: &Schedule, inputs: &[Vec<Tensor>], how: How) -> Result<Agreed, String> {
+pub fn compare(schedule: &Schedule, inputs: &[Vec<Tensor>], how: CompareOptions) -> Result<Agreed, String> {
     let options = |seed| RunOptions { calls: how.calls, seed, max_bytes: how.max_bytes };
     let want = interp::run(schedule, inputs, &options(None));
     let compiled = match (jit::compile(schedule), &want) {

@@ -68,7 +68,7 @@ fn graph(g: &Graph, out: &mut Features) {
             OpKind::Fill(_)
             | OpKind::Collective(_)
             | OpKind::Demand
-            | OpKind::Ask(_)
+            | OpKind::PartialDemand(_)
             | OpKind::Wait
             | OpKind::Host(_)
             | OpKind::Input(_)
@@ -139,7 +139,7 @@ fn schedule(s: &Schedule, out: &mut Features) {
         out.insert(("queue", format!("{} {}", q.memory, q.dtype)));
     }
     for r in &s.regions {
-        if let Some(p) = &r.promise {
+        if let Some(p) = &r.contract {
             let label = r.label.as_deref().unwrap_or("unnamed");
             // The name without parameters and options.
             let name = label.split('(').next().unwrap_or(label);

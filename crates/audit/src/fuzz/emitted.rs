@@ -8,9 +8,9 @@
 
 use super::bits::{Numbers, of_call};
 use super::catalogue::Catalogue;
-use super::compare::{Agreed, How, compare};
+use super::compare::{Agreed, CompareOptions, compare};
 use super::generate::{Aim, program};
-use super::program::Program;
+use super::program::RandomProgram;
 use super::rng::Rng;
 use super::{Difference, MAX_BYTES, Summary, library};
 use crate::standin::case::{Case, Compared, Sized, words};
@@ -39,7 +39,7 @@ const FILE: &str = "fuzz.kb";
 const SHRINKS: usize = 40;
 
 /// What runs emitted code, and with which options.
-pub struct Bench<'a> {
+pub struct EmittedRunner<'a> {
     /// The workspace of the command.
     pub workspace: &'a Workspace,
     /// What compiles and runs emitted code.
@@ -107,19 +107,19 @@ impl Emitted {
 /// A program that is emitted, with its jobs.
 struct Ready {
     number: u64,
-    program: Option<Program>,
+    program: Option<RandomProgram>,
     case: Case,
     sized: Vec<Sized>,
-    built: Box<(super::Made, Agreed)>,
+    built: Box<(super::CompiledProgram, Agreed)>,
 }
 
 /// The state of a program before it is compiled.
-enum Tried {
+enum EmitOutcome {
     Refused(Diagnostics),
     /// Emission rejects it.
-    NotEmitted(Box<(super::Made, Agreed)>, &'static str, String),
+    NotEmitted(Box<(super::CompiledProgram, Agreed)>, &'static str, String),
     /// It ends with the same fault on both engines, so there is nothing to compare.
-    Fault(Box<(super::Made, Agreed)>),
+    Fault(Box<(super::CompiledProgram, Agreed)>),
     Ready(Box<Ready>),
     Differs(String),
 }
@@ -150,7 +150,7 @@ fn numbers_of_rows(t: Tensor, rows: u64) -> Tensor {
     Tensor::new(shape, data).unwrap_or(t)
 }
 
-impl Bench<'_> {
+impl EmittedRunner<'_> {
     fn built(&self, text: &str) -> Result<(Workspace, Built), Diagnostics> {
         let mut workspace = self.workspace.fresh(vec![(FILE.to_owned(), text.to_owned())]);
         let built =
@@ -159,26 +159,32 @@ impl Bench<'_> {
     }
 
     /// Prepares a text up to its jobs; the inputs depend on the seed and the number.
-    fn ready(&self, text: &str, program: Option<&Program>, seed: u64, number: u64) -> Tried {
+    fn ready(&self, text: &str, program: Option<&RandomProgram>, seed: u64, number: u64) -> EmitOutcome {
         let run = AssertUnwindSafe(|| self.steps(text, program, seed, number));
         match catch_unwind(run) {
             Ok(Ok(tried)) => tried,
-            Ok(Err(what)) => Tried::Differs(what),
-            Err(_) => Tried::Differs("a panic".to_owned()),
+            Ok(Err(what)) => EmitOutcome::Differs(what),
+            Err(_) => EmitOutcome::Differs("a panic".to_owned()),
         }
     }
 
-    fn steps(&self, text: &str, program: Option<&Program>, seed: u64, number: u64) -> Result<Tried, String> {
+    fn steps(
+        &self,
+        text: &str,
+        program: Option<&RandomProgram>,
+        seed: u64,
+        number: u64,
+    ) -> Result<EmitOutcome, String> {
         let (workspace, built) = match self.built(text) {
             Ok(made) => made,
-            Err(found) => return Ok(Tried::Refused(found)),
+            Err(found) => return Ok(EmitOutcome::Refused(found)),
         };
         let Some(schedule) = built.module.schedule().cloned() else {
             return Err("the pipeline made no schedule".to_owned());
         };
         let mut rng = Rng::new(&[seed, number, 3]);
         let calls = 1 + rng.below(3) as u32;
-        let how = How { calls, seed: Some(rng.draw() >> 32), max_bytes: MAX_BYTES };
+        let how = CompareOptions { calls, seed: Some(rng.draw() >> 32), max_bytes: MAX_BYTES };
         let rows: Vec<Option<u64>> =
             (0..built.typed.inputs.len()).map(|i| built.typed.rows_numbered(i)).collect();
         let feed = |s: &kbc_ir::schedule::Schedule, c| {
@@ -190,9 +196,9 @@ impl Bench<'_> {
         };
         let inputs: Vec<_> = (0..calls).map(|c| feed(&schedule, c)).collect();
         let agreed = compare(&schedule, &inputs, how)?;
-        let made = Box::new((super::Made { typed: Some(built.typed.clone()), schedule }, agreed));
+        let made = Box::new((super::CompiledProgram { typed: Some(built.typed.clone()), schedule }, agreed));
         if agreed.fault.is_some() {
-            return Ok(Tried::Fault(made));
+            return Ok(EmitOutcome::Fault(made));
         }
         let mut case = match Case::emit(workspace, built) {
             Ok(case) => case,
@@ -203,7 +209,7 @@ impl Bench<'_> {
                 if !REFUSALS.contains(&code) {
                     return Err(format!("emission ends with {}", words(&found)));
                 }
-                return Ok(Tried::NotEmitted(made, code, reason(title)));
+                return Ok(EmitOutcome::NotEmitted(made, code, reason(title)));
             }
         };
         let (ranks, count) = case.own();
@@ -227,7 +233,13 @@ impl Bench<'_> {
                 Err(e) => return Err(format!("{} ranks, count {}: {e}", size.0, size.1)),
             }
         }
-        Ok(Tried::Ready(Box::new(Ready { number, program: program.cloned(), case, sized, built: made })))
+        Ok(EmitOutcome::Ready(Box::new(Ready {
+            number,
+            program: program.cloned(),
+            case,
+            sized,
+            built: made,
+        })))
     }
 
     /// Compiles programs together and runs all their jobs. Returns, for each program, what was
@@ -262,8 +274,8 @@ impl Bench<'_> {
     /// Returns the difference that a text shows, if it shows one.
     fn differs(&self, text: &str, seed: u64, number: u64) -> Option<String> {
         match self.ready(text, None, seed, number) {
-            Tried::Differs(what) => Some(what),
-            Tried::Ready(ready) => {
+            EmitOutcome::Differs(what) => Some(what),
+            EmitOutcome::Ready(ready) => {
                 self.check(std::slice::from_ref(&*ready), &mut 0).into_iter().find_map(Result::err)
             }
             _ => None,
@@ -271,7 +283,7 @@ impl Bench<'_> {
     }
 
     /// Returns the smallest program found that still differs.
-    fn shrink(&self, program: &Program, seed: u64, number: u64, what: String) -> (String, String) {
+    fn shrink(&self, program: &RandomProgram, seed: u64, number: u64, what: String) -> (String, String) {
         let mut best = (program.clone(), what);
         let mut left = SHRINKS;
         'again: loop {
@@ -294,11 +306,13 @@ impl Bench<'_> {
     /// Returns a description of the difference, or of the rejection.
     pub fn one(&self, text: &str, seed: u64, number: u64) -> Result<Compared, String> {
         match self.ready(text, None, seed, number) {
-            Tried::Differs(what) => Err(what),
-            Tried::Refused(found) => Err(format!("it is refused: {}", words(&found))),
-            Tried::NotEmitted(_, code, title) => Err(format!("it is not emitted: {code} {title}")),
-            Tried::Fault(made) => Err(format!("both engines end with {}", made.1.fault.unwrap_or("a fault"))),
-            Tried::Ready(ready) => self
+            EmitOutcome::Differs(what) => Err(what),
+            EmitOutcome::Refused(found) => Err(format!("it is refused: {}", words(&found))),
+            EmitOutcome::NotEmitted(_, code, title) => Err(format!("it is not emitted: {code} {title}")),
+            EmitOutcome::Fault(made) => {
+                Err(format!("both engines end with {}", made.1.fault.unwrap_or("a fault")))
+            }
+            EmitOutcome::Ready(ready) => self
                 .check(std::slice::from_ref(&*ready), &mut 0)
                 .pop()
                 .unwrap_or_else(|| Err("nothing ran".into())),
@@ -320,17 +334,17 @@ impl Bench<'_> {
             let program = program(&catalogue, Aim::Emission, seed, number);
             sum.engines.tried += 1;
             match self.ready(&program.text(), Some(&program), seed, number) {
-                Tried::Refused(found) => sum.engines.refuse(number, &found),
-                Tried::NotEmitted(made, code, title) => {
+                EmitOutcome::Refused(found) => sum.engines.refuse(number, &found),
+                EmitOutcome::NotEmitted(made, code, title) => {
                     sum.agreed(number, &made);
                     sum.refused.entry((code, title)).or_insert((0, number)).0 += 1;
                 }
-                Tried::Fault(made) => sum.agreed(number, &made),
-                Tried::Ready(ready) => {
+                EmitOutcome::Fault(made) => sum.agreed(number, &made),
+                EmitOutcome::Ready(ready) => {
                     sum.agreed(number, &ready.built);
                     batch.push(*ready);
                 }
-                Tried::Differs(what) => {
+                EmitOutcome::Differs(what) => {
                     sum.engines.accepted += 1;
                     let (text, what) = self.shrink(&program, seed, number, what);
                     sum.engines.differences.push(Difference { number, text, kir: false, what });
@@ -373,7 +387,7 @@ impl Bench<'_> {
 }
 
 impl Emitted {
-    fn agreed(&mut self, number: u64, made: &(super::Made, Agreed)) {
+    fn agreed(&mut self, number: u64, made: &(super::CompiledProgram, Agreed)) {
         self.engines.accepted += 1;
         self.engines.coverage.program(made.0.typed.as_ref(), &made.0.schedule);
         self.engines.agreed(number, made.1);

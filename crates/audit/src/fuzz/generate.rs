@@ -3,8 +3,8 @@
 
 use super::calls::moved;
 use super::catalogue::Catalogue;
-use super::machine::{Machine, OPS};
-use super::program::{Program, Value};
+use super::machine::{OPS, RandomMachine};
+use super::program::{RandomProgram, Value};
 use super::rng::Rng;
 use super::scalar::{Domain, expression, kernel, number};
 use super::tiles;
@@ -32,7 +32,7 @@ const COUNT: u64 = 41;
 
 /// Largest number of elements of a value, and of a value in a program with long vectors.
 const ELEMENTS: (u64, u64) = (400, 9000);
-const MOST_VALUES: usize = 26;
+const MAX_VALUES: usize = 26;
 
 /// Returns a random size: zero, one, small, prime, or a power of two and its neighbours.
 fn size(rng: &mut Rng) -> u64 {
@@ -47,7 +47,7 @@ fn size(rng: &mut Rng) -> u64 {
 
 struct Builder<'c, 'l> {
     catalogue: &'c Catalogue<'l>,
-    program: Program,
+    program: RandomProgram,
     most: u64,
     long: bool,
     /// Whether only operations of a core are used.
@@ -57,14 +57,14 @@ struct Builder<'c, 'l> {
 }
 
 /// Returns the program of a seed and a number, for the simulator's engines.
-pub fn generate(catalogue: &Catalogue<'_>, seed: u64, number: u64) -> Program {
+pub fn generate(catalogue: &Catalogue<'_>, seed: u64, number: u64) -> RandomProgram {
     program(catalogue, Aim::Engines, seed, number)
 }
 
 /// Returns the program of a seed and a number.
-pub fn program(catalogue: &Catalogue<'_>, aim: Aim, seed: u64, number: u64) -> Program {
+pub fn program(catalogue: &Catalogue<'_>, aim: Aim, seed: u64, number: u64) -> RandomProgram {
     let rng = &mut Rng::new(&[seed, number]);
-    let mut machine = Machine::random(rng);
+    let mut machine = RandomMachine::random(rng);
     if aim == Aim::Engines {
         // A separate sequence: the rest of the program is the same with and without queues.
         machine.queues(&mut Rng::new(&[seed, number, 3]));
@@ -84,7 +84,7 @@ pub fn program(catalogue: &Catalogue<'_>, aim: Aim, seed: u64, number: u64) -> P
     let long = rng.chance(12);
     let mut b = Builder {
         catalogue,
-        program: Program {
+        program: RandomProgram {
             machine,
             count,
             bounded: core,
@@ -105,7 +105,7 @@ pub fn program(catalogue: &Catalogue<'_>, aim: Aim, seed: u64, number: u64) -> P
     }
     for _ in 0..1 + rng.below(if core { 4 } else { 6 }) {
         b.statement(rng);
-        if b.program.values.len() > MOST_VALUES {
+        if b.program.values.len() > MAX_VALUES {
             break;
         }
     }
@@ -114,8 +114,8 @@ pub fn program(catalogue: &Catalogue<'_>, aim: Aim, seed: u64, number: u64) -> P
 }
 
 /// Returns a program of one or two collectives and nothing else.
-pub fn collectives(catalogue: &Catalogue<'_>, rng: &mut Rng, machine: Machine) -> Program {
-    let program = Program {
+pub fn collectives(catalogue: &Catalogue<'_>, rng: &mut Rng, machine: RandomMachine) -> RandomProgram {
+    let program = RandomProgram {
         machine,
         count: None,
         bounded: false,
@@ -576,7 +576,11 @@ impl Builder<'_, '_> {
         };
         let all: Vec<usize> =
             (0..self.program.values.len()).filter(|i| usable(&self.program.values[*i])).collect();
-        let x = if all.is_empty() || rng.chance(30) { self.held(rng, &name) } else { *rng.pick(&all) };
+        let x = if all.is_empty() || rng.chance(30) {
+            self.new_input_on_axis(rng, &name)
+        } else {
+            *rng.pick(&all)
+        };
         let size = self.program.machine.mesh.axes[axis].size;
         let mesh = &self.program.machine.mesh;
         let Some((word, coll, text, ty, root)) = moved(rng, &self.program.values[x].ty, mesh, &name, size)
@@ -591,7 +595,7 @@ impl Builder<'_, '_> {
     }
 
     /// Returns a new input whose placement uses an axis.
-    fn held(&mut self, rng: &mut Rng, axis: &Name) -> usize {
+    fn new_input_on_axis(&mut self, rng: &mut Rng, axis: &Name) -> usize {
         let shape = self.shape(rng);
         let job = rng.below(3);
         let dtype = if job == 1 { rng.weighted(&COMPUTING) } else { *rng.pick(&MOVING) };

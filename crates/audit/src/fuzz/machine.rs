@@ -6,7 +6,7 @@ use kbc_ir::{Name, Parts};
 
 /// A machine and the mesh over it, as text and as axes.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub struct RandomMachine {
     /// Shape, such as `torus(2, 3)`.
     pub shape: String,
     /// Settings for sending through queues instead of windows, such as `queue: sram, 1; slots: 64,
@@ -18,11 +18,11 @@ pub struct Machine {
     pub mesh: Mesh,
 }
 
-const MOST_RANKS: usize = 9;
+const MAX_RANKS: usize = 9;
 
 /// Returns side lengths with at most nine devices in total. No side is 1 unless it is the only one.
 fn sides(rng: &mut Rng, dims: usize) -> Vec<u64> {
-    let mut room = MOST_RANKS;
+    let mut room = MAX_RANKS;
     (0..dims)
         .map(|i| {
             let later = 1 << (dims - 1 - i);
@@ -39,9 +39,9 @@ fn axis(name: &str, size: u64, parts: Vec<(Name, u64)>) -> Axis {
     Axis { name: Name::from(name), size, parts }
 }
 
-impl Machine {
+impl RandomMachine {
     /// Returns a random machine with at most nine devices.
-    pub fn random(rng: &mut Rng) -> Machine {
+    pub fn random(rng: &mut Rng) -> RandomMachine {
         let kind = rng.weighted(&[(30, "ring("), (30, "torus("), (25, "mesh("), (15, "full(")]);
         let dims = match kind {
             "torus(" | "mesh(" => rng.weighted(&[(25, 1), (65, 2), (10, 3)]),
@@ -66,7 +66,7 @@ impl Machine {
             }
             _ => ("tp".to_owned(), vec![axis("tp", p, own)]),
         };
-        Machine { shape, settings: String::new(), view: format!("sys[{view}]"), mesh: Mesh { axes } }
+        RandomMachine { shape, settings: String::new(), view: format!("sys[{view}]"), mesh: Mesh { axes } }
     }
 
     /// Gives one machine in five queues. The queues have many slots, since too few cause a

@@ -24,7 +24,7 @@ mod tiles;
 mod written;
 
 use catalogue::Catalogue;
-use compare::{Agreed, How, compare};
+use compare::{Agreed, CompareOptions, compare};
 use coverage::Coverage;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, SourceMap};
 use kbc_frontend::load::{Loaded, Sources, load};
@@ -33,9 +33,9 @@ use kbc_ir::graph::Graph;
 use kbc_ir::schedule::Schedule;
 use kbc_ir::{Body, Module};
 use kbc_passes::instrument::Instrument;
-use kbc_passes::pipeline::{Pipeline, Step};
+use kbc_passes::pipeline::{Pipeline, PipelineStep};
 use kbc_passes::{Changed, PassCx};
-use program::Program;
+use program::RandomProgram;
 use rng::Rng;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -75,7 +75,7 @@ pub fn read(text: &str) -> Result<Loaded, Diagnostics> {
 }
 
 /// A program that passed the front end and all passes.
-pub struct Made {
+pub struct CompiledProgram {
     /// Its graph with types.
     pub typed: Option<Graph>,
     /// Its schedule.
@@ -83,10 +83,10 @@ pub struct Made {
 }
 
 #[derive(Default)]
-struct Keep(Option<Graph>);
+struct TypedGraph(Option<Graph>);
 
-impl Instrument for Keep {
-    fn after(&mut self, step: Step<'_>, module: &Module, _: Changed) -> Result<(), Diagnostics> {
+impl Instrument for TypedGraph {
+    fn after(&mut self, step: PipelineStep<'_>, module: &Module, _: Changed) -> Result<(), Diagnostics> {
         if let (Body::Graph(g), "infer") = (&module.body, step.info.name) {
             self.0 = Some(g.clone());
         }
@@ -98,13 +98,13 @@ impl Instrument for Keep {
 ///
 /// # Errors
 /// Returns the errors of the front end or of a pass.
-pub fn make(text: &str) -> Result<Made, Diagnostics> {
+pub fn make(text: &str) -> Result<CompiledProgram, Diagnostics> {
     let loaded = read(text)?;
     let lowered = lower(&loaded, &LowerOptions::default())?;
     let mut module = lowered.module;
     let cx = PassCx::new(&loaded.library, Some(&lowered.topology));
-    let mut keep = Keep::default();
-    Pipeline::named(kbc_compiler::build::of_machine("default", &lowered.topology))?.run(
+    let mut keep = TypedGraph::default();
+    Pipeline::named(kbc_compiler::build::pipeline_of_machine("default", &lowered.topology))?.run(
         &mut module,
         &cx,
         &mut [&mut keep],
@@ -112,7 +112,7 @@ pub fn make(text: &str) -> Result<Made, Diagnostics> {
     let schedule = module.schedule().cloned();
     let schedule =
         schedule.ok_or_else(|| Diagnostic::error("E901", "the default pipeline made no schedule"))?;
-    Ok(Made { typed: keep.0, schedule })
+    Ok(CompiledProgram { typed: keep.0, schedule })
 }
 
 /// A program or schedule on which the engines differ.
@@ -188,9 +188,9 @@ impl Summary {
 }
 
 /// Returns the options of the runs for a seed and a number.
-fn how(seed: u64, number: u64) -> How {
+fn how(seed: u64, number: u64) -> CompareOptions {
     let mut rng = Rng::new(&[seed, number, 1]);
-    How { calls: 1 + rng.below(3) as u32, seed: Some(rng.draw() >> 32), max_bytes: MAX_BYTES }
+    CompareOptions { calls: 1 + rng.below(3) as u32, seed: Some(rng.draw() >> 32), max_bytes: MAX_BYTES }
 }
 
 /// The outcome for a program.
@@ -198,7 +198,7 @@ pub enum Trial {
     /// The compiler rejects it.
     Refused(Diagnostics),
     /// Both engines agree.
-    Agreed(Box<Made>, Agreed),
+    Agreed(Box<CompiledProgram>, Agreed),
     /// The engines differ, or something panicked.
     Differs(String),
 }
@@ -222,7 +222,7 @@ pub fn engines(text: &str, seed: u64, number: u64) -> Trial {
 }
 
 /// Returns the smallest program found that still differs.
-fn shrink(program: &Program, seed: u64, number: u64, what: String) -> (String, String) {
+fn shrink(program: &RandomProgram, seed: u64, number: u64, what: String) -> (String, String) {
     let mut best = (program.clone(), what);
     // Each step makes the program smaller, so the loop ends, usually after at most two steps.
     while let Some(next) = best.0.smaller().into_iter().find_map(|p| match engines(&p.text(), seed, number) {

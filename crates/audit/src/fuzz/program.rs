@@ -2,8 +2,8 @@
 //!
 //! This module owns the form. [`super::generate`] chooses the content.
 
-use super::machine::Machine;
-use super::scalar::Kernel;
+use super::machine::RandomMachine;
+use super::scalar::UserKernel;
 use kbc_ir::types::TensorType;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -28,16 +28,16 @@ pub struct Value {
 
 /// A program for one machine.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct RandomProgram {
     /// The machine.
-    pub machine: Machine,
+    pub machine: RandomMachine,
     /// The size that the text has as parameter `n`.
     pub count: Option<u64>,
     /// Whether arguments of `sin` and `cos` are limited to the range for which the target documents
     /// an error.
     pub bounded: bool,
     /// Kernels; called kernels come before their callers.
-    pub kernels: Vec<Kernel>,
+    pub kernels: Vec<UserKernel>,
     /// Tile kernels: name and declaration.
     pub tiles: Vec<(String, String)>,
     /// Inputs and lets, in order.
@@ -74,7 +74,7 @@ fn with_name(text: &str, number: &str, name: &str) -> String {
     out + rest
 }
 
-impl Program {
+impl RandomProgram {
     /// Returns the values on which results depend.
     fn live(&self) -> BTreeSet<usize> {
         let mut live: BTreeSet<usize> = self.results.iter().map(|r| r.0).collect();
@@ -134,8 +134,8 @@ impl Program {
 
     /// Returns smaller programs that may show the same difference, smallest first: with a single
     /// result, or with another value as the result.
-    pub fn smaller(&self) -> Vec<Program> {
-        let only = |results: Vec<(usize, TensorType)>| Program { results, ..self.clone() };
+    pub fn smaller(&self) -> Vec<RandomProgram> {
+        let only = |results: Vec<(usize, TensorType)>| RandomProgram { results, ..self.clone() };
         let live = self.live();
         let mut out = vec![];
         for (i, v) in self.values.iter().enumerate() {
@@ -149,7 +149,7 @@ impl Program {
         if self.results.len() > 1 {
             out.extend(self.results.iter().map(|r| only(vec![r.clone()])));
         }
-        let lines = |p: &Program| p.text().len();
+        let lines = |p: &RandomProgram| p.text().len();
         let whole = lines(self);
         out.retain(|p| lines(p) < whole);
         out.sort_by_key(lines);

@@ -146,7 +146,7 @@ impl Gen<'_> {
     }
 
     /// Adds a region over all ranks. `lines` are the lines of its body.
-    fn region(&mut self, operands: &str, promise: &str, lines: &str) {
+    fn region(&mut self, operands: &str, contract: &str, lines: &str) {
         let p = self.p;
         let name = self.fresh("r");
         let after = self.after();
@@ -178,7 +178,7 @@ impl Gen<'_> {
         };
         let _ = write!(
             self.regions,
-            "region @{name} over tp as (r of {p}){after}\n{operands}  promise {promise}\n{bodies}\n"
+            "region @{name} over tp as (r of {p}){after}\n{operands}  promise {contract}\n{bodies}\n"
         );
         self.last = name;
         // The next region is on `main`.
@@ -256,10 +256,10 @@ impl Gen<'_> {
             "{wait}{put}fence.release\nnotify {peer} : @{arrived}[0]\nwait @{arrived}[0] >= call + 1\nfence.acquire\n{copy}fence.release\nnotify ((r - {k}) mod {p}) : @{free}[0]\n"
         );
         let operands = format!("  on v = %{from} line {n}\n  on u = %{to} line {n}\n");
-        let promise = format!(
+        let contract = format!(
             "shift over (q of p) on v[n], u[n]\n    start v[i]\n    end u[i] = v[i] at (q - {k}) mod p"
         );
-        self.region(&operands, &promise, &lines);
+        self.region(&operands, &contract, &lines);
         if self.value == from {
             self.value = to;
         } else {
@@ -304,10 +304,10 @@ for j in 0..{rounds}
 "
         );
         let operands = format!("  on v = %{from} line {n}\n  on u = %{to} line {n}\n");
-        let promise = format!(
+        let contract = format!(
             "shift over (q of p) on v[n], u[n]\n    start v[i]\n    end u[i] = v[i] at (q - {k}) mod p"
         );
-        self.region(&operands, &promise, &lines);
+        self.region(&operands, &contract, &lines);
         if self.value == from {
             self.value = to;
         } else {
@@ -339,10 +339,10 @@ for j in 0..{rounds}
         let lines =
             format!("send v -> ((r + {k}) mod {p}) : @{q}[0]\nrecv u <- ((r - {k}) mod {p}) : @{q}[0]\n");
         let operands = format!("  on v = %{from} line {n}\n  on u = %{to} line {n}\n");
-        let promise = format!(
+        let contract = format!(
             "shift over (q of p) on v[n], u[n]\n    start v[i]\n    end u[i] = v[i] at (q - {k}) mod p"
         );
-        self.region(&operands, &promise, &lines);
+        self.region(&operands, &contract, &lines);
         if self.value == from {
             self.value = to;
         } else {
@@ -519,9 +519,9 @@ for k in 1..{p}
     }
 
     /// Adds a region on `main`, if no event is ready.
-    fn region_main(&mut self, operands: &str, promise: &str, lines: &str) {
+    fn region_main(&mut self, operands: &str, contract: &str, lines: &str) {
         if self.ready.is_none() {
-            self.region(operands, promise, lines);
+            self.region(operands, contract, lines);
         }
     }
 
@@ -614,10 +614,10 @@ wait @{read}[0] >= call * {m} + {m}
 "
         );
         let operands = format!("  on u = %{from} line {p} of {n}\n  on v = %{to} line {p} of {n}\n");
-        let promise =
+        let contract =
             "gather_to over (q of p) on u[p][n], v[p][n]\n    start u[q][i]\n    end v[b][i] = u[b][i] at b";
         self.ready = None;
-        self.region_main(&operands, promise, &lines);
+        self.region_main(&operands, contract, &lines);
         self.value = to;
     }
 

@@ -164,7 +164,7 @@ pub fn expression(
 
 /// A kernel of the user.
 #[derive(Clone, Debug)]
-pub struct Kernel {
+pub struct UserKernel {
     /// Its name.
     pub name: String,
     /// Its number of operands.
@@ -176,10 +176,10 @@ pub struct Kernel {
 }
 
 /// Returns a kernel, which may call earlier ones.
-pub fn kernel(rng: &mut Rng, name: String, domain: Domain, before: &[Kernel]) -> Kernel {
+pub fn kernel(rng: &mut Rng, name: String, domain: Domain, before: &[UserKernel]) -> UserKernel {
     let params = 1 + rng.below(3);
     let names = ["x", "y", "z"];
-    let callees: Vec<Kernel> = before.iter().filter(|k| k.domain == domain).cloned().collect();
+    let callees: Vec<UserKernel> = before.iter().filter(|k| k.domain == domain).cloned().collect();
     let mut leaf = |rng: &mut Rng| {
         let one = |rng: &mut Rng| (*rng.pick(&names[..params])).to_owned();
         if !callees.is_empty() && rng.chance(12) {
@@ -192,5 +192,5 @@ pub fn kernel(rng: &mut Rng, name: String, domain: Domain, before: &[Kernel]) ->
     let depth = 1 + rng.below(3);
     let body = expression(rng, domain, depth, true, &mut leaf);
     let text = format!("kernel {name}({}) = {body}", names[..params].join(", "));
-    Kernel { name, params, domain, text }
+    UserKernel { name, params, domain, text }
 }

@@ -5,13 +5,13 @@
 //! fixed order only: a change may cause a race, whose result depends on the order.
 
 use super::catalogue::Catalogue;
-use super::compare::{How, compare};
-use super::machine::Machine;
+use super::compare::{CompareOptions, compare};
+use super::machine::RandomMachine;
 use super::rng::Rng;
 use super::{Difference, MAX_BYTES, Summary, bits, generate, library, make};
 use kbc_checker::mutate::{self, Mutation};
 use kbc_diag::Diagnostics;
-use kbc_ir::host::spelled;
+use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::Schedule;
 use kbc_ir::text::{self, PrintOptions};
 use kbc_ir::types::DType;
@@ -55,18 +55,18 @@ fn well_formed(s: &Schedule) -> Result<(), Diagnostics> {
     if found.has_errors() {
         return Err(found);
     }
-    Program::compile(&spelled(s)).map(|_| ()).map_err(Diagnostics::from)
+    Program::compile(&with_host_region(s)).map(|_| ()).map_err(Diagnostics::from)
 }
 
 /// Tries one schedule.
-fn one(sum: &mut Summary, seed: u64, number: u64, s: &Schedule, how: How) {
+fn one(sum: &mut Summary, seed: u64, number: u64, s: &Schedule, how: CompareOptions) {
     sum.tried += 1;
     if let Err(found) = well_formed(s) {
         return sum.refuse(number, &found);
     }
     sum.accepted += 1;
     sum.coverage.program(None, s);
-    let whole = spelled(s);
+    let whole = with_host_region(s);
     let run = AssertUnwindSafe(|| compare(&whole, &bits::inputs(s, &[seed, number], how.calls), how));
     match catch_unwind(run).unwrap_or_else(|_| Err("a panic".to_owned())) {
         Ok(a) => sum.agreed(number, a),
@@ -87,7 +87,7 @@ pub fn schedules(
     for number in numbers {
         let rng = &mut Rng::new(&[seed, number, 2]);
         let base = if given.is_empty() || rng.chance(60) {
-            let mut machine = Machine::random(rng);
+            let mut machine = RandomMachine::random(rng);
             machine.queues(&mut Rng::new(&[seed, number, 3]));
             match make(&generate::collectives(&catalogue, rng, machine).text()) {
                 Ok(made) => made.schedule,
@@ -102,7 +102,7 @@ pub fn schedules(
             retyped(rng.pick(given), to)
         };
         let calls = 1 + rng.below(3) as u32;
-        let how = How { calls, seed: Some(rng.draw() >> 32), max_bytes: MAX_BYTES };
+        let how = CompareOptions { calls, seed: Some(rng.draw() >> 32), max_bytes: MAX_BYTES };
         one(&mut sum, seed, number, &base, how);
         let all: Vec<Mutation> = mutate::mutations(&base);
         for _ in 0..CHANGES.min(all.len()) {
@@ -113,7 +113,7 @@ pub fn schedules(
             } else {
                 mutate::apply_on(&base, m, rng.below(base.mesh.ranks() as usize) as u64)
             };
-            one(&mut sum, seed, number, &changed, How { seed: None, ..how });
+            one(&mut sum, seed, number, &changed, CompareOptions { seed: None, ..how });
         }
         progress(&sum);
     }

@@ -12,9 +12,9 @@ pub mod subjects;
 
 use crate::fuzz::rng::Rng;
 use kbc_backend_sim::interp::{self, RunOptions, RunResult};
-use kbc_checker::mutate::{Mutation, Operator, Target, apply, apply_on, every};
+use kbc_checker::mutate::{Mutation, Operator, Target, apply, apply_on, meaning_preserving};
 use kbc_checker::{CheckOptions, check};
-use kbc_compiler::room::Room;
+use kbc_compiler::memory_budget::MemoryBudget;
 use kbc_diag::{Diagnostic, Diagnostics, Severity};
 use kbc_ir::schedule::{BufferRole, Schedule};
 use kbc_ir::types::TensorType;
@@ -30,7 +30,7 @@ use subjects::Subject;
 
 /// How much is measured.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct MutateSettings {
     /// Seed for the choice of mutants and of orders.
     pub seed: u64,
     /// Total number of mutants, spread evenly over the schedules; all mutants if absent.
@@ -42,12 +42,12 @@ pub struct Settings {
     /// Number of random runs if the exploration does not end within its budget.
     pub runs: u64,
     /// The memory that a run may take.
-    pub room: Room,
+    pub memory_budget: MemoryBudget,
 }
 
 /// The outcome of a mutant.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Outcome {
+pub enum MutantOutcome {
     /// Every rank does what it did before, so this is not a mutant.
     Unchanged,
     /// The verifier or the checker rejects it.
@@ -69,7 +69,7 @@ pub enum Outcome {
 
 /// One mutant.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Row {
+pub struct MutantRow {
     /// Index of the schedule.
     pub subject: usize,
     /// Index among all mutations of the schedule.
@@ -82,11 +82,11 @@ pub struct Row {
     /// The operator and the target of the mutation.
     pub class: (Operator, Target),
     /// The outcome.
-    pub outcome: Outcome,
+    pub outcome: MutantOutcome,
 }
 
 /// An unmodified schedule with its own verdicts.
-pub struct Base {
+pub struct BaseSchedule {
     /// Number of consecutive calls.
     pub calls: u32,
     feeds: Vec<Vec<Tensor>>,
@@ -106,9 +106,9 @@ pub struct Base {
 /// All schedules and all mutants.
 pub struct Findings {
     /// In the order of the schedules.
-    pub bases: Vec<Base>,
+    pub bases: Vec<BaseSchedule>,
     /// In the order of the schedules, then of mutations and ranks.
-    pub rows: Vec<Row>,
+    pub rows: Vec<MutantRow>,
 }
 
 /// Runs `f` for every number below `n` on `jobs` threads, and returns the results in order.
@@ -137,7 +137,7 @@ pub(crate) fn parallel<T: Send>(jobs: usize, n: usize, f: impl Fn(usize) -> T + 
 }
 
 /// Measures the checker on some schedules.
-pub fn measure(subjects: &[Subject], settings: &Settings) -> Findings {
+pub fn measure(subjects: &[Subject], settings: &MutateSettings) -> Findings {
     let bases = parallel(settings.jobs, subjects.len(), |i| base(&subjects[i], settings));
     let quota = settings.limit.map(|n| n.div_ceil(subjects.len().max(1)));
     let mut drawn: Vec<(usize, usize, Option<u64>)> = vec![];
@@ -157,7 +157,7 @@ pub fn measure(subjects: &[Subject], settings: &Settings) -> Findings {
         };
         let module = mutant(&subjects[subject].module, m, rank);
         let outcome = judge(&subjects[subject].module, &module, b, settings);
-        Row { subject, mutation, rank, text, class: m.class(), outcome }
+        MutantRow { subject, mutation, rank, text, class: m.class(), outcome }
     });
     Findings { bases, rows }
 }
@@ -235,8 +235,8 @@ fn codes(list: &[Diagnostic]) -> Vec<&'static str> {
     out
 }
 
-fn base(subject: &Subject, settings: &Settings) -> Base {
-    let mut b = Base {
+fn base(subject: &Subject, settings: &MutateSettings) -> BaseSchedule {
+    let mut b = BaseSchedule {
         calls: 1,
         feeds: vec![],
         expected: RunResult::default(),
@@ -249,7 +249,7 @@ fn base(subject: &Subject, settings: &Settings) -> Base {
     let Some(s) = subject.module.schedule() else { return b };
     b.alarm = codes(&check(s, &CheckOptions::default()).errors.list);
     b.calls = calls(s);
-    b.mutations = every(s);
+    b.mutations = meaning_preserving(s);
     // Whole numbers without a period, different in every call, so that misplaced data shows.
     let feeds = (0..b.calls).map(|call| {
         let tensor = |(i, ty): (usize, &TensorType)| {
@@ -257,11 +257,14 @@ fn base(subject: &Subject, settings: &Settings) -> Base {
         };
         input_types(s).iter().enumerate().map(tensor).collect::<Result<Vec<_>, _>>()
     });
-    let fits = settings.room.calls_fit(s, b.calls, false);
+    let fits = settings.memory_budget.calls_fit(s, b.calls, false);
     let feeds = fits.and_then(|()| feeds.collect::<Result<Vec<_>, _>>()).map_err(Diagnostics::from);
     let run = feeds.and_then(|feeds| {
-        let o =
-            RunOptions { calls: b.calls, max_bytes: settings.room.engine_bytes(), ..RunOptions::default() };
+        let o = RunOptions {
+            calls: b.calls,
+            max_bytes: settings.memory_budget.engine_bytes(),
+            ..RunOptions::default()
+        };
         Ok((interp::run(s, &feeds, &o)?, feeds))
     });
     match run {
@@ -297,7 +300,7 @@ fn lacks_memory(d: &Diagnostics) -> bool {
     d.list.iter().any(|d| matches!(d.code, "E368" | "E369"))
 }
 
-fn behaviour(s: &Schedule, b: &Base, settings: &Settings) -> Behaviour {
+fn behaviour(s: &Schedule, b: &BaseSchedule, settings: &MutateSettings) -> Behaviour {
     let options = ClassifyOptions {
         calls: b.calls,
         events: settings.events,
@@ -313,19 +316,21 @@ fn behaviour(s: &Schedule, b: &Base, settings: &Settings) -> Behaviour {
     }
 }
 
-fn judge(original: &Module, module: &Module, b: &Base, settings: &Settings) -> Outcome {
-    let (Some(s), Some(before)) = (module.schedule(), original.schedule()) else { return Outcome::Unchanged };
+fn judge(original: &Module, module: &Module, b: &BaseSchedule, settings: &MutateSettings) -> MutantOutcome {
+    let (Some(s), Some(before)) = (module.schedule(), original.schedule()) else {
+        return MutantOutcome::Unchanged;
+    };
     if same(before, s, b.calls) {
-        return Outcome::Unchanged;
+        return MutantOutcome::Unchanged;
     }
     let refusal = codes(&verify(module).list);
     let refused = !refusal.is_empty();
     let codes = if refused { refusal } else { codes(&check(s, &CheckOptions::default()).errors.list) };
     match (behaviour(s, b, settings), codes.is_empty()) {
-        (Behaviour::Misbehaves(how), true) => Outcome::Escaped(how),
-        (Behaviour::Stands(e), true) => Outcome::Equivalent(e),
-        (Behaviour::TooLong, true) => Outcome::Unclassified,
-        (Behaviour::Stands(e), false) => Outcome::Rejected { refused, equivalent: Some(e), codes },
-        (_, false) => Outcome::Rejected { refused, equivalent: None, codes },
+        (Behaviour::Misbehaves(how), true) => MutantOutcome::Escaped(how),
+        (Behaviour::Stands(e), true) => MutantOutcome::Equivalent(e),
+        (Behaviour::TooLong, true) => MutantOutcome::Unclassified,
+        (Behaviour::Stands(e), false) => MutantOutcome::Rejected { refused, equivalent: Some(e), codes },
+        (_, false) => MutantOutcome::Rejected { refused, equivalent: None, codes },
     }
 }

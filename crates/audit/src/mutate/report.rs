@@ -3,7 +3,7 @@
 
 use super::reasons::why;
 use super::subjects::{LeftOut, Subject};
-use super::{Findings, Outcome, Row, Settings, mutant};
+use super::{Findings, MutantOutcome, MutantRow, MutateSettings, mutant};
 use kbc_checker::mutate::{Operator, Target};
 use kbc_compiler::report::SCHEMA;
 use kbc_ir::text::{PrintOptions, print};
@@ -39,15 +39,15 @@ pub struct MutateReport {
     /// Mutants that did not misbehave in random orders, because the exploration did not end.
     pub sampled: usize,
     /// Counts by operator.
-    pub operators: Vec<Line>,
+    pub operators: Vec<CountsLine>,
     /// Counts by target.
-    pub targets: Vec<Line>,
+    pub targets: Vec<CountsLine>,
     /// Counts by operator and target.
-    pub classes: Vec<Line>,
+    pub classes: Vec<CountsLine>,
     /// Reasons for rejecting mutants that never misbehave, by code.
     pub reasons: Vec<Reason>,
     /// The rejected mutants that never misbehave.
-    pub rejected_but_equivalent_list: Vec<Listed>,
+    pub rejected_but_equivalent_list: Vec<FalseAlarm>,
     /// The mutants that escaped.
     pub escaped_list: Vec<Escape>,
     /// The false alarms.
@@ -78,7 +78,7 @@ pub struct Counts {
 
 /// Counts under a name.
 #[derive(Serialize, Debug)]
-pub struct Line {
+pub struct CountsLine {
     /// Operator, target, or both.
     pub name: String,
     /// The counts.
@@ -101,7 +101,7 @@ pub struct Reason {
 
 /// A rejected mutant that never misbehaves.
 #[derive(Serialize, Debug)]
-pub struct Listed {
+pub struct FalseAlarm {
     /// Name of its schedule.
     pub schedule: String,
     /// Description of the change.
@@ -133,22 +133,22 @@ pub struct Alarm {
 }
 
 impl Counts {
-    fn add(&mut self, o: &Outcome) {
+    fn add(&mut self, o: &MutantOutcome) {
         self.mutants += 1;
         match o {
-            Outcome::Unchanged => self.mutants -= 1,
-            Outcome::Rejected { refused, equivalent, .. } => {
+            MutantOutcome::Unchanged => self.mutants -= 1,
+            MutantOutcome::Rejected { refused, equivalent, .. } => {
                 self.rejected += 1;
                 self.refused += usize::from(*refused);
                 self.rejected_but_equivalent += usize::from(equivalent.is_some());
             }
-            Outcome::Escaped(_) => self.escaped += 1,
-            Outcome::Equivalent(_) => self.equivalent += 1,
-            Outcome::Unclassified => self.unclassified += 1,
+            MutantOutcome::Escaped(_) => self.escaped += 1,
+            MutantOutcome::Equivalent(_) => self.equivalent += 1,
+            MutantOutcome::Unclassified => self.unclassified += 1,
         }
     }
 
-    fn of<'r>(rows: impl Iterator<Item = &'r Row>) -> Counts {
+    fn of<'r>(rows: impl Iterator<Item = &'r MutantRow>) -> Counts {
         let mut c = Counts::default();
         rows.for_each(|r| c.add(&r.outcome));
         c
@@ -156,7 +156,7 @@ impl Counts {
 }
 
 /// Returns the text of a mutant.
-pub fn text(subjects: &[Subject], found: &Findings, r: &Row) -> String {
+pub fn text(subjects: &[Subject], found: &Findings, r: &MutantRow) -> String {
     let m = mutant(&subjects[r.subject].module, &found.bases[r.subject].mutations[r.mutation], r.rank);
     print(&m, &PrintOptions::default())
 }
@@ -166,7 +166,7 @@ pub fn report(
     subjects: &[Subject],
     mut left_out: Vec<LeftOut>,
     found: &Findings,
-    settings: &Settings,
+    settings: &MutateSettings,
 ) -> MutateReport {
     let rows = &found.rows;
     let name = |i: usize| subjects[i].name.clone();
@@ -192,17 +192,17 @@ pub fn report(
     let (mut explored, mut sampled) = (0, 0);
     for r in rows {
         match &r.outcome {
-            Outcome::Rejected { equivalent: Some(_), codes, .. } => {
+            MutantOutcome::Rejected { equivalent: Some(_), codes, .. } => {
                 let example = format!("{}: {}", name(r.subject), r.text);
                 let code = codes.first().copied().unwrap_or("");
                 lists.entry(code).or_insert((0, example)).0 += 1;
-                rejected.push(Listed {
+                rejected.push(FalseAlarm {
                     schedule: name(r.subject),
                     mutation: r.text.clone(),
                     codes: codes.clone(),
                 });
             }
-            Outcome::Escaped(how) => escaped_list.push(Escape {
+            MutantOutcome::Escaped(how) => escaped_list.push(Escape {
                 schedule: name(r.subject),
                 mutation: r.text.clone(),
                 how: how.clone(),
@@ -210,7 +210,8 @@ pub fn report(
             }),
             _ => {}
         }
-        if let Outcome::Equivalent(e) | Outcome::Rejected { equivalent: Some(e), .. } = &r.outcome {
+        if let MutantOutcome::Equivalent(e) | MutantOutcome::Rejected { equivalent: Some(e), .. } = &r.outcome
+        {
             match e {
                 Evidence::Every(_) => explored += 1,
                 Evidence::Runs(_) => sampled += 1,
@@ -222,9 +223,9 @@ pub fn report(
         .into_iter()
         .map(|(code, (count, example))| Reason { code, count, why: why(code), example })
         .collect();
-    let line = |name: String, keep: &dyn Fn(&Row) -> bool| {
+    let line = |name: String, keep: &dyn Fn(&MutantRow) -> bool| {
         let counts = Counts::of(rows.iter().filter(|r| keep(r)));
-        (counts.mutants > 0).then_some(Line { name, counts })
+        (counts.mutants > 0).then_some(CountsLine { name, counts })
     };
     let classes = Operator::ALL.iter().flat_map(|o| Target::ALL.iter().map(move |t| (*o, *t)));
     MutateReport {
@@ -236,7 +237,7 @@ pub fn report(
         schedules: subjects.len(),
         counts,
         false_alarms: false_alarm_list.len(),
-        unchanged: rows.iter().filter(|r| r.outcome == Outcome::Unchanged).count(),
+        unchanged: rows.iter().filter(|r| r.outcome == MutantOutcome::Unchanged).count(),
         explored,
         sampled,
         operators: Operator::ALL.iter().filter_map(|o| line(o.name().into(), &|r| r.class.0 == *o)).collect(),

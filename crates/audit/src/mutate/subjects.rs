@@ -14,9 +14,9 @@ use kbc_compiler::workspace::Workspace;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_frontend::ast::Item;
 use kbc_frontend::load::Loaded;
-use kbc_frontend::lower::{AskedAlgorithm, LowerOptions, lower};
+use kbc_frontend::lower::{LowerOptions, RequestedAlgorithm, lower};
 use kbc_ir::Module;
-use kbc_ir::host::spelled;
+use kbc_ir::host::with_host_region;
 use kbc_ir::walk::{Access, Act, Cursor, Mem, Program, Step};
 use kbc_passes::PassCx;
 use kbc_passes::pipeline::Pipeline;
@@ -106,7 +106,7 @@ fn algorithms(
             let file = workspace.add_text("<topology>", &shape);
             loaded.root = Some(decl.name.span.file);
             let mut options = LowerOptions {
-                algorithm: Some(AskedAlgorithm::named(algorithm.clone())),
+                algorithm: Some(RequestedAlgorithm::named(algorithm.clone())),
                 topology: Some((shape.clone(), file)),
                 ..LowerOptions::default()
             };
@@ -170,7 +170,7 @@ fn module(loaded: &Loaded, options: &LowerOptions, n: u64) -> Result<Module, Dia
 /// Returns the number of elements to which `many` may shrink until a chunk has one element.
 fn fewest(module: &Module, many: u64) -> u64 {
     let Some(s) = module.schedule() else { return many };
-    let spelled = spelled(s);
+    let spelled = with_host_region(s);
     let Ok(program) = Program::compile(&spelled) else { return many };
     let mut most = 1;
     let mut look = |a: &Access, rank: u64| {

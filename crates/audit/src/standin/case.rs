@@ -6,9 +6,9 @@
 //! reference evaluator. A [`Case`] is one kernel, or the tasks of one program, and runs at many
 //! rank counts, element counts and numbers of launches.
 
-use super::{Arg, Job, Kernel as Text, Orchestration, Outputs, Source};
+use super::{Job, Kernel as Text, KernelArg, Orchestration, Outputs, StandinSource};
 use kbc_backend_sim::interp::{RunOptions, run};
-use kbc_compiler::again::again;
+use kbc_compiler::again::rebuild_at;
 use kbc_compiler::backends;
 use kbc_compiler::build::Built;
 use kbc_compiler::data;
@@ -44,7 +44,7 @@ pub const TARGET: &str = "a2a3";
 /// A program's kernel.
 pub struct Case {
     workspace: Workspace,
-    from: From,
+    from: KernelOrigin,
     /// The target of the kernel.
     pub target: &'static dyn Target,
     /// The complete kernel.
@@ -58,7 +58,7 @@ pub struct Case {
 }
 
 /// The origin of a kernel.
-enum From {
+enum KernelOrigin {
     /// A program, which can be compiled at other sizes.
     Program(Box<(Built, Family)>),
     /// A schedule, which has one size.
@@ -75,11 +75,11 @@ pub struct Sized {
     pub job: Job,
     /// The simulator's results, in the form of the job's outputs without status lines.
     pub expected: Outputs,
-    near: Option<Near>,
+    near: Option<BoundedResults>,
 }
 
 /// Results of the reference evaluator, if results are compared within bounds.
-struct Near {
+struct BoundedResults {
     types: Vec<TensorType>,
     mesh: Mesh,
     /// References by call.
@@ -131,7 +131,7 @@ impl Case {
         let schedule = built.module.schedule().ok_or_else(none)?.clone();
         let emitted = emit::kernel(&mut workspace, &built, &schedule, TARGET)?;
         let Emitted { family, kernel, profile } = emitted;
-        Ok(Self::of(workspace, From::Program(Box::new((built, family))), kernel, profile)?)
+        Ok(Self::of(workspace, KernelOrigin::Program(Box::new((built, family))), kernel, profile)?)
     }
 
     /// Emits a schedule without changing it.
@@ -143,12 +143,12 @@ impl Case {
         let kernel = profile.lower(schedule, Staging::Fused, &|_| None)?;
         let kernel = family::single(&Instance { ranks: schedule.mesh.ranks(), count: 0, kernel });
         let kernel = emit::complete(&kernel, profile, &mut Unwatched)?;
-        Ok(Self::of(workspace, From::Schedule(Box::new(schedule.clone())), kernel, profile)?)
+        Ok(Self::of(workspace, KernelOrigin::Schedule(Box::new(schedule.clone())), kernel, profile)?)
     }
 
     fn of(
         workspace: Workspace,
-        from: From,
+        from: KernelOrigin,
         kernel: Kernel,
         target: &'static dyn Target,
     ) -> Result<Case, Diagnostics> {
@@ -165,27 +165,27 @@ impl Case {
     }
 
     /// Returns the source to compile, with its orchestration if it is a program of tasks.
-    pub fn source(&self) -> Source<'_> {
+    pub fn source(&self) -> StandinSource<'_> {
         let kernels =
             self.sources.iter().map(|s| Text { text: &s.text, cube: s.core == Core::Matrix }).collect();
         let orchestration =
             self.orchestration.as_ref().map(|[text, config, run]| Orchestration { text, config, run });
-        Source { kernels, orchestration }
+        StandinSource { kernels, orchestration }
     }
 
     /// Returns the rank counts that the kernel serves.
     pub fn ranks(&self) -> Vec<u64> {
         match &self.from {
-            From::Program(p) => p.1.ranks.clone(),
-            From::Schedule(s) => vec![s.mesh.ranks()],
+            KernelOrigin::Program(p) => p.1.ranks.clone(),
+            KernelOrigin::Schedule(s) => vec![s.mesh.ranks()],
         }
     }
 
     /// Returns the number of ranks and the count that the program itself states.
     pub fn own(&self) -> (u64, u64) {
         match &self.from {
-            From::Schedule(s) => (s.mesh.ranks(), 0),
-            From::Program(p) => {
+            KernelOrigin::Schedule(s) => (s.mesh.ranks(), 0),
+            KernelOrigin::Program(p) => {
                 let count = p.1.count.as_ref().and_then(|n| p.0.number(n)).unwrap_or(0);
                 (p.0.module.mesh.ranks(), count)
             }
@@ -194,7 +194,7 @@ impl Case {
 
     /// Checks whether the kernel serves any count.
     pub fn counts(&self) -> bool {
-        matches!(&self.from, From::Program(p) if p.1.count.is_some())
+        matches!(&self.from, KernelOrigin::Program(p) if p.1.count.is_some())
     }
 
     /// Returns the schedule at a size and, for a program, the graph with types.
@@ -203,15 +203,15 @@ impl Case {
             return Err(format!("{ranks} ranks are not claimed: {:?}", self.ranks()));
         }
         match &self.from {
-            From::Schedule(s) => Ok(((**s).clone(), None)),
-            From::Program(program) => {
+            KernelOrigin::Schedule(s) => Ok(((**s).clone(), None)),
+            KernelOrigin::Program(program) => {
                 let (built, family) = &**program;
                 let line = (ranks != built.module.mesh.ranks()).then(|| {
                     let text = format!("full({ranks})");
                     (text.clone(), self.workspace.add_text("<ranks>", &text))
                 });
                 let defines: Vec<_> = family.count.iter().map(|n| (n.clone(), count.to_string())).collect();
-                let made = again(built, line, &defines)
+                let made = rebuild_at(built, line, &defines)
                     .map_err(|d| format!("it does not exist at a claimed size: {}", words(&d)))?;
                 Ok((made.schedule, Some(made.typed)))
             }
@@ -232,8 +232,12 @@ impl Case {
                 (0..calls).map(of).collect::<Result<_, _>>()?
             }
             Some(graph) => {
-                let fed =
-                    data::Fed { graph, mesh: &schedule.mesh, local: None, files: data::Files::default() };
+                let fed = data::ProgramInterface {
+                    graph,
+                    mesh: &schedule.mesh,
+                    local: None,
+                    files: data::Files::default(),
+                };
                 data::inputs(&self.workspace, &fed, &Default::default(), calls as u32, 7)
                     .map_err(failed)?
                     .calls
@@ -293,7 +297,7 @@ impl Case {
                     });
                 }
                 let (types, mesh) = (graph.results.clone(), schedule.mesh.clone());
-                Some(Near { types, mesh, references: of, parts: result.outputs })
+                Some(BoundedResults { types, mesh, references: of, parts: result.outputs })
             }
         };
         Ok(Sized { ranks, count, job: self.arguments(schedule, inputs, ranks, count)?, expected, near })
@@ -355,9 +359,9 @@ impl Case {
         let calls = inputs.len();
         let data = |ty: &'static str, bytes: &dyn Fn(usize, u64) -> Result<Vec<u8>, String>| {
             let call = |c| (0..ranks).map(|r| bytes(c, r)).collect::<Result<Vec<_>, _>>();
-            Ok::<_, String>(Arg::In(ty, (0..calls).map(call).collect::<Result<_, _>>()?))
+            Ok::<_, String>(KernelArg::In(ty, (0..calls).map(call).collect::<Result<_, _>>()?))
         };
-        let mut args: Vec<Arg> = vec![];
+        let mut args: Vec<KernelArg> = vec![];
         for arg in tensors(kernel) {
             args.push(match &arg {
                 TensorArg::Data(t) if arg.direction() == "IN" => {
@@ -369,7 +373,7 @@ impl Case {
                         part.map(|p| p.tensor.data().to_bytes()).map_err(|d| words(&d.into()))
                     })?
                 }
-                TensorArg::Data(t) => Arg::Out(
+                TensorArg::Data(t) => KernelArg::Out(
                     self.target.moved_as(t.dtype).name(),
                     (0..ranks).map(|r| value(&t.len, r)).collect::<Result<_, _>>()?,
                 ),
@@ -378,19 +382,19 @@ impl Case {
                     let content: Vec<u8> = content.iter().flat_map(|v| v.to_le_bytes()).collect();
                     data("i32", &|_, _| Ok(content.clone()))?
                 }
-                TensorArg::Window => Arg::Window,
+                TensorArg::Window => KernelArg::Window,
                 TensorArg::Area(_) => return Err("a launch takes no part of the window".to_owned()),
                 TensorArg::Status => {
                     let lines: u32 = tasks::split(kernel).iter().map(|t| t.kernel.blocks()).sum();
-                    Arg::Inout("i32", vec![vec![vec![0; 64 * lines as usize]; ranks as usize]; calls])
+                    KernelArg::Inout("i32", vec![vec![vec![0; 64 * lines as usize]; ranks as usize]; calls])
                 }
             });
         }
         args.extend(scalars(kernel).iter().map(|s| match s {
-            ScalarArg::Context => Arg::Context,
-            ScalarArg::Value(n) if n.as_str() == NRANKS => Arg::Scalar(vec![ranks as i64]),
-            ScalarArg::Value(n) if n.as_str() == COUNT => Arg::Scalar(vec![count as i64]),
-            ScalarArg::Value(_) => Arg::Call(0),
+            ScalarArg::Context => KernelArg::Context,
+            ScalarArg::Value(n) if n.as_str() == NRANKS => KernelArg::Scalar(vec![ranks as i64]),
+            ScalarArg::Value(n) if n.as_str() == COUNT => KernelArg::Scalar(vec![count as i64]),
+            ScalarArg::Value(_) => KernelArg::Call(0),
         }));
         let window = value(&layout::bytes(kernel), 0)?;
         let blocks = kernel.cores as usize;
@@ -471,7 +475,7 @@ fn inexact(s: &Schedule, target: &dyn Target) -> bool {
     s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams).any(|s| any(&s.body, target))
 }
 
-impl Near {
+impl BoundedResults {
     /// Compares every element on every rank with the evaluator's value and bound.
     fn same(&self, call: usize, got: &[Vec<Vec<u8>>], compared: &mut Compared) -> Result<(), String> {
         for (i, (ty, reference)) in self.types.iter().zip(&self.references[call]).enumerate() {

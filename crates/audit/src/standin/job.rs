@@ -4,7 +4,7 @@
 /// An argument of a kernel; tensors come first. Types are `f32 f16 bf16 i32 i16 i8 u8 i64 u16 u32
 /// u64`.
 #[derive(Clone, Debug)]
-pub enum Arg {
+pub enum KernelArg {
     /// An input tensor: bytes by call, then rank.
     In(&'static str, Vec<Vec<Vec<u8>>>),
     /// An output tensor: the number of elements, one for all ranks or one per rank. Its bytes are
@@ -37,7 +37,7 @@ pub struct Job {
     /// Size of a rank's window in bytes, a multiple of 64.
     pub window: usize,
     /// Arguments in the order of the kernel's.
-    pub args: Vec<Arg>,
+    pub args: Vec<KernelArg>,
     /// Numbers of the guarded lines to leave out.
     pub drop: Vec<usize>,
     /// Order of the ranks. 0: each rank runs until it waits, in turn; otherwise the seed of another
@@ -62,7 +62,7 @@ pub fn size(ty: &str) -> usize {
     }
 }
 
-impl Arg {
+impl KernelArg {
     fn list<T: ToString>(values: impl IntoIterator<Item = T>) -> String {
         let all: Vec<String> = values.into_iter().map(|v| v.to_string()).collect();
         all.join(",")
@@ -75,13 +75,13 @@ impl Arg {
             format!("tensor {kind} {ty} {}", Self::list(first.iter().map(|b| b.len() / size(ty))))
         };
         match self {
-            Arg::In(ty, bytes) => input("in", ty, bytes),
-            Arg::Inout(ty, bytes) => input("inout", ty, bytes),
-            Arg::Out(ty, counts) => format!("tensor out {ty} {}", Self::list(counts)),
-            Arg::Window => "tensor window".to_owned(),
-            Arg::Scalar(values) => format!("scalar {}", Self::list(values)),
-            Arg::Call(base) => format!("scalar call {base}"),
-            Arg::Context => "scalar context".to_owned(),
+            KernelArg::In(ty, bytes) => input("in", ty, bytes),
+            KernelArg::Inout(ty, bytes) => input("inout", ty, bytes),
+            KernelArg::Out(ty, counts) => format!("tensor out {ty} {}", Self::list(counts)),
+            KernelArg::Window => "tensor window".to_owned(),
+            KernelArg::Scalar(values) => format!("scalar {}", Self::list(values)),
+            KernelArg::Call(base) => format!("scalar call {base}"),
+            KernelArg::Context => "scalar context".to_owned(),
         }
     }
 }
@@ -105,7 +105,7 @@ impl Job {
 
     /// Calls `each` for every call, rank and argument, in the order in which inputs and outputs are
     /// stored.
-    fn each(&self, mut each: impl FnMut(usize, usize, &Arg)) {
+    fn each(&self, mut each: impl FnMut(usize, usize, &KernelArg)) {
         for call in 0..self.calls {
             for rank in 0..self.ranks {
                 self.args.iter().for_each(|arg| each(call, rank, arg));
@@ -118,8 +118,8 @@ impl Job {
         let mut whole = true;
         self.each(|call, rank, arg| {
             let bytes = match arg {
-                Arg::Out(ty, counts) => size(ty) * counts.get(rank).unwrap_or(&counts[0]),
-                Arg::Inout(_, bytes) => bytes[call][rank].len(),
+                KernelArg::Out(ty, counts) => size(ty) * counts.get(rank).unwrap_or(&counts[0]),
+                KernelArg::Inout(_, bytes) => bytes[call][rank].len(),
                 _ => return,
             };
             let Some((mine, rest)) = data.split_at_checked(bytes) else {
@@ -138,7 +138,7 @@ pub fn files(jobs: &[Job]) -> (String, Vec<u8>) {
     let mut bytes = vec![];
     for job in jobs {
         job.each(|call, rank, arg| {
-            if let Arg::In(_, data) | Arg::Inout(_, data) = arg {
+            if let KernelArg::In(_, data) | KernelArg::Inout(_, data) = arg {
                 bytes.extend_from_slice(&data[call][rank]);
             }
         });

@@ -12,7 +12,7 @@ pub mod case;
 pub mod job;
 pub mod unit;
 
-pub use job::{Arg, Job, Outputs, size};
+pub use job::{Job, KernelArg, Outputs, size};
 
 /// Compiles emitted programs and runs them under the memory model.
 pub trait Runner {
@@ -20,7 +20,7 @@ pub trait Runner {
     ///
     /// # Errors
     /// Returns the compiler's messages, or a message if files cannot be written.
-    fn compile(&self, programs: &[Source<'_>]) -> Result<Box<dyn Compiled>, String>;
+    fn compile(&self, programs: &[StandinSource<'_>]) -> Result<Box<dyn Compiled>, String>;
 }
 
 /// Programs that were compiled and linked together.
@@ -58,7 +58,7 @@ pub struct Orchestration<'a> {
 
 /// One program: its kernels in the order of their numbers, and its orchestration if it has one.
 #[derive(Clone, Debug)]
-pub struct Source<'a> {
+pub struct StandinSource<'a> {
     /// The kernels; at least one.
     pub kernels: Vec<Kernel<'a>>,
     /// The orchestration. Without one, kernel 0 gets the arguments unchanged.

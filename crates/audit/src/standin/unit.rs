@@ -1,7 +1,7 @@
 //! Translation unit of several programs: every kernel and every orchestration in a namespace of its
 //! own, after the headers of all of them.
 
-use super::{Kernel, Source};
+use super::{Kernel, StandinSource};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -56,7 +56,7 @@ fn without_includes(text: &str, includes: &mut BTreeSet<String>) -> String {
 }
 
 /// Returns the files of a unit with their names. [`MAIN`] is the last.
-pub fn files(programs: &[Source<'_>]) -> Vec<(String, String)> {
+pub fn files(programs: &[StandinSource<'_>]) -> Vec<(String, String)> {
     let mut files = vec![];
     let mut includes = BTreeSet::from(["#include \"standin/program.hpp\"".to_owned()]);
     let (mut parts, mut table, mut rows) = (String::new(), String::new(), String::new());

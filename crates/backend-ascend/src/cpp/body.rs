@@ -26,7 +26,7 @@ const EVENTS: u8 = 8;
 
 /// A part of a tile with a fixed length.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Whole {
+pub(super) struct FixedPart {
     /// Offset from the tile's address in bytes.
     pub offset: u32,
     /// Number of elements.
@@ -37,7 +37,7 @@ pub(super) struct Whole {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct TileObject {
     pub tile: TileId,
-    pub whole: Option<Whole>,
+    pub whole: Option<FixedPart>,
 }
 
 impl TileObject {
@@ -320,7 +320,7 @@ impl<'k> Body<'k> {
         Ok(object.name(self))
     }
 
-    fn whole(&mut self, id: TileId, whole: Whole) -> String {
+    fn whole(&mut self, id: TileId, whole: FixedPart) -> String {
         let object = TileObject { tile: id, whole: Some(whole) };
         self.uses.tiles.insert(object);
         object.name(self)
@@ -428,7 +428,7 @@ impl<'k> Body<'k> {
                         to.name, from.name
                     )));
                 }
-                let whole = Whole { offset: 0, elements: to.elements };
+                let whole = FixedPart { offset: 0, elements: to.elements };
                 let mode = match rounding {
                     Rounding::Exact => "CAST_NONE",
                     Rounding::Nearest => "CAST_RINT",
@@ -541,8 +541,8 @@ impl<'k> Body<'k> {
                 m.name
             )));
         };
-        let work = self.whole(mask, Whole { offset: bits, elements: MASK_SCRATCH });
-        let bits = self.whole(mask, Whole { offset: 0, elements: bits });
+        let work = self.whole(mask, FixedPart { offset: bits, elements: MASK_SCRATCH });
+        let bits = self.whole(mask, FixedPart { offset: 0, elements: bits });
         let mode = match cmp {
             CompareOp::Eq => "EQ",
             CompareOp::Ne => "NE",

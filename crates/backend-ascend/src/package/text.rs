@@ -12,7 +12,7 @@ use kbc_tiles::backend::Support;
 use kbc_tiles::package::golden::Numbers;
 use kbc_tiles::package::python::{self, fill, quoted, tuple};
 use kbc_tiles::package::{Layout, Package, RowKind, refused};
-use kbc_tiles::tile::{Access, NRANKS, Reach, tasks};
+use kbc_tiles::tile::{NRANKS, Reach, TensorUse, tasks};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -91,7 +91,7 @@ pub(super) fn layout(
     for t in args::tensors(kernel) {
         let (role, index) = match &t {
             TensorArg::Data(d) => {
-                (if d.access == Access::In { "input" } else { "output" }, d.index.to_string())
+                (if d.access == TensorUse::In { "input" } else { "output" }, d.index.to_string())
             }
             TensorArg::Tables => ("tables", "None".into()),
             TensorArg::Window => ("window", "None".into()),
@@ -410,7 +410,7 @@ pub(super) fn manifest(package: &Package<'_>, profile: &Profile, layout: &Layout
             _ => None,
         },
     };
-    let row = |r: &kbc_tiles::package::Row| {
+    let row = |r: &kbc_tiles::package::WindowRow| {
         let (kind, per_call) = match &r.kind {
             RowKind::Signals { per_call, .. } => ("signals", Some(per_call.to_string())),
             RowKind::Slots { reach: Reach::Peers, .. } => ("window", None),

@@ -19,7 +19,7 @@ pub fn run(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
     let mut turned = BTreeSet::new();
     tasks::each(kernel, |k| {
         if k.core == Core::Vector {
-            let carried = carried(k);
+            let carried = live_across_blocks(k);
             let ub = |t: &TileId| k.tile(*t).space == Space::Vector;
             let ub: BTreeSet<TileId> = (0..k.tiles.len() as u32).map(TileId).filter(ub).collect();
             mark(&mut k.body, &|t| ub.contains(t) && !carried.contains(t), &mut turned);
@@ -49,7 +49,7 @@ fn first_uses(op: &Op) -> Vec<(TileId, bool)> {
 /// Returns the tiles whose values outlive a block: those that a block reads without having written
 /// them. A loop inside an iteration over tiles, for instance over messages, may read what the
 /// iteration wrote before it.
-fn carried(kernel: &Kernel) -> BTreeSet<TileId> {
+fn live_across_blocks(kernel: &Kernel) -> BTreeSet<TileId> {
     fn look(list: &[Stmt], mut written: BTreeSet<TileId>, inside: bool, out: &mut BTreeSet<TileId>) {
         for s in list {
             let known = |tiles: bool| if inside && !tiles { written.clone() } else { BTreeSet::new() };

@@ -5,7 +5,7 @@
 //! is removed, for instance that of the second of two releases with nothing between them. The pass
 //! takes the existing order from [`kbc_tiles::tile::order`] and decides nothing else.
 
-use crate::profile::{Profile, Step};
+use crate::profile::{FenceStep, Profile};
 use kbc_diag::Diagnostics;
 use kbc_tiles::tile::order::{Fault, Finding, analyse};
 use kbc_tiles::tile::{Barrier, Kernel, Op, Stmt, path, tasks};
@@ -54,7 +54,7 @@ fn unfenced(f: &Finding) -> bool {
 
 fn expand(list: &mut Vec<Stmt>, profile: &Profile) {
     for s in std::mem::take(list) {
-        let steps: &[Step] = match &s {
+        let steps: &[FenceStep] = match &s {
             Stmt::Op(Op::Release) => profile.release,
             Stmt::Op(Op::Acquire) => profile.acquire,
             Stmt::Op(Op::Complete) => profile.complete,

@@ -25,7 +25,7 @@ fn one(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
     // The whole kernel is then analysed only for the few conflicts between statements.
     let mut at = 0;
     while at < kernel.body.len() {
-        at += alone(kernel, at, |k, _| {
+        at += on_statement(kernel, at, |k, _| {
             let before = k.body.len();
             order(k);
             k.body.len() + 1 - before
@@ -81,7 +81,7 @@ fn stored(set: bool, event: u8) -> Stmt {
 
 /// Runs `f` on a kernel that consists of statement `at` alone, after the `let`s of the whole
 /// kernel. The second argument of `f` is the index that the statement has there.
-fn alone<T>(kernel: &mut Kernel, at: usize, f: impl FnOnce(&mut Kernel, usize) -> T) -> T {
+fn on_statement<T>(kernel: &mut Kernel, at: usize, f: impl FnOnce(&mut Kernel, usize) -> T) -> T {
     let mut body = std::mem::take(&mut kernel.body);
     let names = body.iter().filter(|s| matches!(s, Stmt::Let { .. }));
     kernel.body = names.cloned().collect();
@@ -146,7 +146,7 @@ fn needed(
         return false;
     }
     let stmt = *stmt as usize;
-    alone(kernel, stmt, |k, place| {
+    on_statement(kernel, stmt, |k, place| {
         if own.as_ref().is_none_or(|o| o.0 != stmt) {
             *own = Some((stmt, faults(k)));
         }

@@ -4,12 +4,12 @@
 use kbc_backend_ascend::profile::DIALECT;
 use kbc_diag::Span;
 use kbc_ir::expr::Expr;
-use kbc_ir::graph::{Graph, Input, Op, OpKind};
+use kbc_ir::graph::{Graph, GraphOp, Input, OpKind};
 use kbc_ir::name::Name;
 use kbc_ir::types::{DType, ReduceOp, TensorType};
 use kbc_tiles::package::Source;
-use kbc_tiles::package::{Claim, CountClaim, Evidence, Global, Package, Program};
-use kbc_tiles::tile::{Access, Area, Core, Kernel, Reach, Signals, Space, Tensor, Tile};
+use kbc_tiles::package::{Claim, CountClaim, Evidence, Global, Package, PackagedProgram};
+use kbc_tiles::tile::{Area, Core, Kernel, Reach, Signals, Space, Tensor, TensorUse, Tile};
 
 pub fn ranks() -> Expr {
     Expr::var("nranks")
@@ -39,7 +39,7 @@ pub fn kernel() -> Kernel {
         core: Core::Vector,
         cores: 1,
         scalars: ["nranks", "count", "call"].map(Name::from).to_vec(),
-        tensors: vec![tensor("x", Access::In), tensor("out", Access::Out)],
+        tensors: vec![tensor("x", TensorUse::In), tensor("out", TensorUse::Out)],
         tables: vec![],
         signals: vec![Signals {
             name: "w0_arrived".into(),
@@ -74,7 +74,7 @@ pub fn graph(n: u64) -> Graph {
     g.name = Some("sum_of_all".into());
     g.inputs.push(Input { name: "x".into(), ty: partial(n), data: None, span: Span::NONE });
     g.results.push(TensorType::replicated(DType::F32, &[n]));
-    let op = |kind, ty| Op { kind, name: "x".into(), ty: Some(ty), want: None, span: Span::NONE };
+    let op = |kind, ty| GraphOp { kind, name: "x".into(), ty: Some(ty), want: None, span: Span::NONE };
     let x = g.push(op(OpKind::Input(0), partial(n)), &[]);
     g.push(op(OpKind::Output(0), TensorType::replicated(DType::F32, &[n])), &[x]);
     g
@@ -89,7 +89,7 @@ pub fn package<'a>(kernel: &'a Kernel, text: &str) -> Package<'a> {
         kernel,
         sources,
         own: None,
-        program: Program {
+        program: PackagedProgram {
             name: "sum_of_all".into(),
             file: "all_reduce.kb".into(),
             graph: graph(1000),

@@ -43,7 +43,7 @@ pub fn tiles(total: Expr, body: Vec<Stmt>) -> Stmt {
     Stmt::Tiles { pos: "i".into(), len: "m".into(), total, step: 4096, twice: false, body }
 }
 
-pub fn tensor(name: &str, access: Access, index: u32) -> Tensor {
+pub fn tensor(name: &str, access: TensorUse, index: u32) -> Tensor {
     Tensor { name: name.into(), dtype: DType::F32, len: v("count"), access, index }
 }
 
@@ -59,7 +59,7 @@ pub fn frame(body: Vec<Stmt>) -> Kernel {
         core: Core::Vector,
         cores: 1,
         scalars: vec!["nranks".into(), "count".into(), "call".into()],
-        tensors: vec![tensor("x", Access::In, 0), tensor("out", Access::Out, 0)],
+        tensors: vec![tensor("x", TensorUse::In, 0), tensor("out", TensorUse::Out, 0)],
         tables: vec![],
         signals: vec![],
         areas: vec![],

@@ -31,7 +31,7 @@ use crate::flow::Flow;
 use crate::host::Host;
 use crate::interp::{self, MAX_BYTES, RunOptions, RunResult, too_large};
 use kbc_diag::{Diagnostic, Diagnostics};
-use kbc_ir::host::spelled;
+use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::{BufferId, Schedule};
 use kbc_ir::walk::Program;
 use kbc_numerics::tensor::{Tensor, Value};
@@ -128,7 +128,7 @@ pub fn adversarial(
     expected: Option<&RunResult>,
     options: &AdversaryOptions,
 ) -> Result<AdversaryReport, Diagnostics> {
-    let spelled = spelled(schedule);
+    let spelled = with_host_region(schedule);
     let schedule = &*spelled;
     let own;
     let expected = match expected {

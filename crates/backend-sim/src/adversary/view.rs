@@ -4,7 +4,7 @@
 //! keeps the old ones, and that reader gets one or the other at random. The module owns elements
 //! and veils. [`super::world`] decides who has acquired what.
 
-use crate::host::Early;
+use crate::host::EarlyWrites;
 use crate::store::{Cells, Ranges};
 use kbc_numerics::rng::Rng;
 use kbc_numerics::tensor::Data;
@@ -25,7 +25,7 @@ pub(super) struct Writer {
 }
 
 /// A write that not every reader must see, and the old elements.
-struct Veil {
+struct UnseenWrite {
     start: u64,
     old: Data,
     /// The old elements that held something.
@@ -33,15 +33,15 @@ struct Veil {
     writer: Writer,
 }
 
-impl Veil {
+impl UnseenWrite {
     fn end(&self) -> u64 {
         self.start + self.old.len() as u64
     }
 
     /// Returns its part inside `lo .. hi`, if any.
-    fn part(&self, lo: u64, hi: u64) -> Option<Veil> {
+    fn part(&self, lo: u64, hi: u64) -> Option<UnseenWrite> {
         let (lo, hi) = (lo.max(self.start), hi.min(self.end()));
-        (lo < hi).then(|| Veil {
+        (lo < hi).then(|| UnseenWrite {
             start: lo,
             old: self.old.slice((lo - self.start) as usize, (hi - lo) as usize),
             held: self.held.window(lo - self.start, hi - lo),
@@ -51,18 +51,18 @@ impl Veil {
 }
 
 /// A memory of a rank.
-pub(super) struct Place {
+pub(super) struct RankMemory {
     cells: Cells,
-    veils: Vec<Veil>,
-    pub(super) early: Early,
+    veils: Vec<UnseenWrite>,
+    pub(super) early: EarlyWrites,
     /// Whether peers `get` from it. If so, the rank's own writes are also veiled for them.
     remote_readers: bool,
 }
 
-impl Place {
+impl RankMemory {
     /// Creates a place that holds these elements.
-    pub(super) fn new(cells: Cells, remote_readers: bool) -> Place {
-        Place { cells, veils: vec![], early: Early::default(), remote_readers }
+    pub(super) fn new(cells: Cells, remote_readers: bool) -> RankMemory {
+        RankMemory { cells, veils: vec![], early: EarlyWrites::default(), remote_readers }
     }
 
     /// Returns what a reader sees, or the first element that holds nothing for it. `fresh` states
@@ -76,7 +76,7 @@ impl Place {
         rng: &mut Rng,
     ) -> Result<Data, u64> {
         let end = start + len;
-        let covers = |v: &&Veil| v.start < end && v.end() > start;
+        let covers = |v: &&UnseenWrite| v.start < end && v.end() > start;
         if !self.veils.iter().filter(covers).any(|v| !fresh(&v.writer)) {
             return self.cells.read(start, len);
         }
@@ -137,7 +137,7 @@ impl Place {
             self.veils.remove(0);
         }
         let (old, held) = self.cells.peek(start, data.len() as u64);
-        self.veils.push(Veil { start, old, held, writer });
+        self.veils.push(UnseenWrite { start, old, held, writer });
     }
 
     /// Removes the veils among the first `upto` over some elements: no reader sees what is under

@@ -5,9 +5,9 @@ mod host;
 
 use super::Trouble;
 use super::policy::{Candidate, Chooser, Move, Policy};
-use super::view::{Place, Writer};
+use super::view::{RankMemory, Writer};
 use crate::effect::{Effect, Run, mem_dtype, same_type};
-use crate::flow::{Flow, Queue, Turn};
+use crate::flow::{Advance, Flow, Queue};
 use crate::host::Host;
 use crate::interp::{MAX_BYTES, RunResult, message, nothing_there, queue_type, too_large, zeros};
 use crate::stall;
@@ -22,15 +22,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// For each thread, the last of its releases whose writes are known to have landed.
 #[derive(Clone, Default)]
-struct Known(BTreeMap<usize, u64>);
+struct LandedReleases(BTreeMap<usize, u64>);
 
-impl Known {
+impl LandedReleases {
     fn learn(&mut self, thread: usize, release: u64) {
         let v = self.0.entry(thread).or_default();
         *v = release.max(*v);
     }
 
-    fn join(&mut self, other: &Known) {
+    fn join(&mut self, other: &LandedReleases) {
         other.0.iter().for_each(|(t, r)| self.learn(*t, *r));
     }
 
@@ -43,9 +43,9 @@ impl Known {
 #[derive(Clone, Default)]
 struct Knowledge {
     /// Reported by notifies for which it waited; visible after its next acquire.
-    heard: Known,
+    heard: LandedReleases,
     /// Visible writes.
-    acquired: Known,
+    acquired: LandedReleases,
 }
 
 /// A put or get in transit.
@@ -66,7 +66,7 @@ struct Flight {
 
 /// A kind of notification in transit.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Word {
+enum NoticeKind {
     /// A notify of a counter.
     Counter(u32),
     /// A message of a queue arrives.
@@ -78,17 +78,17 @@ enum Word {
 /// Work that must be executed first: operations of a thread of the rank up to a number, and its
 /// completed gets up to a time.
 #[derive(Clone, Copy)]
-struct Debt {
+struct Prerequisite {
     thread: usize,
     issued: u64,
     clock: u64,
 }
 
 /// A notify, a message of a queue or a credit in transit.
-struct Note {
+struct Notice {
     thread: usize,
     to: u64,
-    word: Word,
+    kind: NoticeKind,
     release: u64,
     born: u64,
 }
@@ -108,24 +108,24 @@ pub(super) struct World<'p> {
     host: &'p Host<'p>,
     expected: &'p RunResult,
     flow: Flow<'p>,
-    memory: Vec<BTreeMap<Mem, Place>>,
+    memory: Vec<BTreeMap<Mem, RankMemory>>,
     /// Buffers and windows from which peers `get`.
     got_from: BTreeSet<(bool, u32)>,
     flights: Vec<Flight>,
-    notes: Vec<Note>,
+    notes: Vec<Notice>,
     /// Messages of queues that have not been received.
     queues: BTreeMap<Queue, VecDeque<Data>>,
     postponed: Vec<VecDeque<Postponed<'p>>>,
     released: Vec<u64>,
     knowledge: Vec<Knowledge>,
     /// For each rank and counter, the knowledge that the notifies landed there transfer, in order.
-    told: BTreeMap<(u64, u32), Vec<(usize, u64)>>,
+    notified_by: BTreeMap<(u64, u32), Vec<(usize, u64)>>,
     /// For each `record` of a rank, by event and call: the knowledge that it transfers, and the
     /// work that its stream had yet to execute then.
-    recorded: BTreeMap<(u64, u32, i64), (Knowledge, Vec<Debt>)>,
+    recorded: BTreeMap<(u64, u32, i64), (Knowledge, Vec<Prerequisite>)>,
     /// For each thread, the work that it has awaited. It is executed before the thread's own local
     /// work or next release, but not necessarily before it notifies, because an event is no fence.
-    debts: Vec<Vec<Debt>>,
+    debts: Vec<Vec<Prerequisite>>,
     /// Number of postponed operations of each thread that were issued, and that were executed.
     issued: Vec<u64>,
     carried: Vec<u64>,
@@ -166,7 +166,7 @@ impl<'p> World<'p> {
             postponed: (0..threads).map(|_| VecDeque::new()).collect(),
             released: vec![0; threads],
             knowledge: vec![Knowledge::default(); threads],
-            told: BTreeMap::new(),
+            notified_by: BTreeMap::new(),
             recorded: BTreeMap::new(),
             debts: vec![vec![]; threads],
             issued: vec![0; threads],
@@ -250,19 +250,19 @@ impl<'p> World<'p> {
         self.moved[t] = self.tick();
         let show = |r| self.program.schedule.mesh.show(r);
         match self.flow.advance(t).map_err(|f| f.diagnostic(show))? {
-            Turn::Blocked | Turn::Done => {
+            Advance::Blocked | Advance::Done => {
                 self.ready.swap_remove(at);
                 Ok(())
             }
-            Turn::CallOver(call) => self.call_over(t, call),
-            Turn::Act(Act::HostRead(b), span) => {
+            Advance::CallOver(call) => self.call_over(t, call),
+            Advance::Act(Act::HostRead(b), span) => {
                 self.pay(t)?;
                 let rank = self.flow.threads[t].rank;
                 let len = self.program.elements(b, rank).unwrap_or(0);
                 self.settle(t, &[Run { mem: Mem::Buffer(b.0), start: 0, len }], None)?;
                 self.host_read(t, b, span)
             }
-            Turn::Act(act, span) => Ok(self.act(t, act, span)?),
+            Advance::Act(act, span) => Ok(self.act(t, act, span)?),
         }
     }
 
@@ -308,7 +308,7 @@ impl<'p> World<'p> {
                 self.settle(t, own_source, Some(&dst))?;
                 self.issue(t, true, (peer, src), (rank, dst), span)?;
             }
-            Act::Notify { peer, counter } => self.tell(t, peer, Word::Counter(counter)),
+            Act::Notify { peer, counter } => self.send_notice(t, peer, NoticeKind::Counter(counter)),
             Act::Send { src, peer, queue } => {
                 queue_type(self.program, queue, src.mem, span)?;
                 // A send reports everything that the stream has done.
@@ -318,7 +318,7 @@ impl<'p> World<'p> {
                 let which = (rank, peer, queue);
                 self.queues.entry(which).or_default().push_back(data);
                 self.flow.sent(which);
-                self.tell(t, peer, Word::Message(which));
+                self.send_notice(t, peer, NoticeKind::Message(which));
             }
             Act::Recv { dst, peer, queue } => {
                 queue_type(self.program, queue, dst.mem, span)?;
@@ -330,7 +330,7 @@ impl<'p> World<'p> {
                 let call = self.flow.threads[t].call;
                 self.write(t, (rank, run), &data, call);
                 self.flow.received(which);
-                self.tell(t, peer, Word::Credit(which));
+                self.send_notice(t, peer, NoticeKind::Credit(which));
             }
             Act::Room { .. } => {}
             Act::Wait { counter, value } => {
@@ -340,8 +340,8 @@ impl<'p> World<'p> {
                     Form::Epoch => u64::try_from(value).unwrap_or(0),
                     _ => self.flow.spent(rank, counter),
                 };
-                let told = self.told.get(&(rank, counter)).map_or(&[][..], |v| &v[..]);
-                let heard = told.iter().take(upto as usize).skip(before as usize);
+                let notified_by = self.notified_by.get(&(rank, counter)).map_or(&[][..], |v| &v[..]);
+                let heard = notified_by.iter().take(upto as usize).skip(before as usize);
                 heard.for_each(|(by, release)| self.knowledge[t].heard.learn(*by, *release));
             }
             Act::FenceRelease => {
@@ -355,7 +355,7 @@ impl<'p> World<'p> {
             Act::FenceAcquire => self.acquire(t),
             Act::Record(event) => {
                 let mut debts = self.debts[t].clone();
-                debts.push(Debt { thread: t, issued: self.issued[t], clock: self.clock });
+                debts.push(Prerequisite { thread: t, issued: self.issued[t], clock: self.clock });
                 let k = self.knowledge[t].clone();
                 self.recorded.insert((rank, event, self.flow.threads[t].call), (k, debts));
                 self.flow.record(t, event);
@@ -387,24 +387,24 @@ impl<'p> World<'p> {
         Ok(())
     }
 
-    fn tell(&mut self, t: usize, to: u64, word: Word) {
+    fn send_notice(&mut self, t: usize, to: u64, kind: NoticeKind) {
         let born = self.tick();
-        self.notes.push(Note { thread: t, to, word, release: self.released[t], born });
+        self.notes.push(Notice { thread: t, to, kind, release: self.released[t], born });
     }
 
     /// Executes the postponed operations and completed gets of a stream on which an operation with
     /// these accesses depends.
     fn settle(&mut self, t: usize, reads: &[Run], write: Option<&Run>) -> Result<(), Diagnostic> {
         let depends = |e: &Effect<'_>| {
-            reads.iter().any(|r| r.meets(&e.write))
-                || write.is_some_and(|w| w.meets(&e.write) || e.reads.iter().any(|r| r.meets(w)))
+            reads.iter().any(|r| r.overlaps(&e.write))
+                || write.is_some_and(|w| w.overlaps(&e.write) || e.reads.iter().any(|r| r.overlaps(w)))
         };
         let upto = self.postponed[t].iter().rposition(|p| depends(&p.effect)).map_or(0, |i| i + 1);
         self.carry_out(t, upto)?;
         let rank = self.flow.threads[t].rank;
         self.finish(t, |f| {
-            let its_result = reads.iter().chain(write).any(|r| r.meets(&f.dst.1));
-            let its_source = f.src.0 == rank && write.is_some_and(|w| w.meets(&f.src.1));
+            let its_result = reads.iter().chain(write).any(|r| r.overlaps(&f.dst.1));
+            let its_source = f.src.0 == rank && write.is_some_and(|w| w.overlaps(&f.src.1));
             f.complete && (its_result || its_source)
         })
     }
@@ -446,13 +446,13 @@ impl<'p> World<'p> {
         Writer { rank: self.flow.threads[t].rank, thread: t, release: self.released[t] + 1 }
     }
 
-    fn place(&mut self, rank: u64, mem: Mem) -> &mut Place {
+    fn place(&mut self, rank: u64, mem: Mem) -> &mut RankMemory {
         let s = self.program.schedule;
         let got_from = self.got_from.contains(&match mem {
             Mem::Buffer(b) => (false, b),
             Mem::Slot(w, _) => (true, w),
         });
-        let new = || Place::new(Cells::blank(mem_dtype(s, mem), zeros(s, mem)), got_from);
+        let new = || RankMemory::new(Cells::blank(mem_dtype(s, mem), zeros(s, mem)), got_from);
         self.memory[rank as usize].entry(mem).or_insert_with(new)
     }
 
@@ -559,17 +559,17 @@ impl<'p> World<'p> {
     /// Lets a notify, message or credit land. Those of one stream to one counter or queue keep
     /// their order.
     fn note(&mut self, at: usize) {
-        let key = |n: &Note| (n.thread, n.to, n.word);
+        let key = |n: &Notice| (n.thread, n.to, n.kind);
         let chosen = key(&self.notes[at]);
         let first = self.notes.iter().position(|n| key(n) == chosen).unwrap_or(at);
         let n = self.notes.remove(first);
-        match n.word {
-            Word::Counter(counter) => {
-                self.told.entry((n.to, counter)).or_default().push((n.thread, n.release));
+        match n.kind {
+            NoticeKind::Counter(counter) => {
+                self.notified_by.entry((n.to, counter)).or_default().push((n.thread, n.release));
                 self.flow.add(n.to, counter);
             }
-            Word::Message(queue) => self.flow.arrived(queue),
-            Word::Credit(queue) => self.flow.credited(queue),
+            NoticeKind::Message(queue) => self.flow.arrived(queue),
+            NoticeKind::Credit(queue) => self.flow.credited(queue),
         }
         self.wake(n.to);
     }
@@ -578,7 +578,8 @@ impl<'p> World<'p> {
         let heard = std::mem::take(&mut self.knowledge[t].heard);
         self.knowledge[t].acquired.join(&heard);
         let rank = self.flow.threads[t].rank;
-        let streams: Vec<&Known> = self.flow.of_rank(rank).map(|t| &self.knowledge[t].acquired).collect();
+        let streams: Vec<&LandedReleases> =
+            self.flow.of_rank(rank).map(|t| &self.knowledge[t].acquired).collect();
         for place in self.memory[rank as usize].values_mut().filter(|p| !p.is_clear()) {
             place.acquired(|w| streams.iter().all(|k| k.has(w)));
         }

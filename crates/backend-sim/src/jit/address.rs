@@ -17,7 +17,7 @@ use kbc_ir::walk::code::{CPart, CRef};
 
 /// Elements of a memory in emitted code. Memories are numbered: buffers first, then windows.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct MemoryRange {
     pub(super) mem: u32,
     pub(super) start: Num,
     pub(super) len: Num,
@@ -105,7 +105,7 @@ impl Emit<'_, '_, '_> {
     }
 
     /// Emits a chunk of an operand as rank `on` sees it.
-    fn chunk(&mut self, region: usize, operand: OperandId, path: &[CPart], on: Num) -> Place {
+    fn chunk(&mut self, region: usize, operand: OperandId, path: &[CPart], on: Num) -> MemoryRange {
         let (program, operand) = (self.program, operand.0);
         let (buffer, line) = &program.regions[region].operands[operand as usize];
         let listed = matches!(line.rule, CutRule::Lengths(_)).then(|| {
@@ -147,12 +147,17 @@ impl Emit<'_, '_, '_> {
         let have = e.entry(have.table, on, have.range);
         e.at_most(end, have);
         let len = cuts.sub(&end, &start);
-        Place { mem: *buffer, start, len }
+        MemoryRange { mem: *buffer, start, len }
     }
 
     /// Emits two sides of one transfer, `a` on one rank and `b` on another. A slot takes its length
     /// from the other side.
-    pub(super) fn pair(&mut self, region: usize, a: (&CRef, Num), b: (&CRef, Num)) -> (Place, Place) {
+    pub(super) fn pair(
+        &mut self,
+        region: usize,
+        a: (&CRef, Num),
+        b: (&CRef, Num),
+    ) -> (MemoryRange, MemoryRange) {
         let mut side = |(r, on): (&CRef, Num)| match r {
             Ref::Chunk { operand, path } => Some(self.chunk(region, *operand, path, on)),
             Ref::Slot { .. } => None,
@@ -160,7 +165,7 @@ impl Emit<'_, '_, '_> {
         let (ca, cb) = (side(a), side(b));
         let Some(model) = ca.or(cb) else {
             self.refuse_always();
-            let nothing = Place { mem: 0, start: Num::int(0), len: Num::int(0) };
+            let nothing = MemoryRange { mem: 0, start: Num::int(0), len: Num::int(0) };
             return (nothing, nothing);
         };
         let mut slot = |r: &CRef| match r {
@@ -171,7 +176,7 @@ impl Emit<'_, '_, '_> {
                 let s = self.bounded(s, 0, w.slots as i64 - 1);
                 let len = self.bounded(model.len, 0, w.capacity as i64);
                 let start = self.binary(BinOp::Mul, s, Num::int(w.capacity as i64));
-                Place { mem: self.program.schedule.buffers.len() as u32 + window.0, start, len }
+                MemoryRange { mem: self.program.schedule.buffers.len() as u32 + window.0, start, len }
             }
         };
         let a = ca.unwrap_or_else(|| slot(a.0));
@@ -185,12 +190,18 @@ impl Emit<'_, '_, '_> {
 
     /// Emits the side of a `send` or `recv` that is memory. Returns None for a slot, which has no
     /// size of its own.
-    pub(super) fn message(&mut self, region: usize, side: &CRef, queue: QueueId, me: Num) -> Option<Place> {
+    pub(super) fn message(
+        &mut self,
+        region: usize,
+        side: &CRef,
+        queue: QueueId,
+        me: Num,
+    ) -> Option<MemoryRange> {
         let Ref::Chunk { operand, path } = side else { return None };
         let place = self.chunk(region, *operand, path, me);
         let capacity = self.program.schedule.queue(queue).capacity;
         let len = self.bounded(place.len, 0, i64::try_from(capacity).unwrap_or(i64::MAX));
-        Some(Place { len, ..place })
+        Some(MemoryRange { len, ..place })
     }
 
     /// Emits the number of a queue.

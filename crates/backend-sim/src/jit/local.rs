@@ -20,7 +20,7 @@ use kbc_ir::expr::BinOp;
 use kbc_ir::interval::{self, Interval};
 use kbc_ir::parts::Parts;
 use kbc_ir::schedule::{BufferId, Filling, LocalOp};
-use kbc_ir::tiles::Side;
+use kbc_ir::tiles::KernelTensor;
 use kbc_ir::types::{CutRule, DType, ReduceOp};
 use kbc_ir::walk::Program;
 use kbc_numerics::numbers::{identity_f32, identity_i32};
@@ -44,7 +44,7 @@ pub(super) fn kernel_of(
         LocalOp::Compute { .. } => return Ok(None),
         LocalOp::Tiles { kernel, dst, args } => {
             let sides = kernel.params.iter().zip(args).chain([(&kernel.result, dst)]);
-            let fits = |(p, b): (&Side, &BufferId)| p.dtype == s.buffer(*b).dtype;
+            let fits = |(p, b): (&KernelTensor, &BufferId)| p.dtype == s.buffer(*b).dtype;
             match super::tiles::compile(code, kernel)? {
                 Some(id) if args.len() == kernel.params.len() && sides.clone().all(fits) => id,
                 _ => return Ok(None),

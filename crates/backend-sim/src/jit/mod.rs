@@ -70,8 +70,8 @@ fn refused(why: String) -> Diagnostic {
 }
 
 /// Compiles a schedule. The host's program, if there is one, must be expanded first
-/// ([`kbc_ir::host::spelled`]). Errors: E301 (names without a value), E374 (an operation that
-/// cannot be compiled).
+/// ([`kbc_ir::host::with_host_region`]). Errors: E301 (names without a value), E374 (an operation
+/// that cannot be compiled).
 pub fn compile(schedule: &Schedule) -> Result<Compiled<'_>, Diagnostics> {
     let program = Program::compile(schedule)?;
     let mut tables = Tables::default();

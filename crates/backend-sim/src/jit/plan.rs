@@ -125,7 +125,7 @@ impl Plan {
         match op {
             LocalOp::Compute { .. } => return None,
             LocalOp::Matmul { a, b, .. } | LocalOp::Grouped { x: a, w: b, .. } => {
-                let product = local::products(op, (&shapes[0], &shapes[1]), &shape, part).ok()?;
+                let product = local::matmuls_of(op, (&shapes[0], &shapes[1]), &shape, part).ok()?;
                 let sizes = [reads[0].1, reads[1].1, n];
                 let raw = [at(*a, 0, from), at(*b, 0, from), at(op.dst(), 0, dtype)];
                 let widened = [

@@ -6,7 +6,7 @@
 //! addresses, [`super::kernel`] elementwise loops, [`super::calls`] the work of the host.
 
 use super::abi::{self, AWAITS, DONE, EMPTY, FAULT, FULL, Frame, WAITS, YIELDS};
-use super::address::Place;
+use super::address::MemoryRange;
 use super::module::{Code, Helper};
 use super::number::{Emit, Num};
 use super::tables::Tables;
@@ -315,18 +315,18 @@ impl Builder<'_, '_, '_> {
         mem_dtype(s, if mem < buffers { Mem::Buffer(mem) } else { Mem::Slot(mem - buffers, 0) })
     }
 
-    fn transfer(&mut self, from: (Num, Place), to: (Num, Place), remote: bool) {
+    fn transfer(&mut self, from: (Num, MemoryRange), to: (Num, MemoryRange), remote: bool) {
         let (src, dst) = (from.1, to.1);
         if self.dtype(src.mem) != self.dtype(dst.mem) {
             return self.e.refuse_always();
         }
-        let mem = |p: Place| Num::int(i64::from(p.mem));
+        let mem = |p: MemoryRange| Num::int(i64::from(p.mem));
         let remote = Num::int(i64::from(remote));
         self.call(Helper::Move, &[from.0, mem(src), src.start, to.0, mem(dst), dst.start, src.len, remote]);
     }
 
     /// Moves a message between memory and a queue that lets it pass.
-    fn message(&mut self, helper: Helper, side: Option<Place>, queue: QueueId, peer: Num, number: Num) {
+    fn message(&mut self, helper: Helper, side: Option<MemoryRange>, queue: QueueId, peer: Num, number: Num) {
         let carries = self.e.program.schedule.queue(queue).dtype;
         let Some(place) = side.filter(|p| self.dtype(p.mem) == carries) else {
             return self.e.refuse_always();
@@ -334,13 +334,13 @@ impl Builder<'_, '_, '_> {
         self.call(helper, &[peer, number, Num::int(i64::from(place.mem)), place.start, place.len]);
     }
 
-    fn reduce(&mut self, op: ReduceOp, dst: Place, src: Place) -> Result<(), String> {
+    fn reduce(&mut self, op: ReduceOp, dst: MemoryRange, src: MemoryRange) -> Result<(), String> {
         let dtype = self.dtype(dst.mem);
         if dtype != self.dtype(src.mem) || !super::kernel::computes(dtype) {
             self.e.refuse_always();
             return Ok(());
         }
-        let mem = |p: Place| Num::int(i64::from(p.mem));
+        let mem = |p: MemoryRange| Num::int(i64::from(p.mem));
         self.call(Helper::Operands, &[mem(dst), dst.start, mem(src), src.start, src.len]);
         let id = super::kernel::combine(self.code, op, dtype)?;
         let kernel = self.function(id);

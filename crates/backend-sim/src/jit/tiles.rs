@@ -13,7 +13,7 @@ use cranelift::module::FuncId;
 use cranelift::prelude::*;
 use kbc_ir::Name;
 use kbc_ir::scalar::{Scalar, ScalarBin, ScalarFn};
-use kbc_ir::tiles::{Index, Node, Stmt, Tile, TileKernel};
+use kbc_ir::tiles::{Index, NodeFacts, Stmt, Tile, TileKernel};
 use kbc_ir::types::DType;
 use std::collections::BTreeMap;
 
@@ -65,13 +65,13 @@ enum Stride {
 
 /// The location of a tile: address of its first element, and strides.
 #[derive(Clone)]
-struct Spot {
+struct TileAddress {
     base: Value,
     strides: Vec<Stride>,
     index: Vec<Index>,
 }
 
-impl Spot {
+impl TileAddress {
     /// Returns its dimension that is aligned with dimension `d` of `of`, counted from the right, or
     /// None where it is repeated.
     fn under(&self, d: usize, of: usize) -> Option<usize> {
@@ -82,12 +82,12 @@ impl Spot {
 
 struct Writer<'a> {
     nest: &'a TileKernel,
-    nodes: &'a [Node],
+    nodes: &'a [NodeFacts],
     /// The number of the next statement or expression.
     next: usize,
     /// For each variable, the first element and the length of the current tile.
     ranges: Vec<(Option<Value>, Option<Value>)>,
-    values: BTreeMap<u32, Spot>,
+    values: BTreeMap<u32, TileAddress>,
     /// Number of elements of scratch memory used so far.
     room: i64,
 }
@@ -96,7 +96,7 @@ struct Writer<'a> {
 type Row<'r> = &'r mut dyn FnMut(&mut Kernel<'_, '_>, &[Value]);
 
 impl<'a> Writer<'a> {
-    fn node(&mut self) -> &'a Node {
+    fn node(&mut self) -> &'a NodeFacts {
         self.next += 1;
         &self.nodes[self.next - 1]
     }
@@ -193,7 +193,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Returns the tile of an operand, or (after the last operand) of the result.
-    fn side(&mut self, k: &mut Kernel<'_, '_>, side: usize, index: &[Index]) -> Spot {
+    fn side(&mut self, k: &mut Kernel<'_, '_>, side: usize, index: &[Index]) -> TileAddress {
         let sides = self.nest.params.len() + 1;
         let before: usize = self.nest.params[..side].iter().map(|p| p.dims).sum();
         let mut base = k.word(side);
@@ -208,11 +208,11 @@ impl<'a> Writer<'a> {
             base = k.b.ins().iadd(base, offset);
             strides.push(Stride::Word(stride));
         }
-        Spot { base, strides, index: index.to_vec() }
+        TileAddress { base, strides, index: index.to_vec() }
     }
 
     /// Reserves scratch memory for a tile.
-    fn take(&mut self, k: &mut Kernel<'_, '_>, index: &[Index]) -> Spot {
+    fn take(&mut self, k: &mut Kernel<'_, '_>, index: &[Index]) -> TileAddress {
         let tile = |i: &Index| match i {
             Index::Var(v) => self.nest.vars[*v as usize].tile as i64,
             Index::At(_) => 1,
@@ -223,7 +223,7 @@ impl<'a> Writer<'a> {
         let room = k.params[1];
         let base = k.b.ins().iadd_imm_s(room, 4 * self.room);
         self.room += sizes.iter().product::<i64>();
-        Spot { base, strides, index: index.to_vec() }
+        TileAddress { base, strides, index: index.to_vec() }
     }
 
     /// Returns the number of elements of the last dimension.
@@ -236,7 +236,7 @@ impl<'a> Writer<'a> {
 
     /// Emits loops over all dimensions but the last; `row` gets the pointers of the locations
     /// there.
-    fn rows(&self, k: &mut Kernel<'_, '_>, index: &[Index], spots: &[&Spot], row: Row<'_>) {
+    fn rows(&self, k: &mut Kernel<'_, '_>, index: &[Index], spots: &[&TileAddress], row: Row<'_>) {
         let bases: Vec<Value> = spots.iter().map(|s| s.base).collect();
         let outer = index.len().saturating_sub(1);
         self.each(k, index, (0, outer), (spots, &bases), row);
@@ -248,7 +248,7 @@ impl<'a> Writer<'a> {
         k: &mut Kernel<'_, '_>,
         index: &[Index],
         (d, end): (usize, usize),
-        (spots, bases): (&[&Spot], &[Value]),
+        (spots, bases): (&[&TileAddress], &[Value]),
         row: Row<'_>,
     ) {
         if d == end {
@@ -269,7 +269,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Emits the tile of an expression. Returns it with its element type.
-    fn tile(&mut self, k: &mut Kernel<'_, '_>, t: &Tile) -> (Spot, DType) {
+    fn tile(&mut self, k: &mut Kernel<'_, '_>, t: &Tile) -> (TileAddress, DType) {
         let node = self.node();
         let spot = match t {
             Tile::Value(v) => self.values[v].clone(),
@@ -301,7 +301,7 @@ impl<'a> Writer<'a> {
                 out
             }
             Tile::Map(f, args) => {
-                let args: Vec<Spot> = args.iter().map(|a| self.tile(k, a).0).collect();
+                let args: Vec<TileAddress> = args.iter().map(|a| self.tile(k, a).0).collect();
                 let out = self.take(k, &node.index);
                 self.map(k, f, node.dtype, &args, &out);
                 out
@@ -323,9 +323,16 @@ impl<'a> Writer<'a> {
     }
 
     /// Emits `out = f(args)`, element by element; `out` may be one of the arguments.
-    fn map(&self, k: &mut Kernel<'_, '_>, f: &ScalarFn, dtype: DType, args: &[Spot], out: &Spot) {
+    fn map(
+        &self,
+        k: &mut Kernel<'_, '_>,
+        f: &ScalarFn,
+        dtype: DType,
+        args: &[TileAddress],
+        out: &TileAddress,
+    ) {
         let n = self.last(k, &out.index);
-        let all: Vec<&Spot> = std::iter::once(out).chain(args).collect();
+        let all: Vec<&TileAddress> = std::iter::once(out).chain(args).collect();
         let dims = out.index.len();
         let kind = if dtype == DType::I32 { DType::I32 } else { DType::F32 };
         let wide = vectorises(&f.body, dtype);
@@ -359,7 +366,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Emits `c += a b`; dimensions before the last two select the matrices.
-    fn product(&self, k: &mut Kernel<'_, '_>, dtype: DType, spots: [&Spot; 3]) {
+    fn product(&self, k: &mut Kernel<'_, '_>, dtype: DType, spots: [&TileAddress; 3]) {
         let [c, a, _] = spots;
         let lead = c.index.len() - 2;
         let sizes = [c.index[lead], a.index[lead + 1], c.index[lead + 1]].map(|i| self.len(k, i));

@@ -16,7 +16,7 @@ use super::plan::{Plan, Recipe};
 use super::queues::Queues;
 use crate::effect::{Run, mem_dtype};
 use crate::flow::Queue;
-use crate::host::{Early, Host};
+use crate::host::{EarlyWrites, Host};
 use crate::interp::{HostRead, RunResult};
 use crate::store::Ranges;
 use kbc_diag::Diagnostic;
@@ -38,7 +38,7 @@ pub(super) struct Entry {
 pub(super) type Entries = Vec<Vec<Vec<(u32, Entry)>>>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Held {
+enum BlockedOn {
     No,
     Counter(u32, u64),
     Event(u32, i64),
@@ -54,7 +54,7 @@ struct Thread {
     call: i64,
     region: usize,
     state: i64,
-    held: Held,
+    held: BlockedOn,
     queued: bool,
     env: Vec<i64>,
 }
@@ -75,7 +75,7 @@ pub(super) struct World<'p> {
     _storage: Vec<Vec<u64>>,
     bases: Vec<*mut u8>,
     init: Vec<Ranges>,
-    early: Vec<Early>,
+    early: Vec<EarlyWrites>,
     counters: Vec<u64>,
     recorded: Vec<i64>,
     queues: Queues,
@@ -168,7 +168,7 @@ impl<'p> World<'p> {
             .map(|(rank, stream)| {
                 let mut env = program.mesh_env(rank);
                 env.resize(frame, 0);
-                Thread { rank, stream, call: 0, region: 0, state: 0, held: Held::No, queued: true, env }
+                Thread { rank, stream, call: 0, region: 0, state: 0, held: BlockedOn::No, queued: true, env }
             })
             .collect::<Vec<_>>();
         let ranks = ranks as usize;
@@ -190,7 +190,7 @@ impl<'p> World<'p> {
             _storage: storage,
             bases,
             init,
-            early: (0..ranks * mems).map(|_| Early::default()).collect(),
+            early: (0..ranks * mems).map(|_| EarlyWrites::default()).collect(),
             counters: vec![0; ranks * program.counters() as usize],
             recorded: vec![0; ranks * program.events.len()],
             queues: Queues::default(),
@@ -221,7 +221,7 @@ impl<'p> World<'p> {
             let at = rng.as_mut().map_or(0, |r| r.below(self.queue.len()));
             let Some(thread) = self.queue.swap_remove_front(at) else { break };
             self.threads[thread].queued = false;
-            self.threads[thread].held = Held::No;
+            self.threads[thread].held = BlockedOn::No;
             let budget = rng.as_mut().map_or(-1, |r| 1 + r.below(6) as i64);
             self.go(thread, tables, scratch.as_mut_ptr(), budget)?;
         }
@@ -290,11 +290,11 @@ impl<'p> World<'p> {
                 WAITS | AWAITS | FULL | EMPTY | YIELDS => {
                     t.state = ctx.state;
                     t.held = match status {
-                        WAITS => Held::Counter(ctx.want as u32, ctx.value.max(0) as u64),
-                        AWAITS => Held::Event(ctx.want as u32, ctx.value),
-                        FULL => Held::Full((rank, ctx.value as u64, ctx.want as u32)),
-                        EMPTY => Held::Empty((ctx.value as u64, rank, ctx.want as u32)),
-                        _ => Held::No,
+                        WAITS => BlockedOn::Counter(ctx.want as u32, ctx.value.max(0) as u64),
+                        AWAITS => BlockedOn::Event(ctx.want as u32, ctx.value),
+                        FULL => BlockedOn::Full((rank, ctx.value as u64, ctx.want as u32)),
+                        EMPTY => BlockedOn::Empty((ctx.value as u64, rank, ctx.want as u32)),
+                        _ => BlockedOn::No,
                     };
                     break status;
                 }
@@ -429,7 +429,7 @@ impl<'p> World<'p> {
         let (have, form) = (*at, self.program.form(counter));
         self.wake(
             rank,
-            |held| matches!(held, Held::Counter(c, v) if c == counter && form.passes(have, 0, v as i64)),
+            |held| matches!(held, BlockedOn::Counter(c, v) if c == counter && form.passes(have, 0, v as i64)),
         );
     }
 
@@ -439,7 +439,7 @@ impl<'p> World<'p> {
         let at = &mut self.recorded[rank as usize * n + event as usize];
         *at = (*at).max(call + 1);
         let calls = *at;
-        self.wake(rank, |held| matches!(held, Held::Event(e, c) if e == event && calls > c));
+        self.wake(rank, |held| matches!(held, BlockedOn::Event(e, c) if e == event && calls > c));
     }
 
     /// Whether a queue has a free slot.
@@ -461,7 +461,7 @@ impl<'p> World<'p> {
         // SAFETY: these elements lie inside a buffer (compiled code has checked that).
         let message = unsafe { std::slice::from_raw_parts(self.at(place, start), self.bytes(place, len)) };
         self.queues.push(queue, message);
-        self.wake(queue.1, |held| held == Held::Empty(queue));
+        self.wake(queue.1, |held| held == BlockedOn::Empty(queue));
         Some(())
     }
 
@@ -474,16 +474,16 @@ impl<'p> World<'p> {
         unsafe { std::ptr::copy_nonoverlapping(message.as_ptr(), self.at(place, start), message.len()) };
         self.queues.done_with(message);
         self.written(place, start, len, None);
-        self.wake(queue.0, |held| held == Held::Full(queue));
+        self.wake(queue.0, |held| held == BlockedOn::Full(queue));
         Some(())
     }
 
-    fn wake(&mut self, rank: u64, goes: impl Fn(Held) -> bool) {
+    fn wake(&mut self, rank: u64, goes: impl Fn(BlockedOn) -> bool) {
         let n = self.program.streams.len();
         for t in rank as usize * n..(rank as usize + 1) * n {
             let thread = &mut self.threads[t];
             if !thread.queued && goes(thread.held) {
-                (thread.queued, thread.held) = (true, Held::No);
+                (thread.queued, thread.held) = (true, BlockedOn::No);
                 self.queue.push_back(t);
             }
         }

@@ -8,13 +8,13 @@
 
 use super::Engine;
 use crate::contents::Contents;
-use crate::filled::{By, HOST};
-use crate::meaning::At;
-use crate::order::{Acc, Who};
+use crate::filled::{HOST, Writer};
+use crate::meaning::AccessSite;
+use crate::order::{AccessRecord, Accessor};
 use kbc_diag::{Diagnostic, Span};
+use kbc_ir::contract::Clause;
 use kbc_ir::cut::Chunks;
-use kbc_ir::host::is_spelled;
-use kbc_ir::promise::Clause;
+use kbc_ir::host::has_host_region;
 use kbc_ir::schedule::{BufferId, LineBlock, LocalOp};
 use kbc_ir::walk::{Access, Cursor, Mem};
 use std::ops::Range;
@@ -23,7 +23,7 @@ use std::ops::Range;
 pub(crate) type Run = (u64, u64);
 
 /// The reason why elements may not be read.
-enum Blank {
+enum Unreadable {
     /// Nothing wrote them: for a slot, in any call; for a buffer, in this call.
     Nothing,
     /// Their rank has begun a later call.
@@ -42,13 +42,13 @@ impl<'p, C: Contents> Engine<'p, C> {
         self.streams[si].cursor.as_ref().and_then(Cursor::region).map_or(HOST, |r| r.0)
     }
 
-    fn promised(&self, region: u32) -> bool {
-        region != HOST && self.setup.regions[region as usize].promised
+    fn has_contract(&self, region: u32) -> bool {
+        region != HOST && self.setup.regions[region as usize].has_contract
     }
 
     /// Whether a stream is in a region without a contract, or in the host program.
     pub(super) fn strict(&self, si: usize) -> bool {
-        !self.promised(self.region_of(si))
+        !self.has_contract(self.region_of(si))
     }
 
     /// Returns the elements of an access on a walked rank. With `by`, the access is made by an
@@ -60,7 +60,8 @@ impl<'p, C: Contents> Engine<'p, C> {
             // Where a contract follows the contents of a region, chunks of other ranks may be one
             // element longer or shorter; other regions then cannot know how many elements a slot
             // holds.
-            let known = by == 0 || !self.promised(region) || setup.even[region as usize].iter().all(|e| *e);
+            let known =
+                by == 0 || !self.has_contract(region) || setup.even[region as usize].iter().all(|e| *e);
             return if known { vec![(0, a.len)] } else { vec![] };
         };
         let action = &setup.actions[b as usize];
@@ -97,7 +98,7 @@ impl<'p, C: Contents> Engine<'p, C> {
     /// host does not fill hold nothing.
     pub(super) fn forget(&mut self, si: usize, buffer: BufferId) {
         let rep = self.streams[si].rep;
-        let who = Who { si, back: 0, stream: self.own(si) };
+        let who = Accessor { si, back: 0, stream: self.own(si) };
         let span = self.setup.schedule.buffer(buffer).span;
         for place in self.setup.grids.whole(buffer, rep) {
             if let Some(c) = self.order.forget(who, rep * self.setup.grids.places + place) {
@@ -138,8 +139,8 @@ impl<'p, C: Contents> Engine<'p, C> {
         span: Span,
     ) {
         let operands = &self.setup.schedule.regions[region as usize].operands;
-        if self.promised(region) && run.0 < run.1 && operands.iter().any(|o| o.buffer == buffer) {
-            self.unreadable(Blank::Unfinished(region), (rep, Mem::Buffer(buffer.0)), run, call, span);
+        if self.has_contract(region) && run.0 < run.1 && operands.iter().any(|o| o.buffer == buffer) {
+            self.unreadable(Unreadable::Unfinished(region), (rep, Mem::Buffer(buffer.0)), run, call, span);
         }
     }
 
@@ -149,44 +150,44 @@ impl<'p, C: Contents> Engine<'p, C> {
         rep: usize,
         mem: Mem,
         run: Run,
-        by: Option<By>,
-    ) -> Option<Blank> {
+        by: Option<Writer>,
+    ) -> Option<Unreadable> {
         let Mem::Buffer(b) = mem else {
             let zero = matches!(mem, Mem::Slot(w, _) if self.setup.schedule.windows[w as usize].zero);
-            return (by.is_none() && !zero).then_some(Blank::Nothing);
+            return (by.is_none() && !zero).then_some(Unreadable::Nothing);
         };
         if self.begun[rep] > call {
-            return Some(Blank::Forgotten);
+            return Some(Unreadable::Forgotten);
         }
-        let Some(by) = by.filter(|by| by.call >= call) else { return Some(Blank::Nothing) };
+        let Some(by) = by.filter(|by| by.call >= call) else { return Some(Unreadable::Nothing) };
         if by.call == call && !by.up_to(region) {
-            return Some(Blank::Later(by.region));
+            return Some(Unreadable::Later(by.region));
         }
-        if by.region == region || !self.promised(by.region) {
+        if by.region == region || !self.has_contract(by.region) {
             return None;
         }
         let operands = &self.setup.schedule.regions[by.region as usize].operands;
         let operand = operands.iter().position(|o| o.buffer.0 == b)? as u32;
-        let due = self.due(by.region, rep);
+        let required_ranges = self.required_ranges(by.region, rep);
         let mut at = run.0;
-        for &(o, lo, hi) in due.iter().filter(|d| d.0 == operand) {
+        for &(o, lo, hi) in required_ranges.iter().filter(|d| d.0 == operand) {
             debug_assert!(o == operand);
             if lo <= at && at < hi {
                 at = hi;
             }
         }
         if at < run.1 {
-            return Some(Blank::Left(by.region));
+            return Some(Unreadable::Left(by.region));
         }
-        let instance = At { rep, region: by.region, call: by.call };
-        (!self.meaning.settled(instance, operand, run)).then_some(Blank::Unfinished(by.region))
+        let instance = AccessSite { rep, region: by.region, call: by.call };
+        (!self.meaning.settled(instance, operand, run)).then_some(Unreadable::Unfinished(by.region))
     }
 
     /// Returns the elements that the `end` clauses of a region name on a walked rank: (operand,
     /// first, one past the last), in order, joined where they touch.
-    fn due(&mut self, region: u32, rep: usize) -> std::rc::Rc<Vec<(u32, u64, u64)>> {
+    fn required_ranges(&mut self, region: u32, rep: usize) -> std::rc::Rc<Vec<(u32, u64, u64)>> {
         let setup = self.setup;
-        let list = self.due.entry((region, rep)).or_insert_with(|| {
+        let list = self.required_ranges.entry((region, rep)).or_insert_with(|| {
             let mut out: Vec<(u32, u64, u64)> = vec![];
             for p in &setup.regions[region as usize].expected[rep].end {
                 let (_, atoms) = setup.operand(region, p.operand);
@@ -206,7 +207,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         list.clone()
     }
 
-    fn unreadable(&mut self, why: Blank, (rep, mem): (usize, Mem), run: Run, call: u64, span: Span) {
+    fn unreadable(&mut self, why: Unreadable, (rep, mem): (usize, Mem), run: Run, call: u64, span: Span) {
         let setup = self.setup;
         let (name, declared, whole) = match mem {
             Mem::Buffer(b) => {
@@ -221,24 +222,24 @@ impl<'p, C: Contents> Engine<'p, C> {
         let some = if run == whole { String::new() } else { format!("elements {}..{} of ", run.0, run.1) };
         let place = format!("{some}{name} of rank {}", setup.rank(setup.group.reps[rep]));
         let region = |r: u32| &setup.schedule.regions[r as usize];
-        let code = if matches!(why, Blank::Forgotten) { "E349" } else { "E344" };
+        let code = if matches!(why, Unreadable::Forgotten) { "E349" } else { "E344" };
         self.report.push(code, span, declared, || match why {
-            Blank::Forgotten => Diagnostic::error(
+            Unreadable::Forgotten => Diagnostic::error(
                 "E349",
                 format!("{place} is read in call {call} while its rank may already be in the next call"),
             )
             .primary(span, format!("read here, in call {call}"))
             .secondary(declared, "this is empty at the start of every call")
             .help("let the rank wait before the end of its call until all ranks have read it"),
-            Blank::Nothing if matches!(mem, Mem::Slot(..)) => {
+            Unreadable::Nothing if matches!(mem, Mem::Slot(..)) => {
                 Diagnostic::error("E344", format!("{place} is empty"))
                     .primary(span, "read here, and no operation has written it before")
                     .help("write the slot first, or declare the window `zero`")
             }
-            Blank::Nothing => Diagnostic::error("E344", format!("{place} is empty in call {call}"))
+            Unreadable::Nothing => Diagnostic::error("E344", format!("{place} is empty in call {call}"))
                 .primary(span, "read here, and no operation of this call has written it before")
                 .help("at the start of a call all buffers except inputs are empty"),
-            Blank::Left(r) => Diagnostic::error(
+            Unreadable::Left(r) => Diagnostic::error(
                 "E344",
                 format!("{place} is not covered by the contract of the region that last wrote it"),
             )
@@ -246,14 +247,14 @@ impl<'p, C: Contents> Engine<'p, C> {
             .secondary(region(r).span, format!("region {} wrote it", region(r).name))
             .note("after a region, only elements that its `end` clauses name have a known value")
             .help("read only elements that the contract names, or add an `end` clause for these elements"),
-            Blank::Unfinished(r) => Diagnostic::error(
+            Unreadable::Unfinished(r) => Diagnostic::error(
                 "E344",
                 format!("{place} is read before the region that writes it has ended"),
             )
             .primary(span, format!("read here, in call {call}"))
             .secondary(region(r).span, format!("region {} is still running", region(r).name))
             .help("read it after the region has ended on this rank"),
-            Blank::Later(r) => {
+            Unreadable::Later(r) => {
                 let name = &region(r).name;
                 Diagnostic::error(
                     "E344",
@@ -282,21 +283,21 @@ impl<'p, C: Contents> Engine<'p, C> {
         // The host's program is the last region in the text, but the regions that it launches
         // afterwards see what it writes.
         let regions = &self.setup.schedule.regions;
-        let spelled = is_spelled(self.setup.schedule) && region as usize + 1 == regions.len();
-        let by = By { call, region: if spelled { HOST } else { region } };
+        let spelled = has_host_region(self.setup.schedule) && region as usize + 1 == regions.len();
+        let by = Writer { call, region: if spelled { HOST } else { region } };
         for run in runs {
             self.filled.write(rep, mem, *run, by);
         }
         match mem {
             Mem::Slot(w, s) => {
                 for (window, slot) in self.setup.grids.sharing(self.setup.schedule, w, s) {
-                    self.filled.lose(rep, Mem::Slot(window, slot));
+                    self.filled.clear_aliased(rep, Mem::Slot(window, slot));
                     self.meaning.forget(rep, Mem::Slot(window, slot));
                 }
             }
             Mem::Buffer(b) => {
                 for &(other, operand) in &self.setup.users[b as usize] {
-                    if other == region || !self.promised(other) {
+                    if other == region || !self.has_contract(other) {
                         continue;
                     }
                     for run in runs {
@@ -337,7 +338,11 @@ impl<'p, C: Contents> Engine<'p, C> {
     }
 
     /// Returns the last write to an atom of an operand.
-    pub(super) fn last_write(&self, at: At, (operand, atom, atoms): (u32, u64, u64)) -> Option<Acc> {
+    pub(super) fn last_write(
+        &self,
+        at: AccessSite,
+        (operand, atom, atoms): (u32, u64, u64),
+    ) -> Option<AccessRecord> {
         let buffer = self.setup.schedule.regions[at.region as usize].operands[operand as usize].buffer;
         let places = self.setup.grids.whole(buffer, at.rep);
         let place = places.start + places.len() * atom as usize / atoms.max(1) as usize;
@@ -347,8 +352,8 @@ impl<'p, C: Contents> Engine<'p, C> {
     /// Reports E336 when a stream leaves a region with a contract and knows that another region has
     /// overwritten parts that this region had finished: the operand then does not end with the
     /// contents that the contract requires.
-    pub(super) fn overwritten(&mut self, si: usize, at: At) {
-        let me = Who { si, back: 0, stream: self.own(si) };
+    pub(super) fn overwritten(&mut self, si: usize, at: AccessSite) {
+        let me = Accessor { si, back: 0, stream: self.own(si) };
         for part in self.meaning.overwritten(at) {
             let Some(w) = self.last_write(at, part) else { continue };
             if self.order.is_before(me, &w) {
@@ -360,16 +365,16 @@ impl<'p, C: Contents> Engine<'p, C> {
 
     /// Handles a rank that is done with a region with a contract: the elements that the contract
     /// names must hold something, even where the region itself wrote nothing.
-    pub(super) fn delivered(&mut self, at: At) {
+    pub(super) fn delivered(&mut self, at: AccessSite) {
         let span = self.setup.schedule.regions[at.region as usize].span;
-        let due = self.due(at.region, at.rep);
-        for &(operand, lo, hi) in due.iter() {
+        let required_ranges = self.required_ranges(at.region, at.rep);
+        for &(operand, lo, hi) in required_ranges.iter() {
             let mem = Mem::Buffer(self.setup.operand(at.region, operand).0 as u32);
             // A stream may already be in a later region and have written there again.
-            let there = |by: By| by.call > at.call || by.call == at.call && by.up_to(at.region);
+            let there = |by: Writer| by.call > at.call || by.call == at.call && by.up_to(at.region);
             for (lo, hi, first) in self.filled.first(at.rep, mem, (lo, hi)) {
                 if !first.is_some_and(there) {
-                    self.unreadable(Blank::Nothing, (at.rep, mem), (lo, hi), at.call, span);
+                    self.unreadable(Unreadable::Nothing, (at.rep, mem), (lo, hi), at.call, span);
                     return;
                 }
             }
@@ -383,15 +388,15 @@ impl<'p, C: Contents> Engine<'p, C> {
                 }
             }
         }
-        self.unnamed(at, &due);
+        self.unnamed(at, &required_ranges);
     }
 
     /// Clears the places that no `end` clause names on this rank, in operands that some `end`
     /// clause names. Other operands keep their contents.
-    fn unnamed(&mut self, at: At, due: &[(u32, u64, u64)]) {
+    fn unnamed(&mut self, at: AccessSite, required_ranges: &[(u32, u64, u64)]) {
         let setup = self.setup;
         let region = &setup.schedule.regions[at.region as usize];
-        let Some(contract) = &region.promise else { return };
+        let Some(contract) = &region.contract else { return };
         let named = |o: &kbc_ir::schedule::Operand| {
             contract.clauses.iter().any(|c| match c {
                 Clause::Start { cell: _, cond: _ } => false,
@@ -402,11 +407,13 @@ impl<'p, C: Contents> Engine<'p, C> {
             let number = number as u32;
             let mem = Mem::Buffer(operand.buffer.0);
             let (mut from, end) = setup.elements((at.region, number), at.rep, (0, 1), 1);
-            let ends = due.iter().filter(|d| d.0 == number).map(|d| (d.1, d.2)).chain([(end, end)]);
+            let ends =
+                required_ranges.iter().filter(|d| d.0 == number).map(|d| (d.1, d.2)).chain([(end, end)]);
             for (lo, hi) in ends {
                 for (lo, hi, last) in self.filled.of(at.rep, mem, (from, lo)) {
                     // Elements that the region itself wrote are distinguished when they are read.
-                    let before = |by: By| by.call <= at.call && by.up_to(at.region) && by.region != at.region;
+                    let before =
+                        |by: Writer| by.call <= at.call && by.up_to(at.region) && by.region != at.region;
                     if last.is_some_and(before) {
                         self.filled.clear(at.rep, mem, (lo, hi));
                     }
@@ -426,7 +433,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         if !zero || a.len == 0 {
             return false;
         }
-        let untouched = |last: Option<Acc>| match (a.mem, last) {
+        let untouched = |last: Option<AccessRecord>| match (a.mem, last) {
             (Mem::Slot(..), last) => last.is_none(),
             (Mem::Buffer(_), None) => false,
             (Mem::Buffer(b), Some(w)) => {

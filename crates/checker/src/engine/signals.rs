@@ -6,7 +6,7 @@
 //! wait, or, for clearing counters, at least after all notifies that the wait means.
 
 use super::super::contents::Contents;
-use super::super::counters::{Counter, Meant, NONE, Told, Waited};
+use super::super::counters::{Counter, MatchedWait, NONE, Notify, Wait};
 use super::super::order::Order;
 use super::{Engine, State};
 use kbc_diag::{Diagnostic, Span};
@@ -14,19 +14,25 @@ use kbc_ir::form::Form;
 use kbc_ir::walk::Act;
 
 /// A notify: the notifying stream, as the rank of the counter sees it, and its operation.
-type By = (u32, u32);
+type Notifier = (u32, u32);
 
 /// Returns the wait that a notify may disturb, and a notify that may be missing when it does.
-fn disturbs<'c>(order: &Order, c: &'c Counter, form: Form, told: &Told) -> Option<(&'c Meant, Option<By>)> {
+fn disturbs<'c>(
+    order: &Order,
+    c: &'c Counter,
+    form: Form,
+    notify: &Notify,
+) -> Option<(&'c MatchedWait, Option<Notifier>)> {
     for m in c.meant.iter().rev() {
-        if order.knew(&told.snap, told.back, c.waiter) >= m.pos {
+        if order.knew(&notify.snap, notify.back, c.waiter) >= m.pos {
             // The notify then also comes after all earlier waits.
             return None;
         }
         match form {
             Form::Sense { fresh: _ } => return Some((m, None)),
             Form::Epoch | Form::Clearing { fresh: _ } => {
-                let missing = m.by.iter().find(|(by, pos, _)| order.knew(&told.snap, told.back, *by) < *pos);
+                let missing =
+                    m.by.iter().find(|(by, pos, _)| order.knew(&notify.snap, notify.back, *by) < *pos);
                 if let Some((by, _, op)) = missing {
                     return Some((m, Some((*by, *op))));
                 }
@@ -39,26 +45,26 @@ fn disturbs<'c>(order: &Order, c: &'c Counter, form: Form, told: &Told) -> Optio
 /// Takes the notifies up to number `target`, which are those that a wait means. If the counter has
 /// several writers, notifies that are known to have been issued come first, because no wait can
 /// pass without them; the others follow in the order of their arrival.
-fn next(c: &mut Counter, target: u64, known: impl Fn(&Told) -> bool) -> Vec<Told> {
-    let n = ((target + 1).saturating_sub(c.first) as usize).min(c.told.len());
+fn next(c: &mut Counter, target: u64, known: impl Fn(&Notify) -> bool) -> Vec<Notify> {
+    let n = ((target + 1).saturating_sub(c.first) as usize).min(c.notifies.len());
     c.first += n as u64;
     if !c.several {
-        return c.told.drain(..n).collect();
+        return c.notifies.drain(..n).collect();
     }
-    let flags: Vec<bool> = c.told.iter().map(known).collect();
+    let flags: Vec<bool> = c.notifies.iter().map(known).collect();
     let mut sure = flags.iter().filter(|k| **k).count().min(n);
     let mut others = n - sure;
     let (mut taken, mut left) = (vec![], std::collections::VecDeque::new());
-    for (told, known) in c.told.drain(..).zip(flags) {
+    for (notify, known) in c.notifies.drain(..).zip(flags) {
         let of = if known { &mut sure } else { &mut others };
         if *of > 0 {
             *of -= 1;
-            taken.push(told);
+            taken.push(notify);
         } else {
-            left.push_back(told);
+            left.push_back(notify);
         }
     }
-    c.told = left;
+    c.notifies = left;
     taken
 }
 
@@ -76,7 +82,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         let (there, back, who) = self.peer(si, peer);
         let call = self.streams[si].call as usize;
         let form = setup.program.form(counter);
-        let told = Told { snap, by: who.stream, moved: back, back: who.back, op };
+        let notify = Notify { snap, by: who.stream, moved: back, back: who.back, op };
         let c = self.counters.of(there, counter);
         let (writer, first) = (c.writer, c.writer_op);
         if writer == NONE {
@@ -89,15 +95,15 @@ impl<'p, C: Contents> Engine<'p, C> {
         }
         if form != Form::Epoch
             && let Some(c) = self.counters.used(there, counter)
-            && let Some((m, missing)) = disturbs(&self.order, c, form, &told)
+            && let Some((m, missing)) = disturbs(&self.order, c, form, &notify)
         {
             let wait = m.op;
-            self.ahead((there, counter), (told.by, told.op), wait, missing);
+            self.report_disturbed_wait((there, counter), (notify.by, notify.op), wait, missing);
         }
         let c = self.counters.of(there, counter);
         c.count += 1;
         c.notified[call] += 1;
-        c.told.push_back(told);
+        c.notifies.push_back(notify);
         // Every waiting stream looks again; those that wait for a larger value block at once.
         let (count, spent) = (c.count, c.spent);
         let woken: Vec<usize> = std::mem::take(&mut c.waiting);
@@ -130,19 +136,19 @@ impl<'p, C: Contents> Engine<'p, C> {
             self.spend(si, (rep, counter), target, pos, (span, op));
             return true;
         }
-        c.waited[call].push(Waited { stream: si, op, value: i128::from(value) });
+        c.waited[call].push(Wait { stream: si, op, value: i128::from(value) });
         c.wait_op = op;
         if target < c.first {
             return true;
         }
         let index = target - c.first;
-        let told = &c.told[index as usize];
-        self.order.heard(si, &told.snap, told.by, told.moved);
+        let notify = &c.notifies[index as usize];
+        self.order.heard(si, &notify.snap, notify.by, notify.moved);
         if !setup.shared[setup.program.counter_name(counter).0.0 as usize] {
             // The only stream that waits for this counter now knows all of these notifies.
             for _ in 0..=index {
-                if let Some(told) = c.told.pop_front() {
-                    self.order.recycle(told.snap);
+                if let Some(notify) = c.notifies.pop_front() {
+                    self.order.recycle(notify.snap);
                 }
             }
             c.first += index + 1;
@@ -168,29 +174,29 @@ impl<'p, C: Contents> Engine<'p, C> {
         }
         let (waiter, before) = (c.waiter, c.wait_op);
         let about = i128::from(target - c.spent);
-        c.waited[call].push(Waited { stream: si, op, value: about });
+        c.waited[call].push(Wait { stream: si, op, value: about });
         (c.spent, c.wait_op, c.waiter) = (target, op, own);
-        let heard = next(c, target, |t: &Told| self.order.knows(si, t.by) >= t.snap.pos);
+        let heard = next(c, target, |t: &Notify| self.order.knows(si, t.by) >= t.snap.pos);
         // Keep only the last notify of each stream. Notifies that the waiting stream knows to have
         // been issued cannot be missing.
         let mut by: Vec<(u32, u32, u32)> = heard.iter().map(|t| (t.by, t.snap.pos, t.op)).collect();
         by.sort_by_key(|(by, pos, _)| (*by, std::cmp::Reverse(*pos)));
         by.dedup_by_key(|b| b.0);
         by.retain(|(by, pos, _)| self.order.knows(si, *by) < *pos);
-        for told in heard {
-            self.order.heard(si, &told.snap, told.by, told.moved);
-            self.order.recycle(told.snap);
+        for notify in heard {
+            self.order.heard(si, &notify.snap, notify.by, notify.moved);
+            self.order.recycle(notify.snap);
         }
         let c = self.counters.of(rep, counter);
         // If all notifies of this wait and of the one before come from one stream, a notify that
         // comes after this wait, or after everything that it means, also comes after what the
         // earlier wait means. The earlier wait then need not be kept.
-        let alone = |m: &Meant| matches!((&m.by[..], &by[..]), ([a], [b]) if a.0 == b.0);
+        let alone = |m: &MatchedWait| matches!((&m.by[..], &by[..]), ([a], [b]) if a.0 == b.0);
         if matches!(form, Form::Sense { fresh: _ }) || c.meant.last().is_some_and(alone) {
             c.meant.pop();
         }
         if matches!(form, Form::Sense { fresh: _ }) || !by.is_empty() {
-            c.meant.push(Meant { pos, op, by });
+            c.meant.push(MatchedWait { pos, op, by });
         }
         if waiter != NONE && waiter != own {
             self.two_waiters((rep, counter), span, self.setup.span(before));
@@ -199,16 +205,22 @@ impl<'p, C: Contents> Engine<'p, C> {
         let c = &*self.counters.of(rep, counter);
         if c.several || matches!(form, Form::Sense { fresh: _ }) {
             let found =
-                c.told.iter().find_map(|t| disturbs(&self.order, c, form, t).map(|d| (t, d.0.op, d.1)));
-            if let Some((told, wait, missing)) = found {
-                let told = (told.by, told.op);
-                self.ahead((rep, counter), told, wait, missing);
+                c.notifies.iter().find_map(|t| disturbs(&self.order, c, form, t).map(|d| (t, d.0.op, d.1)));
+            if let Some((notify, wait, missing)) = found {
+                let notify = (notify.by, notify.op);
+                self.report_disturbed_wait((rep, counter), notify, wait, missing);
             }
         }
     }
 
     /// Reports E358.
-    fn ahead(&mut self, (rep, counter): (usize, u32), (by, op): By, wait: u32, missing: Option<By>) {
+    fn report_disturbed_wait(
+        &mut self,
+        (rep, counter): (usize, u32),
+        (by, op): Notifier,
+        wait: u32,
+        missing: Option<Notifier>,
+    ) {
         let setup = self.setup;
         let (span, wait) = (setup.span(op), setup.span(wait));
         let rank = |stream: u32| setup.rank(u64::from(stream) / setup.width as u64);

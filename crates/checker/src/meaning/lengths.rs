@@ -6,14 +6,14 @@
 //! part of the same line; and scratch is read in the whole parts that were put there.
 //! [`super::Meaning`] owns the contents.
 
-use super::{Asymmetric, At, Meaning, Trouble};
+use super::{AccessSite, Asymmetric, Meaning, NoMeaning};
 use crate::contents::Contents;
 use kbc_ir::schedule::{OperandId, RegionId};
 use kbc_ir::walk::Access;
 
 /// Positions of the atoms of a scratch operand, as (first element, number of elements). None while
 /// all atoms lie as the line of the operand is cut.
-pub(super) type Laid = Option<Vec<(u64, u64)>>;
+pub(super) type AtomPositions = Option<Vec<(u64, u64)>>;
 
 impl<C: Contents> Meaning<'_, C> {
     /// Returns the number of elements of each of `n` atoms of an operand, from atom `lo` of `atoms`
@@ -33,7 +33,7 @@ impl<C: Contents> Meaning<'_, C> {
     }
 
     /// Returns the number of elements of each atom of the piece.
-    pub(super) fn come(&self) -> Vec<u64> {
+    pub(super) fn piece_lengths(&self) -> Vec<u64> {
         let p = &self.piece;
         match &p.lengths {
             Some(lengths) => lengths.clone(),
@@ -45,11 +45,11 @@ impl<C: Contents> Meaning<'_, C> {
     /// where the chunk says. Returns None for other operands.
     pub(super) fn scratch_lengths(
         &mut self,
-        at: At,
+        at: AccessSite,
         a: &Access,
         lo: u64,
         n: usize,
-    ) -> Result<Option<Vec<u64>>, Trouble> {
+    ) -> Result<Option<Vec<u64>>, NoMeaning> {
         let setup = self.setup;
         if !setup.scratch(at.region, a.operand) || n == 0 {
             return Ok(None);
@@ -74,8 +74,8 @@ impl<C: Contents> Meaning<'_, C> {
         Ok(Some(out))
     }
 
-    pub(super) fn unfit(&self, at: At, a: &Access) -> Trouble {
-        Trouble {
+    pub(super) fn unfit(&self, at: AccessSite, a: &Access) -> NoMeaning {
+        NoMeaning {
             code: "E343",
             text: format!(
                 "{} does not consist of whole parts of the data in {}",
@@ -88,17 +88,17 @@ impl<C: Contents> Meaning<'_, C> {
 
     /// Records where the atoms of the piece lie in scratch. For a reduction they must already lie
     /// there.
-    pub(super) fn lay(
+    pub(super) fn record_layout(
         &mut self,
-        at: At,
+        at: AccessSite,
         a: &Access,
         (lo, n): (u64, usize),
         add: bool,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), NoMeaning> {
         if !self.setup.scratch(at.region, a.operand) {
             return Ok(());
         }
-        let come = self.come();
+        let come = self.piece_lengths();
         if come.iter().take(n).sum::<u64>() != a.len {
             // The chunks differ in length on other ranks. Such chunks go to the same place of the
             // same line.
@@ -148,11 +148,11 @@ impl<C: Contents> Meaning<'_, C> {
     /// elements each, and, if some ranks are not walked, moved alike.
     pub(super) fn aligned(
         &self,
-        at: At,
+        at: AccessSite,
         operand: u32,
         lo: u64,
         n: usize,
-    ) -> Result<Result<(), Trouble>, Asymmetric> {
+    ) -> Result<Result<(), NoMeaning>, Asymmetric> {
         let (setup, p) = (self.setup, &self.piece);
         let same = (p.operand, p.lo) == (operand, lo) && p.lengths.is_none();
         if same || n <= 1 {
@@ -181,8 +181,8 @@ impl<C: Contents> Meaning<'_, C> {
             (lo, n),
             self.setup.operand(at.region, operand).1,
         );
-        if self.come()[..n] != there[..] {
-            return Ok(Err(Trouble {
+        if self.piece_lengths()[..n] != there[..] {
+            return Ok(Err(NoMeaning {
                 code: "E343",
                 text: format!(
                     "parts {}..{} and {lo}..{} do not have the same numbers of elements",
@@ -198,7 +198,7 @@ impl<C: Contents> Meaning<'_, C> {
 
     /// Checks chunks that are not equally long on all ranks: they may only go to where they come
     /// from, which is the same chunk of the same line.
-    pub(super) fn alike(&self, at: At, a: &Access, lo: u64, n: usize) -> Result<(), Asymmetric> {
+    pub(super) fn alike(&self, at: AccessSite, a: &Access, lo: u64, n: usize) -> Result<(), Asymmetric> {
         let setup = self.setup;
         if setup.group.trivial() || self.piece.elements.is_some() && setup.even(at.region, a.operand) {
             return Ok(());

@@ -4,7 +4,7 @@
 //! A single match over all types of fields both lists the changes and applies one, so that the two
 //! cannot differ.
 
-use super::field::{Change, Seen};
+use super::field::{Change, EarlierFields};
 use kbc_ir::expr::{BinOp, Expr, UnOp};
 use kbc_ir::form::Form;
 use kbc_ir::grouped::Runs;
@@ -12,7 +12,7 @@ use kbc_ir::name::Name;
 use kbc_ir::scalar::{Scalar, ScalarFn, ScalarUn};
 use kbc_ir::schedule::*;
 use kbc_ir::types::{CutRule, DType, MemKind, ReduceOp, TensorType};
-use kbc_ir::visit::{At, Field, FieldMut, Use};
+use kbc_ir::visit::{ExprUse, Field, FieldMut, FieldPosition};
 
 /// Collects all changes of one field, or applies one of them.
 pub(super) struct Chooser {
@@ -137,77 +137,89 @@ fn similar(op: BinOp) -> BinOp {
 }
 
 /// Returns the coordinates that an expression may name, with their sizes.
-fn coordinates(s: &Schedule, region: Option<&Region>, of: Use) -> Vec<(Name, u64)> {
+fn coordinates(s: &Schedule, region: Option<&Region>, of: ExprUse) -> Vec<(Name, u64)> {
     match of {
-        Use::Part | Use::Dim | Use::Extent | Use::Unit | Use::Row => {
+        ExprUse::Part | ExprUse::Dim | ExprUse::Extent | ExprUse::Unit | ExprUse::Row => {
             s.mesh.axes.iter().map(|a| (a.name.clone(), a.size)).collect()
         }
-        Use::Clause => {
-            let names = region.and_then(|r| r.promise.as_ref().map(|p| (p.rank.clone(), s.group_size(r))));
+        ExprUse::Clause => {
+            let names = region.and_then(|r| r.contract.as_ref().map(|p| (p.rank.clone(), s.group_size(r))));
             names.into_iter().collect()
         }
-        Use::Bound
-        | Use::Guard
-        | Use::Ranks
-        | Use::Peer(_)
-        | Use::Slot
-        | Use::Counter
-        | Use::Value(_)
-        | Use::Queue
-        | Use::ChunkIndex
-        | Use::ChunkLen
-        | Use::ChunkOf => region.map_or(vec![], |r| r.coords.clone()),
+        ExprUse::Bound
+        | ExprUse::Guard
+        | ExprUse::Ranks
+        | ExprUse::Peer(_)
+        | ExprUse::Slot
+        | ExprUse::Counter
+        | ExprUse::Value(_)
+        | ExprUse::Queue
+        | ExprUse::ChunkIndex
+        | ExprUse::ChunkLen
+        | ExprUse::ChunkOf => region.map_or(vec![], |r| r.coords.clone()),
     }
 }
 
 /// Whether an expression may name the call.
-fn in_call(of: Use) -> bool {
+fn in_call(of: ExprUse) -> bool {
     match of {
-        Use::Bound
-        | Use::Guard
-        | Use::Peer(_)
-        | Use::Slot
-        | Use::Counter
-        | Use::Value(_)
-        | Use::Queue
-        | Use::ChunkIndex
-        | Use::ChunkLen
-        | Use::ChunkOf => true,
-        Use::Ranks | Use::Part | Use::Dim | Use::Extent | Use::Unit | Use::Row | Use::Clause => false,
+        ExprUse::Bound
+        | ExprUse::Guard
+        | ExprUse::Peer(_)
+        | ExprUse::Slot
+        | ExprUse::Counter
+        | ExprUse::Value(_)
+        | ExprUse::Queue
+        | ExprUse::ChunkIndex
+        | ExprUse::ChunkLen
+        | ExprUse::ChunkOf => true,
+        ExprUse::Ranks
+        | ExprUse::Part
+        | ExprUse::Dim
+        | ExprUse::Extent
+        | ExprUse::Unit
+        | ExprUse::Row
+        | ExprUse::Clause => false,
     }
 }
 
 /// Returns the number of things among which an expression selects one.
-fn count(region: Option<&Region>, seen: &Seen, of: Use) -> Option<Expr> {
+fn count(region: Option<&Region>, seen: &EarlierFields, of: ExprUse) -> Option<Expr> {
     let some = |n: u64| (n > 1).then(|| Expr::Int(i64::try_from(n).unwrap_or(i64::MAX)));
     match of {
-        Use::Peer(i) => some(region?.coords.get(i as usize)?.1),
-        Use::Slot => some(seen.sizes.0),
-        Use::Counter => some(seen.sizes.1),
-        Use::Queue => some(seen.sizes.2),
-        Use::ChunkIndex => {
+        ExprUse::Peer(i) => some(region?.coords.get(i as usize)?.1),
+        ExprUse::Slot => some(seen.sizes.0),
+        ExprUse::Counter => some(seen.sizes.1),
+        ExprUse::Queue => some(seen.sizes.2),
+        ExprUse::ChunkIndex => {
             let part = seen.path.get(seen.digit)?;
             (part.len == Expr::Int(1) && part.of != Expr::Int(1)).then(|| part.of.clone())
         }
-        Use::Bound
-        | Use::Guard
-        | Use::Ranks
-        | Use::Value(_)
-        | Use::ChunkLen
-        | Use::ChunkOf
-        | Use::Part
-        | Use::Dim
-        | Use::Extent
-        | Use::Unit
-        | Use::Row
-        | Use::Clause => None,
+        ExprUse::Bound
+        | ExprUse::Guard
+        | ExprUse::Ranks
+        | ExprUse::Value(_)
+        | ExprUse::ChunkLen
+        | ExprUse::ChunkOf
+        | ExprUse::Part
+        | ExprUse::Dim
+        | ExprUse::Extent
+        | ExprUse::Unit
+        | ExprUse::Row
+        | ExprUse::Clause => None,
     }
 }
 
-fn expressions(s: &Schedule, region: Option<&Region>, seen: &Seen, of: Use, e: &Expr) -> Vec<(Change, Expr)> {
+fn expressions(
+    s: &Schedule,
+    region: Option<&Region>,
+    seen: &EarlierFields,
+    of: ExprUse,
+    e: &Expr,
+) -> Vec<(Change, Expr)> {
     let coords = coordinates(s, region, of);
     let count = count(region, seen, of);
-    let truth = matches!(of, Use::Guard | Use::Ranks);
+    let truth = matches!(of, ExprUse::Guard | ExprUse::Ranks);
     let mut out = vec![];
     // Changes that keep the expression in its range come first.
     if let Some(n) = &count {
@@ -247,7 +259,7 @@ fn expressions(s: &Schedule, region: Option<&Region>, seen: &Seen, of: Use, e: &
     for (i, (name, size)) in coords.iter().enumerate().filter(|(_, c)| c.1 > 1) {
         let (k, var) = (i as u32, Expr::Var(name.clone()));
         out.push((Change::Rank(k), within(e.clone() + var.clone())));
-        if of == Use::Peer(k) {
+        if of == ExprUse::Peer(k) {
             out.push((Change::Own(k), var.clone()));
         }
         if e.mentions(name) {
@@ -360,7 +372,13 @@ fn tensors(s: &Schedule, t: &Option<TensorType>) -> Vec<(Change, Option<TensorTy
 }
 
 /// Lists the changes of a field, or applies one.
-pub(super) fn alter(s: &Schedule, at: &At, seen: &Seen, field: FieldMut<'_>, c: &mut Chooser) {
+pub(super) fn alter(
+    s: &Schedule,
+    at: &FieldPosition,
+    seen: &EarlierFields,
+    field: FieldMut<'_>,
+    c: &mut Chooser,
+) {
     let region = at.region.and_then(|r| s.regions.get(r as usize));
     let ids = |n: usize| 0..n as u32;
     match field {

@@ -5,18 +5,18 @@
 //! [`super::alter`] changes fields.
 
 use super::alter::{Chooser, alter, next, once};
-use super::{Change, Kind, Mutation, Spot, found};
+use super::{Change, MutatedField, Mutation, MutationKind, found};
 use kbc_ir::expr::{BinOp, Expr, UnOp};
 use kbc_ir::form::Form;
 use kbc_ir::schedule::*;
-use kbc_ir::visit::{self, FieldMut, Use};
+use kbc_ir::visit::{self, ExprUse, FieldMut};
 
 fn turned(e: &Expr) -> Expr {
     Expr::un(UnOp::Not, e.clone())
 }
 
 /// Returns the statements that replace a statement, or None if the kind does not apply to it.
-pub(super) fn changed(r: &Region, st: &SStmt, kind: Kind) -> Option<Vec<SStmt>> {
+pub(super) fn changed(r: &Region, st: &SStmt, kind: MutationKind) -> Option<Vec<SStmt>> {
     let op = match st {
         SStmt::Op(SOp::Mark(_), _) => return None,
         SStmt::Op(op, span) => Some((op, *span)),
@@ -24,37 +24,37 @@ pub(super) fn changed(r: &Region, st: &SStmt, kind: Kind) -> Option<Vec<SStmt>> 
     };
     let twice = || vec![st.clone(), st.clone()];
     match kind {
-        Kind::Drop => op.map(|_| vec![]),
-        Kind::Duplicate => op.map(|_| twice()),
-        Kind::SkipCall => {
+        MutationKind::Drop => op.map(|_| vec![]),
+        MutationKind::Duplicate => op.map(|_| twice()),
+        MutationKind::SkipCall => {
             op.map(|_| vec![SStmt::If { cond: turned(&once()), then: vec![st.clone()], other: vec![] }])
         }
-        Kind::GuardTwice => matches!(st, SStmt::If { cond: _, then: _, other: _ }).then(twice),
-        Kind::LoopTwice => matches!(st, SStmt::For { var: _, lo: _, hi: _, body: _ }).then(twice),
-        Kind::LoopReversed => {
+        MutationKind::GuardTwice => matches!(st, SStmt::If { cond: _, then: _, other: _ }).then(twice),
+        MutationKind::LoopTwice => matches!(st, SStmt::For { var: _, lo: _, hi: _, body: _ }).then(twice),
+        MutationKind::LoopReversed => {
             let SStmt::For { var, lo, hi, body } = st else { return None };
             let other = lo.clone() + hi.clone() - Expr::Int(1) - Expr::var(var.as_str());
             let body = subst_stmts(body, &|n| (n == var).then(|| other.clone()));
             Some(vec![SStmt::For { var: var.clone(), lo: lo.clone(), hi: hi.clone(), body }])
         }
-        Kind::PeerBoth(i) => {
+        MutationKind::PeerBoth(i) => {
             let (op, span) = op?;
             Some(vec![st.clone(), SStmt::Op(next_peer(r, op, i)?, span)])
         }
-        Kind::ExtentLess | Kind::ExtentMore | Kind::Cut => {
+        MutationKind::ExtentLess | MutationKind::ExtentMore | MutationKind::Cut => {
             let (op, span) = op?;
             Some(vec![SStmt::Op(resized(op, kind)?, span)])
         }
-        Kind::NoReduce => {
+        MutationKind::NoReduce => {
             let (SOp::Reduce { op: _, dst, src }, span) = op? else { return None };
             Some(vec![SStmt::Op(SOp::Copy { dst: dst.clone(), src: src.clone() }, span)])
         }
-        Kind::Reduce => {
+        MutationKind::Reduce => {
             let (SOp::Copy { dst, src }, span) = op? else { return None };
             let op = kbc_ir::types::ReduceOp::Sum;
             Some(vec![SStmt::Op(SOp::Reduce { op, dst: dst.clone(), src: src.clone() }, span)])
         }
-        Kind::Fence(k) => {
+        MutationKind::Fence(k) => {
             let (SOp::FenceRelease | SOp::FenceAcquire | SOp::FenceComplete, span) = op? else {
                 return None;
             };
@@ -65,15 +65,15 @@ pub(super) fn changed(r: &Region, st: &SStmt, kind: Kind) -> Option<Vec<SStmt>> 
             };
             Some(vec![SStmt::Op(fence, span)])
         }
-        Kind::Swap
-        | Kind::First
-        | Kind::Last
-        | Kind::Ring(_)
-        | Kind::Unsignalled(_)
-        | Kind::Stale(_)
-        | Kind::Bit(_)
-        | Kind::Taken(_)
-        | Kind::Field(..) => None,
+        MutationKind::Swap
+        | MutationKind::First
+        | MutationKind::Last
+        | MutationKind::Ring(_)
+        | MutationKind::Unsignalled(_)
+        | MutationKind::Stale(_)
+        | MutationKind::Bit(_)
+        | MutationKind::Taken(_)
+        | MutationKind::Field(..) => None,
     }
 }
 
@@ -84,7 +84,7 @@ fn next_peer(r: &Region, op: &SOp, i: u32) -> Option<SOp> {
     let mut done = false;
     visit::op_fields_mut(&mut out, &mut |field| {
         if let FieldMut::Expr(of, e) = field
-            && of == Use::Peer(i)
+            && of == ExprUse::Peer(i)
         {
             *e = next(e, Expr::Int(i64::try_from(size).unwrap_or(i64::MAX)));
             done = true;
@@ -95,7 +95,7 @@ fn next_peer(r: &Region, op: &SOp, i: u32) -> Option<SOp> {
 
 /// Changes the number of chunks on both sides alike. Otherwise the sizes would differ, and nothing
 /// else would be tested.
-fn resized(op: &SOp, kind: Kind) -> Option<SOp> {
+fn resized(op: &SOp, kind: MutationKind) -> Option<SOp> {
     let mut out = op.clone();
     let (mut sides, mut done) = (0, false);
     visit::op_fields_mut(&mut out, &mut |field| {
@@ -107,12 +107,12 @@ fn resized(op: &SOp, kind: Kind) -> Option<SOp> {
     (sides == 2 && done).then_some(out)
 }
 
-fn extent(x: &mut Ref, kind: Kind) -> Option<()> {
+fn extent(x: &mut Ref, kind: MutationKind) -> Option<()> {
     let Ref::Chunk { operand: _, path } = x else { return None };
     let p = path.last_mut()?;
-    if kind == Kind::Cut {
+    if kind == MutationKind::Cut {
         p.of = p.of.clone() + Expr::Int(1);
-    } else if kind == Kind::ExtentMore {
+    } else if kind == MutationKind::ExtentMore {
         p.len = p.len.clone() + Expr::Int(1);
     } else if p.len != Expr::Int(1) {
         p.len = p.len.clone() - Expr::Int(1);
@@ -166,7 +166,7 @@ fn guarded(list: &mut [SStmt], op: u32, cond: &Expr, old: &SStmt, at: &mut u32) 
 }
 
 /// Changes one field, only on the ranks of a guard if there is one.
-fn field(s: &Schedule, spot: Spot, change: Change, guard: Option<Expr>) -> Schedule {
+fn field(s: &Schedule, spot: MutatedField, change: Change, guard: Option<Expr>) -> Schedule {
     let mut out = s.clone();
     let known = found(s);
     let Some(f) = known.get(spot.number as usize) else { return out };
@@ -221,15 +221,17 @@ fn each_statement<'a>(list: &'a [SStmt], f: &mut dyn FnMut(&'a SStmt)) {
 }
 
 /// Changes everything that a schedule does with a window or an array of signals.
-fn throughout(s: &Schedule, kind: Kind) -> Schedule {
+fn throughout(s: &Schedule, kind: MutationKind) -> Schedule {
     let mut out = s.clone();
-    if let Kind::Stale(x) | Kind::Bit(x) | Kind::Taken(x) = kind {
+    if let MutationKind::Stale(x) | MutationKind::Bit(x) | MutationKind::Taken(x) = kind {
         let form = &mut out.signals[x as usize].form;
         *form = match (kind, *form) {
-            (Kind::Stale(_), Form::Sense { fresh: _ }) => Form::Sense { fresh: false },
-            (Kind::Stale(_), Form::Clearing { fresh: _ }) => Form::Clearing { fresh: false },
-            (Kind::Bit(_), Form::Epoch) => Form::Sense { fresh: true },
-            (Kind::Taken(_), Form::Epoch | Form::Sense { fresh: _ }) => Form::Clearing { fresh: true },
+            (MutationKind::Stale(_), Form::Sense { fresh: _ }) => Form::Sense { fresh: false },
+            (MutationKind::Stale(_), Form::Clearing { fresh: _ }) => Form::Clearing { fresh: false },
+            (MutationKind::Bit(_), Form::Epoch) => Form::Sense { fresh: true },
+            (MutationKind::Taken(_), Form::Epoch | Form::Sense { fresh: _ }) => {
+                Form::Clearing { fresh: true }
+            }
             (_, form) => form,
         };
     }
@@ -238,23 +240,27 @@ fn throughout(s: &Schedule, kind: Kind) -> Schedule {
             (
                 SOp::Notify { peer: _, counter: Counter { signal, index: _ } }
                 | SOp::Wait { counter: Counter { signal, index: _ }, value: _ },
-                Kind::Unsignalled(x),
+                MutationKind::Unsignalled(x),
             ) if signal.0 == x => {
                 vec![]
             }
-            (SOp::Wait { counter: Counter { signal, index }, value }, Kind::Bit(x)) if signal.0 == x => {
+            (SOp::Wait { counter: Counter { signal, index }, value }, MutationKind::Bit(x))
+                if signal.0 == x =>
+            {
                 vec![SOp::Wait {
                     counter: Counter { signal: *signal, index: index.clone() },
                     value: value.clone().modulo(2),
                 }]
             }
-            (SOp::Wait { counter: Counter { signal, index }, value: _ }, Kind::Taken(x)) if signal.0 == x => {
+            (SOp::Wait { counter: Counter { signal, index }, value: _ }, MutationKind::Taken(x))
+                if signal.0 == x =>
+            {
                 vec![SOp::Wait {
                     counter: Counter { signal: *signal, index: index.clone() },
                     value: Expr::Int(1),
                 }]
             }
-            (_, Kind::Ring(x)) => {
+            (_, MutationKind::Ring(x)) => {
                 let mut op = op.clone();
                 visit::op_fields_mut(&mut op, &mut |field| {
                     if let FieldMut::Ref(_, Ref::Slot { window, slot }) = field
@@ -273,18 +279,20 @@ fn throughout(s: &Schedule, kind: Kind) -> Schedule {
 
 /// Returns those changes, each with the kind and the name of its subject, and the number of the
 /// first region that uses the subject.
-pub(super) fn whole(s: &Schedule) -> Vec<(Kind, &'static str, kbc_ir::name::Name, usize)> {
+pub(super) fn whole_object_changes(
+    s: &Schedule,
+) -> Vec<(MutationKind, &'static str, kbc_ir::name::Name, usize)> {
     let first = |new: &Schedule| new.regions.iter().zip(&s.regions).position(|(a, b)| a != b);
     let mut out = vec![];
     for (i, w) in s.windows.iter().enumerate() {
-        let kind = Kind::Ring(i as u32);
+        let kind = MutationKind::Ring(i as u32);
         out.extend(first(&throughout(s, kind)).map(|at| (kind, "window", w.name.clone(), at)));
     }
     for (i, x) in s.signals.iter().enumerate() {
         let k = i as u32;
-        let Some(at) = first(&throughout(s, Kind::Unsignalled(k))) else { continue };
-        out.push((Kind::Unsignalled(k), "signal", x.name.clone(), at));
-        for kind in [Kind::Stale(k), Kind::Bit(k), Kind::Taken(k)] {
+        let Some(at) = first(&throughout(s, MutationKind::Unsignalled(k))) else { continue };
+        out.push((MutationKind::Unsignalled(k), "signal", x.name.clone(), at));
+        for kind in [MutationKind::Stale(k), MutationKind::Bit(k), MutationKind::Taken(k)] {
             if throughout(s, kind).signals[i].form != x.form {
                 out.push((kind, "signal", x.name.clone(), at));
             }
@@ -327,7 +335,7 @@ fn change(s: &Schedule, m: &Mutation, only: Option<u64>) -> Schedule {
     let mut out = s.clone();
     let region = s.regions.get(m.site.region);
     let guard = only.filter(|_| m.kind.on_one_rank()).zip(region).map(|(index, region)| here(region, index));
-    if let Kind::Field(spot, change) = m.kind {
+    if let MutationKind::Field(spot, change) = m.kind {
         return field(s, spot, change, guard);
     }
     let Some(region) = region else { return out };
@@ -351,11 +359,11 @@ fn change(s: &Schedule, m: &Mutation, only: Option<u64>) -> Schedule {
     // The statements of the block that changes.
     let at = last.0;
     let moved = |kind| m.kind == kind;
-    let (i, end) = if moved(Kind::Swap) {
+    let (i, end) = if moved(MutationKind::Swap) {
         (at, at + 2)
-    } else if moved(Kind::First) {
+    } else if moved(MutationKind::First) {
         (0, at + 1)
-    } else if moved(Kind::Last) {
+    } else if moved(MutationKind::Last) {
         (at, body.len())
     } else {
         (at, at + 1)
@@ -365,9 +373,9 @@ fn change(s: &Schedule, m: &Mutation, only: Option<u64>) -> Schedule {
     }
     let old: Vec<SStmt> = body[i..end].to_vec();
     let mut new = old.clone();
-    if moved(Kind::First) {
+    if moved(MutationKind::First) {
         new.rotate_right(1);
-    } else if moved(Kind::Swap) || moved(Kind::Last) {
+    } else if moved(MutationKind::Swap) || moved(MutationKind::Last) {
         new.rotate_left(1);
     } else {
         match changed(region, &old[0], m.kind) {

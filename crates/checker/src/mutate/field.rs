@@ -6,7 +6,7 @@
 //! `alter` makes the changes.
 
 use kbc_ir::schedule::*;
-use kbc_ir::visit::{Field, Side, Use};
+use kbc_ir::visit::{ExprUse, Field, RefUse};
 
 /// A change of a field.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -141,15 +141,15 @@ impl Change {
 
 /// Facts about a field that earlier fields determine: the window of a slot, the array of a counter.
 #[derive(Clone, Default)]
-pub(super) struct Seen {
-    pub(super) side: Option<Side>,
+pub(super) struct EarlierFields {
+    pub(super) side: Option<RefUse>,
     pub(super) path: Vec<Part>,
     pub(super) digit: usize,
     /// Number of slots of the window, of counters of the array, of queues of the array.
     pub(super) sizes: (u64, u64, u64),
 }
 
-impl Seen {
+impl EarlierFields {
     /// Records a field.
     pub(super) fn note(&mut self, s: &Schedule, field: &Field<'_>) {
         match field {
@@ -161,27 +161,32 @@ impl Seen {
                     Ref::Slot { window: _, slot: _ } => vec![],
                 };
             }
-            Field::Expr(Use::ChunkOf, _) => self.digit += 1,
+            Field::Expr(ExprUse::ChunkOf, _) => self.digit += 1,
             Field::Window(w) => self.sizes.0 = s.windows.get(w.0 as usize).map_or(0, |w| w.slots),
             Field::Signal(x) => self.sizes.1 = s.signals.get(x.0 as usize).map_or(0, |x| x.count),
             Field::Queue(q) => self.sizes.2 = s.queues.get(q.0 as usize).map_or(0, |q| q.count),
             // Coordinates of a peer, counters and queues come after references and are not inside
             // one.
             Field::Expr(
-                Use::Peer(_) | Use::Counter | Use::Value(_) | Use::Queue | Use::Bound | Use::Guard,
+                ExprUse::Peer(_)
+                | ExprUse::Counter
+                | ExprUse::Value(_)
+                | ExprUse::Queue
+                | ExprUse::Bound
+                | ExprUse::Guard,
                 _,
             ) => self.side = None,
             Field::Expr(
-                Use::Ranks
-                | Use::Slot
-                | Use::ChunkIndex
-                | Use::ChunkLen
-                | Use::Part
-                | Use::Dim
-                | Use::Extent
-                | Use::Unit
-                | Use::Row
-                | Use::Clause,
+                ExprUse::Ranks
+                | ExprUse::Slot
+                | ExprUse::ChunkIndex
+                | ExprUse::ChunkLen
+                | ExprUse::Part
+                | ExprUse::Dim
+                | ExprUse::Extent
+                | ExprUse::Unit
+                | ExprUse::Row
+                | ExprUse::Clause,
                 _,
             )
             | Field::Body(_)
@@ -281,23 +286,23 @@ pub fn harmless(field: &Field<'_>) -> Option<&'static str> {
 pub fn type_name(field: &Field<'_>) -> &'static str {
     match field {
         Field::Expr(of, _) => match of {
-            Use::Bound => "bound of a loop",
-            Use::Guard => "guard",
-            Use::Ranks => "predicate of a role",
-            Use::Peer(_) => "coordinate of a peer",
-            Use::Slot => "slot",
-            Use::Counter => "counter",
-            Use::Value(_) => "value of a wait",
-            Use::Queue => "queue of an array",
-            Use::ChunkIndex => "chunk",
-            Use::ChunkLen => "number of chunks",
-            Use::ChunkOf => "chunks of a digit",
-            Use::Part => "part of a local operation",
-            Use::Dim => "size of a dimension",
-            Use::Extent => "extent of a line",
-            Use::Unit => "unit of a line",
-            Use::Row => "row of a line",
-            Use::Clause => "expression of a contract",
+            ExprUse::Bound => "bound of a loop",
+            ExprUse::Guard => "guard",
+            ExprUse::Ranks => "predicate of a role",
+            ExprUse::Peer(_) => "coordinate of a peer",
+            ExprUse::Slot => "slot",
+            ExprUse::Counter => "counter",
+            ExprUse::Value(_) => "value of a wait",
+            ExprUse::Queue => "queue of an array",
+            ExprUse::ChunkIndex => "chunk",
+            ExprUse::ChunkLen => "number of chunks",
+            ExprUse::ChunkOf => "chunks of a digit",
+            ExprUse::Part => "part of a local operation",
+            ExprUse::Dim => "size of a dimension",
+            ExprUse::Extent => "extent of a line",
+            ExprUse::Unit => "unit of a line",
+            ExprUse::Row => "row of a line",
+            ExprUse::Clause => "expression of a contract",
         },
         Field::Ref(..) => "reference",
         Field::Body(_) => "body",

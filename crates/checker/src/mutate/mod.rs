@@ -9,9 +9,9 @@
 //! a second fence, or a wait that another wait implies.
 //!
 //! Every kind is an [`Operator`] on a [`Target`]; a test generates the table of them in
-//! `docs/mutation.md`. [`mutations`] has the kinds of [`Kind::is_basic`], for each of which tests
-//! list the correct error codes; [`every`] has those that leave the meaning of a program alone;
-//! [`all`] has all.
+//! `docs/mutation.md`. [`mutations`] has the kinds of [`MutationKind::is_basic`], for each of which
+//! tests list the correct error codes; [`meaning_preserving`] has those that leave the meaning of a
+//! program alone; [`all`] has all.
 
 #![deny(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
 
@@ -24,10 +24,10 @@ pub use field::{Change, harmless};
 
 use alter::{Chooser, alter};
 use change::changed;
-use field::{Seen, type_name};
+use field::{EarlierFields, type_name};
 use kbc_diag::Span;
 use kbc_ir::schedule::*;
-use kbc_ir::visit::{self, At, Field, Side, Use};
+use kbc_ir::visit::{self, ExprUse, Field, FieldPosition, RefUse};
 
 /// The operator of a mutation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -133,15 +133,15 @@ impl Target {
 
 /// A field of a schedule as the site of a mutation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Spot {
+pub struct MutatedField {
     /// Its number in the order of [`kbc_ir::visit::each_field`].
     pub number: u32,
     /// The name of its type.
     pub name: &'static str,
     /// Its use, if it is an expression.
-    pub of: Option<Use>,
+    pub of: Option<ExprUse>,
     /// The side of the reference that contains it, if any.
-    pub side: Option<Side>,
+    pub side: Option<RefUse>,
     /// The number of the operation that contains it, if any.
     pub op: Option<u32>,
     /// Whether it is the second bound of a loop.
@@ -152,7 +152,7 @@ pub struct Spot {
 
 /// The kind of a mutation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Kind {
+pub enum MutationKind {
     /// The operation is left out.
     Drop,
     /// The operation is done twice.
@@ -196,62 +196,73 @@ pub enum Kind {
     /// Waits for these signals subtract one.
     Taken(u32),
     /// One field changes.
-    Field(Spot, Change),
+    Field(MutatedField, Change),
 }
 
-impl Kind {
+impl MutationKind {
     /// Whether tests of the checker list the correct error codes for this kind.
     pub fn is_basic(self) -> bool {
         match self {
-            Kind::Drop | Kind::Duplicate | Kind::Swap | Kind::NoReduce | Kind::Reduce => true,
-            Kind::Field(spot, _) if spot.target == Target::Host => false,
-            Kind::Field(spot, change) => match spot.of {
-                Some(Use::Peer(_) | Use::Slot | Use::Counter) => change == Change::Next,
-                Some(Use::ChunkIndex) => change == Change::Next,
-                Some(Use::Value(_)) => matches!(change, Change::Less | Change::More | Change::CallBefore),
-                Some(Use::Guard | Use::Ranks) => change == Change::Not,
-                Some(Use::Bound) => change == if spot.second { Change::Less } else { Change::More },
+            MutationKind::Drop
+            | MutationKind::Duplicate
+            | MutationKind::Swap
+            | MutationKind::NoReduce
+            | MutationKind::Reduce => true,
+            MutationKind::Field(spot, _) if spot.target == Target::Host => false,
+            MutationKind::Field(spot, change) => match spot.of {
+                Some(ExprUse::Peer(_) | ExprUse::Slot | ExprUse::Counter) => change == Change::Next,
+                Some(ExprUse::ChunkIndex) => change == Change::Next,
+                Some(ExprUse::Value(_)) => matches!(change, Change::Less | Change::More | Change::CallBefore),
+                Some(ExprUse::Guard | ExprUse::Ranks) => change == Change::Not,
+                Some(ExprUse::Bound) => change == if spot.second { Change::Less } else { Change::More },
                 Some(
-                    Use::Queue
-                    | Use::ChunkLen
-                    | Use::ChunkOf
-                    | Use::Part
-                    | Use::Dim
-                    | Use::Extent
-                    | Use::Unit
-                    | Use::Row
-                    | Use::Clause,
+                    ExprUse::Queue
+                    | ExprUse::ChunkLen
+                    | ExprUse::ChunkOf
+                    | ExprUse::Part
+                    | ExprUse::Dim
+                    | ExprUse::Extent
+                    | ExprUse::Unit
+                    | ExprUse::Row
+                    | ExprUse::Clause,
                 )
                 | None => false,
             },
-            Kind::SkipCall
-            | Kind::First
-            | Kind::Last
-            | Kind::ExtentLess
-            | Kind::ExtentMore
-            | Kind::Cut
-            | Kind::LoopTwice
-            | Kind::LoopReversed
-            | Kind::PeerBoth(_)
-            | Kind::Fence(_)
-            | Kind::GuardTwice
-            | Kind::Ring(_)
-            | Kind::Unsignalled(_)
-            | Kind::Stale(_)
-            | Kind::Bit(_)
-            | Kind::Taken(_) => false,
+            MutationKind::SkipCall
+            | MutationKind::First
+            | MutationKind::Last
+            | MutationKind::ExtentLess
+            | MutationKind::ExtentMore
+            | MutationKind::Cut
+            | MutationKind::LoopTwice
+            | MutationKind::LoopReversed
+            | MutationKind::PeerBoth(_)
+            | MutationKind::Fence(_)
+            | MutationKind::GuardTwice
+            | MutationKind::Ring(_)
+            | MutationKind::Unsignalled(_)
+            | MutationKind::Stale(_)
+            | MutationKind::Bit(_)
+            | MutationKind::Taken(_) => false,
         }
     }
 
     /// Whether this kind changes everything that is done with a window or an array of signals.
     pub fn is_whole(self) -> bool {
-        matches!(self, Kind::Ring(_) | Kind::Unsignalled(_) | Kind::Stale(_) | Kind::Bit(_) | Kind::Taken(_))
+        matches!(
+            self,
+            MutationKind::Ring(_)
+                | MutationKind::Unsignalled(_)
+                | MutationKind::Stale(_)
+                | MutationKind::Bit(_)
+                | MutationKind::Taken(_)
+        )
     }
 
     /// Whether the mutation can be made on one rank alone.
     pub fn on_one_rank(self) -> bool {
-        let Kind::Field(spot, _) = self else { return !self.is_whole() };
-        let of = matches!(spot.of, Some(Use::Bound | Use::Guard | Use::Ranks));
+        let MutationKind::Field(spot, _) = self else { return !self.is_whole() };
+        let of = matches!(spot.of, Some(ExprUse::Bound | ExprUse::Guard | ExprUse::Ranks));
         of || spot.op.is_some() && spot.target != Target::Host
     }
 
@@ -260,34 +271,34 @@ impl Kind {
         use Operator::*;
         let whole = Target::of(word);
         match self {
-            Kind::Drop => (Drop, whole),
-            Kind::Duplicate => (Duplicate, whole),
-            Kind::Swap | Kind::First | Kind::Last => (Reorder, whole),
-            Kind::SkipCall => (Weaken, whole),
-            Kind::Fence(_) => (Retarget, whole),
-            Kind::NoReduce | Kind::Reduce => (Retarget, Target::Transfer),
-            Kind::LoopTwice | Kind::ExtentMore => (Duplicate, Target::Count),
-            Kind::LoopReversed => (Reorder, Target::Count),
-            Kind::Cut => (Retarget, Target::Count),
-            Kind::ExtentLess => (Weaken, Target::Count),
-            Kind::PeerBoth(_) => (Duplicate, Target::Peer),
-            Kind::GuardTwice => (Duplicate, Target::Predicate),
-            Kind::Ring(_) => (Weaken, Target::Slot),
-            Kind::Unsignalled(_) => (Drop, Target::Notify),
-            Kind::Stale(_) | Kind::Bit(_) => (Weaken, Target::Wait),
-            Kind::Taken(_) => (Retarget, Target::Wait),
-            Kind::Field(spot, change) => (operator(spot, change), spot.target),
+            MutationKind::Drop => (Drop, whole),
+            MutationKind::Duplicate => (Duplicate, whole),
+            MutationKind::Swap | MutationKind::First | MutationKind::Last => (Reorder, whole),
+            MutationKind::SkipCall => (Weaken, whole),
+            MutationKind::Fence(_) => (Retarget, whole),
+            MutationKind::NoReduce | MutationKind::Reduce => (Retarget, Target::Transfer),
+            MutationKind::LoopTwice | MutationKind::ExtentMore => (Duplicate, Target::Count),
+            MutationKind::LoopReversed => (Reorder, Target::Count),
+            MutationKind::Cut => (Retarget, Target::Count),
+            MutationKind::ExtentLess => (Weaken, Target::Count),
+            MutationKind::PeerBoth(_) => (Duplicate, Target::Peer),
+            MutationKind::GuardTwice => (Duplicate, Target::Predicate),
+            MutationKind::Ring(_) => (Weaken, Target::Slot),
+            MutationKind::Unsignalled(_) => (Drop, Target::Notify),
+            MutationKind::Stale(_) | MutationKind::Bit(_) => (Weaken, Target::Wait),
+            MutationKind::Taken(_) => (Retarget, Target::Wait),
+            MutationKind::Field(spot, change) => (operator(spot, change), spot.target),
         }
     }
 }
 
 /// Returns the operator that a change of a field amounts to.
-fn operator(spot: Spot, change: Change) -> Operator {
+fn operator(spot: MutatedField, change: Change) -> Operator {
     match change {
         Change::Zero | Change::Always | Change::Absent | Change::Shorter(_) => Operator::Drop,
         Change::Even | Change::Doubled => Operator::Duplicate,
         Change::Reversed | Change::Not | Change::Swapped(_) => Operator::Reorder,
-        Change::More | Change::Less if spot.of == Some(Use::Bound) => {
+        Change::More | Change::Less if spot.of == Some(ExprUse::Bound) => {
             if (change == Change::Less) == spot.second { Operator::Drop } else { Operator::Duplicate }
         }
         Change::Less
@@ -315,7 +326,7 @@ fn operator(spot: Spot, change: Change) -> Operator {
 /// Position in the text: region, role, stream, and the path down its statements (number, and 1 for
 /// an `else`).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Site {
+pub struct StatementPath {
     /// Number of the region.
     pub region: usize,
     /// Number of the role.
@@ -330,9 +341,9 @@ pub struct Site {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Mutation {
     /// The kind.
-    pub kind: Kind,
+    pub kind: MutationKind,
     /// The site.
-    pub site: Site,
+    pub site: StatementPath,
     /// The first word of the operation (`put`, `for`, `role`).
     pub word: &'static str,
     /// The source position, if the statement has one.
@@ -362,10 +373,10 @@ pub fn mutations(s: &Schedule) -> Vec<Mutation> {
 /// regions with a contract, and of what orders them. Computation in regions without a contract is
 /// not changed, and neither are contracts, headers and declarations, because they are the meaning
 /// of the program.
-pub fn every(s: &Schedule) -> Vec<Mutation> {
+pub fn meaning_preserving(s: &Schedule) -> Vec<Mutation> {
     let between = |word| matches!(Target::of(word), Target::Notify | Target::Wait | Target::Fence);
     let kept = |m: &Mutation| {
-        let promised = s.regions.get(m.site.region).is_some_and(|r| r.promise.is_some());
+        let has_contract = s.regions.get(m.site.region).is_some_and(|r| r.contract.is_some());
         match m.class().1 {
             Target::Local | Target::Contract | Target::Header | Target::Declaration | Target::Host => false,
             Target::Transfer
@@ -376,7 +387,7 @@ pub fn every(s: &Schedule) -> Vec<Mutation> {
             | Target::Offset
             | Target::Count
             | Target::Peer
-            | Target::Predicate => promised || between(m.word) || m.kind.is_whole(),
+            | Target::Predicate => has_contract || between(m.word) || m.kind.is_whole(),
         }
     };
     all(s).into_iter().filter(kept).collect()
@@ -389,13 +400,13 @@ pub fn all(s: &Schedule) -> Vec<Mutation> {
     for (region, r) in s.regions.iter().enumerate() {
         for (role, l) in r.roles.iter().enumerate() {
             for (stream, st) in l.streams.iter().enumerate() {
-                let mut site = Site { region, role, stream, path: vec![] };
+                let mut site = StatementPath { region, role, stream, path: vec![] };
                 list(r, &st.body, &mut site, &mut out);
             }
         }
     }
-    for (kind, word, name, region) in change::whole(s) {
-        let site = Site { region, role: 0, stream: 0, path: vec![] };
+    for (kind, word, name, region) in change::whole_object_changes(s) {
+        let site = StatementPath { region, role: 0, stream: 0, path: vec![] };
         let text = format!("{word} @{name}: {}", describe(kind));
         out.push(Mutation { kind, site, word, span: s.regions[region].span, text });
     }
@@ -403,7 +414,7 @@ pub fn all(s: &Schedule) -> Vec<Mutation> {
     out
 }
 
-fn list(r: &Region, body: &[SStmt], site: &mut Site, out: &mut Vec<Mutation>) {
+fn list(r: &Region, body: &[SStmt], site: &mut StatementPath, out: &mut Vec<Mutation>) {
     for (i, st) in body.iter().enumerate() {
         let (word, span) = match st {
             SStmt::For { var: _, lo: _, hi: _, body: _ } => ("for", Span::NONE),
@@ -431,9 +442,9 @@ fn list(r: &Region, body: &[SStmt], site: &mut Site, out: &mut Vec<Mutation>) {
 }
 
 /// Returns the target that a field is part of.
-fn target(at: &At, field: &Field<'_>, word: &str) -> Target {
+fn target(at: &FieldPosition, field: &Field<'_>, word: &str) -> Target {
     let Some(_) = at.region else {
-        let host = matches!(field, Field::Body(_) | Field::Expr(Use::Guard, _));
+        let host = matches!(field, Field::Body(_) | Field::Expr(ExprUse::Guard, _));
         return if at.op.is_some() || host { Target::Host } else { Target::Declaration };
     };
     if at.op.is_some() {
@@ -467,36 +478,36 @@ fn target(at: &At, field: &Field<'_>, word: &str) -> Target {
 }
 
 /// A field with its position and the facts that earlier fields determine.
-struct Found {
-    at: At,
-    seen: Seen,
-    spot: Spot,
+struct FieldSite {
+    at: FieldPosition,
+    seen: EarlierFields,
+    spot: MutatedField,
     word: &'static str,
     path: Vec<(usize, u8)>,
 }
 
 /// Lists every field of a schedule with its description.
-fn found(s: &Schedule) -> Vec<Found> {
+fn found(s: &Schedule) -> Vec<FieldSite> {
     let mut ops: Vec<(&'static str, Vec<(usize, u8)>)> = vec![];
     let bodies = s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams).map(|st| &st.body);
     for body in bodies.chain(s.host.iter().map(|h| &h.body)) {
         change::each_op(body, &mut vec![], &mut |op, path| ops.push((word(op), path.to_vec())));
     }
-    let mut seen = Seen::default();
-    let mut out: Vec<Found> = vec![];
+    let mut seen = EarlierFields::default();
+    let mut out: Vec<FieldSite> = vec![];
     let mut second = false;
     visit::each_field(s, &mut |at, field| {
         seen.note(s, &field);
         let of = if let Field::Expr(of, _) = &field { Some(*of) } else { None };
-        let bound = of == Some(Use::Bound);
+        let bound = of == Some(ExprUse::Bound);
         let word = match (at.op, of) {
             (Some(op), _) => ops.get(op as usize).map_or("", |op| op.0),
-            (None, Some(Use::Bound)) => "for",
-            (None, Some(Use::Guard)) => "if",
-            (None, Some(Use::Ranks)) => "role",
+            (None, Some(ExprUse::Bound)) => "for",
+            (None, Some(ExprUse::Guard)) => "if",
+            (None, Some(ExprUse::Ranks)) => "role",
             (None, _) => type_name(&field),
         };
-        let spot = Spot {
+        let spot = MutatedField {
             number: out.len() as u32,
             name: type_name(&field),
             of,
@@ -507,7 +518,7 @@ fn found(s: &Schedule) -> Vec<Found> {
         };
         second = bound && !second;
         let path = at.op.and_then(|op| ops.get(op as usize)).map_or(vec![], |op| op.1.clone());
-        out.push(Found { at, seen: seen.clone(), spot, word, path });
+        out.push(FieldSite { at, seen: seen.clone(), spot, word, path });
     });
     out
 }
@@ -519,7 +530,7 @@ fn fields(s: &Schedule) -> Vec<Mutation> {
     let mut out = vec![];
     let mut fields = known.iter();
     visit::each_field_mut(&mut scratch, &mut |_, field| {
-        let Some(Found { at, seen, spot, word, path }) = fields.next() else { return };
+        let Some(FieldSite { at, seen, spot, word, path }) = fields.next() else { return };
         let mut c = Chooser { pick: None, found: vec![] };
         alter(s, at, seen, field, &mut c);
         for change in c.found {
@@ -528,75 +539,75 @@ fn fields(s: &Schedule) -> Vec<Mutation> {
                 None => (*word).to_owned(),
             };
             let side = match spot.side {
-                Some(Side::Read) => " read",
-                Some(Side::Write | Side::Update) => " written",
+                Some(RefUse::Read) => " read",
+                Some(RefUse::Write | RefUse::Update) => " written",
                 None => "",
             };
             let text = format!("{place}: {}{side} {} (field {})", spot.name, change.text(), spot.number);
-            let site = Site {
+            let site = StatementPath {
                 region: at.region.unwrap_or(0) as usize,
                 role: at.role.unwrap_or(0) as usize,
                 stream: at.stream.unwrap_or(0) as usize,
                 path: path.clone(),
             };
-            out.push(Mutation { kind: Kind::Field(*spot, change), site, word, span: at.span, text });
+            out.push(Mutation { kind: MutationKind::Field(*spot, change), site, word, span: at.span, text });
         }
     });
     out
 }
 
 /// Describes a change in words, without its position.
-pub fn describe(kind: Kind) -> String {
+pub fn describe(kind: MutationKind) -> String {
     match kind {
-        Kind::Drop => "removed".into(),
-        Kind::Duplicate => "duplicated".into(),
-        Kind::Swap => "after the next statement".into(),
-        Kind::First => "before all others of its block".into(),
-        Kind::Last => "after all others of its block".into(),
-        Kind::SkipCall => "removed in call 1".into(),
-        Kind::PeerBoth(i) => format!("also with coordinate {i} of the peer one more"),
-        Kind::ExtentLess => "one chunk fewer".into(),
-        Kind::ExtentMore => "one chunk more".into(),
-        Kind::Cut => "cut into one chunk more".into(),
-        Kind::NoReduce => "replaces instead".into(),
-        Kind::Reduce => "reduces instead".into(),
-        Kind::GuardTwice | Kind::LoopTwice => "duplicated".into(),
-        Kind::LoopReversed => "with its iterations reversed".into(),
-        Kind::Fence(0) => "release in its place".into(),
-        Kind::Fence(1) => "acquire in its place".into(),
-        Kind::Fence(_) => "complete in its place".into(),
-        Kind::Ring(_) => "every call uses the slots of call 0".into(),
-        Kind::Unsignalled(_) => "without its notify and wait".into(),
-        Kind::Stale(_) => "without the claim that it is zero at first".into(),
-        Kind::Bit(_) => "with waits for its lowest bit".into(),
-        Kind::Taken(_) => "with waits that subtract one".into(),
-        Kind::Field(spot, change) => format!("{} {}", spot.name, change.text()),
+        MutationKind::Drop => "removed".into(),
+        MutationKind::Duplicate => "duplicated".into(),
+        MutationKind::Swap => "after the next statement".into(),
+        MutationKind::First => "before all others of its block".into(),
+        MutationKind::Last => "after all others of its block".into(),
+        MutationKind::SkipCall => "removed in call 1".into(),
+        MutationKind::PeerBoth(i) => format!("also with coordinate {i} of the peer one more"),
+        MutationKind::ExtentLess => "one chunk fewer".into(),
+        MutationKind::ExtentMore => "one chunk more".into(),
+        MutationKind::Cut => "cut into one chunk more".into(),
+        MutationKind::NoReduce => "replaces instead".into(),
+        MutationKind::Reduce => "reduces instead".into(),
+        MutationKind::GuardTwice | MutationKind::LoopTwice => "duplicated".into(),
+        MutationKind::LoopReversed => "with its iterations reversed".into(),
+        MutationKind::Fence(0) => "release in its place".into(),
+        MutationKind::Fence(1) => "acquire in its place".into(),
+        MutationKind::Fence(_) => "complete in its place".into(),
+        MutationKind::Ring(_) => "every call uses the slots of call 0".into(),
+        MutationKind::Unsignalled(_) => "without its notify and wait".into(),
+        MutationKind::Stale(_) => "without the claim that it is zero at first".into(),
+        MutationKind::Bit(_) => "with waits for its lowest bit".into(),
+        MutationKind::Taken(_) => "with waits that subtract one".into(),
+        MutationKind::Field(spot, change) => format!("{} {}", spot.name, change.text()),
     }
 }
 
 /// Lists the hand-made kinds that change a statement, number `i` of `n` in its block.
-fn kinds(r: &Region, st: &SStmt, (i, n): (usize, usize)) -> Vec<Kind> {
+fn kinds(r: &Region, st: &SStmt, (i, n): (usize, usize)) -> Vec<MutationKind> {
     let coords = 0..r.coords.len() as u32;
-    let all = [Kind::Drop, Kind::Duplicate]
+    let all = [MutationKind::Drop, MutationKind::Duplicate]
         .into_iter()
-        .chain((i + 1 < n).then_some(Kind::Swap))
-        .chain([Kind::NoReduce, Kind::Reduce, Kind::SkipCall])
+        .chain((i + 1 < n).then_some(MutationKind::Swap))
+        .chain([MutationKind::NoReduce, MutationKind::Reduce, MutationKind::SkipCall])
         // Moving it by one place is `Swap`.
-        .chain((i > 1).then_some(Kind::First))
-        .chain((i + 2 < n).then_some(Kind::Last))
+        .chain((i > 1).then_some(MutationKind::First))
+        .chain((i + 2 < n).then_some(MutationKind::Last))
         .chain([
-            Kind::ExtentLess,
-            Kind::ExtentMore,
-            Kind::Cut,
-            Kind::LoopTwice,
-            Kind::LoopReversed,
-            Kind::Fence(0),
-            Kind::Fence(1),
-            Kind::Fence(2),
-            Kind::GuardTwice,
+            MutationKind::ExtentLess,
+            MutationKind::ExtentMore,
+            MutationKind::Cut,
+            MutationKind::LoopTwice,
+            MutationKind::LoopReversed,
+            MutationKind::Fence(0),
+            MutationKind::Fence(1),
+            MutationKind::Fence(2),
+            MutationKind::GuardTwice,
         ])
-        .chain(coords.map(Kind::PeerBoth));
-    let moves = |k: &Kind| matches!(k, Kind::Swap | Kind::First | Kind::Last);
+        .chain(coords.map(MutationKind::PeerBoth));
+    let moves = |k: &MutationKind| matches!(k, MutationKind::Swap | MutationKind::First | MutationKind::Last);
     // A mark does nothing, so moving one changes nothing.
     all.filter(|k| moves(k) || changed(r, st, *k).is_some_and(|new| new[..] != std::slice::from_ref(st)[..]))
         .collect()

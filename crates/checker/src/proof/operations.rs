@@ -7,7 +7,7 @@ use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
 use kbc_ir::op::{Symbolic, Translate};
 use kbc_ir::schedule::{
-    Channel, Counter, HostCommand, LocalOp, Mark, Peer, Ref, Region, RegionId, SOp, Side,
+    Channel, Counter, HostCommand, LocalOp, Mark, Peer, Ref, RefUse, Region, RegionId, SOp,
 };
 
 /// Position at which an operation is typed.
@@ -53,19 +53,19 @@ impl Translate<'_, Symbolic, ()> for Typing<'_, '_, '_> {
     type Error = Failed;
 
     fn both(&mut self, dst: &Ref, src: &Ref) -> Result<((), ()), Failed> {
-        self.prover.apart(self.env, self.region, (src, dst))?;
+        self.prover.check_same_or_disjoint(self.env, self.region, (src, dst))?;
         self.prover.sides(self.env, self.id, self.region, (src, dst), self.fresh)?;
         Ok(((), ()))
     }
 
-    fn transfer(&mut self, side: Side, near: &Ref, peer: &Peer, far: &Ref) -> Result<((), (), ()), Failed> {
+    fn transfer(&mut self, side: RefUse, near: &Ref, peer: &Peer, far: &Ref) -> Result<((), (), ()), Failed> {
         self.peer(peer)?;
         let sides = if side.writes() { (far, near) } else { (near, far) };
         self.prover.sides(self.env, self.id, self.region, sides, self.fresh)?;
         Ok(((), (), ()))
     }
 
-    fn message(&mut self, _: Side, _: &Ref, _: &Peer, _: &Channel) -> Result<((), (), ()), Failed> {
+    fn message(&mut self, _: RefUse, _: &Ref, _: &Peer, _: &Channel) -> Result<((), (), ()), Failed> {
         Err((0, QUEUES.into()))
     }
 

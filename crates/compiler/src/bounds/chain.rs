@@ -7,7 +7,7 @@
 //! whether or not it works in pieces. Where it is unknown which elements a result needs, the time
 //! of the first element is used.
 
-use super::{Group, Need};
+use super::{Group, RegionProblem};
 use kbc_diag::Diagnostics;
 use kbc_ir::Name;
 use kbc_ir::collective::Holding::{Partial, Root, Split, SplitFrom, Whole};
@@ -43,7 +43,7 @@ pub(super) fn longest(
     schedule: &Schedule,
     program: &Program<'_>,
     topology: &Topology,
-    needs: &[Need],
+    needs: &[RegionProblem],
 ) -> Result<f64, Diagnostics> {
     if schedule.host.is_some() || needs.is_empty() {
         return Ok(0.0);

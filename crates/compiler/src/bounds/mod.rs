@@ -17,13 +17,14 @@ mod work;
 
 use crate::analyse;
 use kbc_diag::{Diagnostic, Diagnostics};
-use kbc_ir::host::spelled;
+use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::{BufferId, Region, RegionId, Schedule};
 use kbc_ir::walk::Program;
 use kbc_machine::bounds::{Bound, Problem, bound, together};
 use kbc_machine::topology::{DeviceId, Topology};
 use kbc_time::{
-    Delivery, Held, Observer, Pass, Sent, TimeOptions, Timing, Turn, Woken, Work, simulate, simulate_observed,
+    Delivery, Observer, OpHeld, Pass, Sent, StepReached, TimeOptions, Timing, Woken, Work, simulate,
+    simulate_observed,
 };
 use problem::{is_barrier, named, problem};
 use std::collections::BTreeSet;
@@ -100,11 +101,11 @@ impl Observer for Reads<'_> {
         self.watch.detail()
     }
 
-    fn turn(&mut self, turn: &Turn) {
+    fn turn(&mut self, turn: &StepReached) {
         self.watch.turn(turn);
     }
 
-    fn holds(&mut self, held: &Held) {
+    fn holds(&mut self, held: &OpHeld) {
         self.watch.holds(held);
     }
 
@@ -122,9 +123,9 @@ impl Observer for Reads<'_> {
 }
 
 /// An observer that ignores all events.
-pub struct Nobody;
+pub struct NoObserver;
 
-impl Observer for Nobody {}
+impl Observer for NoObserver {}
 
 /// Simulates a schedule, with details for an observer that asks for them, and computes its bounds
 /// on the same machine.
@@ -168,15 +169,17 @@ pub fn against<'a>(
     let runs = |s: &Schedule, id: RegionId| s.host.is_none() || launched.contains(&id);
     let found = needs(schedule, topology, &|id| runs(schedule, id))?;
     for (region, took) in timing.regions.iter().map(|r| (r.region, r.end_ns - r.start_ns)) {
-        let Some(own) = found.iter().find(|n| n.id == region).and_then(Need::largest) else { continue };
+        let Some(own) = found.iter().find(|n| n.id == region).and_then(RegionProblem::largest) else {
+            continue;
+        };
         if own.bound.contradicts(took) {
             return Err(below(schedule, &schedule.regions[region.0 as usize].name, took, own.bound.ns));
         }
     }
     let (ns, mut bottleneck) = if std::ptr::eq(schedule, plain) {
-        whole(schedule, topology, &found, &|id| runs(schedule, id), false)?
+        program_bound(schedule, topology, &found, &|id| runs(schedule, id), false)?
     } else {
-        whole(plain, topology, &needs(plain, topology, &|_| true)?, &|_| true, true)?
+        program_bound(plain, topology, &needs(plain, topology, &|_| true)?, &|_| true, true)?
     };
     if ns == 0.0 {
         let moved = timing.links.iter().any(|l| l.messages > 0);
@@ -187,7 +190,7 @@ pub fn against<'a>(
     }
     let took = |id: RegionId| timing.regions.iter().find(|r| r.region == id).map(|r| r.end_ns - r.start_ns);
     let collectives = found.into_iter().filter_map(|need| {
-        let Need { id, place, .. } = need;
+        let RegionProblem { id, place, .. } = need;
         let Group { problem, bytes, bound } = need.into_largest()?;
         let name = named(&schedule.regions[id.0 as usize], &problem);
         Some(Collective { place, problem, name, bytes, took_ns: took(id), bound })
@@ -197,14 +200,14 @@ pub fn against<'a>(
 
 /// Returns the bound of a program and its origin: the largest of its rows. `pieces` states that the
 /// timed schedule cuts its tensors into pieces, which the PEs of a device share in another way.
-fn whole(
+fn program_bound(
     schedule: &Schedule,
     topology: &Topology,
-    needs: &[Need],
+    needs: &[RegionProblem],
     runs: &dyn Fn(RegionId) -> bool,
     pieces: bool,
 ) -> Result<(f64, String), Diagnostics> {
-    let spelled = spelled(schedule);
+    let spelled = with_host_region(schedule);
     let program = Program::compile(&spelled)?;
     let mut best = (0.0, "no data to move".to_owned());
     let mut offer = |ns: f64, what: &dyn Fn() -> String| {
@@ -230,7 +233,7 @@ fn whole(
 }
 
 /// The problem that a collective region of a schedule solves.
-struct Need {
+struct RegionProblem {
     /// The region.
     id: RegionId,
     /// Index among the collectives.
@@ -247,7 +250,7 @@ struct Group {
     bound: Bound,
 }
 
-impl Need {
+impl RegionProblem {
     fn place_of_largest(&self) -> Option<usize> {
         let ns = |i: usize| self.groups[i].bound.ns;
         (0..self.groups.len()).reduce(|a, b| if ns(b) > ns(a) { b } else { a })
@@ -272,15 +275,19 @@ fn needs(
     schedule: &Schedule,
     topology: &Topology,
     runs: &dyn Fn(RegionId) -> bool,
-) -> Result<Vec<Need>, Diagnostics> {
-    let spelled = spelled(schedule);
+) -> Result<Vec<RegionProblem>, Diagnostics> {
+    let spelled = with_host_region(schedule);
     let program = Program::compile(&spelled)?;
     let collectives = schedule.regions.iter().enumerate().filter(|(_, r)| !r.over.is_empty());
     let mut out = vec![];
     for (place, (i, region)) in collectives.enumerate() {
         let id = RegionId(i as u32);
         if runs(id) {
-            out.push(Need { id, place, groups: groups(schedule, &program, topology, (region, id))? });
+            out.push(RegionProblem {
+                id,
+                place,
+                groups: groups(schedule, &program, topology, (region, id))?,
+            });
         }
     }
     Ok(out)

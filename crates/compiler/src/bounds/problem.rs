@@ -2,8 +2,8 @@
 //! region, never from its body.
 
 use kbc_diag::Diagnostics;
-use kbc_ir::promise::Promise;
-use kbc_ir::promise_terms::terms;
+use kbc_ir::contract::Contract;
+use kbc_ir::contract_terms::terms;
 use kbc_ir::schedule::{OperandId, Region, RegionId, Schedule};
 use kbc_ir::types::CutRule;
 use kbc_ir::walk::Program;
@@ -20,7 +20,7 @@ pub(super) fn problem(
     id: RegionId,
     group: Vec<DeviceId>,
 ) -> Result<Option<(Problem, Option<u64>)>, Diagnostics> {
-    let Some(promise) = &region.promise else { return Ok(None) };
+    let Some(contract) = &region.contract else { return Ok(None) };
     let p = schedule.group_size(region);
     let Some(operand) = region.operands.first() else { return Ok(None) };
     let fault = |f: kbc_ir::walk::Fault| Diagnostics::from(f.diagnostic(|r| schedule.mesh.show(r)));
@@ -42,12 +42,12 @@ pub(super) fn problem(
     }
     // The lanes of cores are not blocks of the collective.
     let blocks = if matches!(operand.line.rule, CutRule::Lines(_)) { 1 } else { operand.line.parts.max(1) };
-    let known = bounds::CollKind::parse(&promise.collective).filter(|k| k.movement().is_some());
+    let known = bounds::CollKind::parse(&contract.collective).filter(|k| k.movement().is_some());
     let Some(kind) = known else {
-        return Ok(at_least(promise, bytes / blocks, group).map(|p| (p.element(width), None)));
+        return Ok(at_least(contract, bytes / blocks, group).map(|p| (p.element(width), None)));
     };
     let mut problem = Problem::new(kind, bytes, group).element(width);
-    if let Some(root) = promise.root {
+    if let Some(root) = contract.root {
         problem = problem.root(root as usize);
     }
     if blocks > 1 && kind == bounds::CollKind::AllToAll {
@@ -80,12 +80,12 @@ pub(super) fn problem(
 /// moves.
 pub(super) fn is_barrier(region: &Region) -> bool {
     // The content of the operand stays where it is.
-    region.promise.as_ref().is_some_and(|p| p.collective == *"barrier" && p.is_total())
+    region.contract.as_ref().is_some_and(|p| p.collective == *"barrier" && p.is_total())
 }
 
 /// Returns the name under which reports show a collective and its bound.
 pub(super) fn named(region: &Region, problem: &Problem) -> String {
-    let name = region.promise.as_ref().map_or(region.name.as_str(), |p| p.collective.as_str());
+    let name = region.contract.as_ref().map_or(region.name.as_str(), |p| p.collective.as_str());
     match problem.kind.name() {
         kind if kind == name => name.to_owned(),
         "all_to_all" => name.to_owned(),
@@ -103,7 +103,7 @@ const PROMISED: u64 = 1024;
 /// * If every block goes to at most one other rank, the problem is exactly that all_to_all.
 /// * If some rank ends with something from every rank, it is a reduce to that rank.
 /// * Otherwise it is the broadcast of the contribution that most other ranks need.
-fn at_least(promise: &Promise, bytes: u64, group: Vec<DeviceId>) -> Option<Problem> {
+fn at_least(contract: &Contract, bytes: u64, group: Vec<DeviceId>) -> Option<Problem> {
     let p = group.len();
     if p as u64 > PROMISED {
         return None;
@@ -114,7 +114,7 @@ fn at_least(promise: &Promise, bytes: u64, group: Vec<DeviceId>) -> Option<Probl
     // The ranks from which each rank needs something.
     let mut needs: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); p];
     for r in 0..p {
-        for t in terms(promise, p as u64, r as u64).ok()? {
+        for t in terms(contract, p as u64, r as u64).ok()? {
             once &= !t.reduces || t.from.len() == 1;
             for (q, b) in t.from.into_iter().filter(|(q, _)| *q as usize != r) {
                 once &= copies.insert((q, b));

@@ -5,8 +5,8 @@
 //! rounds that are right.
 
 use super::grid::{self, Setting};
+use crate::algorithm_request::{self, AlgorithmRequest};
 use crate::arguments::defines;
-use crate::asked::{self, Asked};
 use crate::failure::Outcome;
 use crate::options::Source;
 use crate::report::AlgorithmReport;
@@ -15,7 +15,7 @@ use kbc_checker::{CheckOptions, check as prove};
 use kbc_diag::{Diagnostic, Diagnostics, FileId};
 use kbc_frontend::claims::claims;
 use kbc_ir::types::{CutRule, DType, ReduceOp};
-use kbc_passes::alone::Alone;
+use kbc_passes::standalone::Standalone;
 use kbc_rounds::claim::{Claim, compare};
 use kbc_rounds::eval::unknown;
 use kbc_rounds::rounds::coordinates;
@@ -32,11 +32,11 @@ const SMALL: u64 = 4;
 const LIMITS: [&str; 3] = ["E033", "E040", "E332"];
 
 /// The algorithms that `--algorithm` or `--using` names.
-pub struct Named {
+pub struct RequestedAlgorithms {
     /// All algorithms of that name; all algorithms of the file if none is named.
     pub ids: Vec<AlgId>,
     /// The text of the argument.
-    pub asked: Option<Asked>,
+    pub asked: Option<AlgorithmRequest>,
     /// Whether they are checked in addition to a program.
     pub beside: bool,
 }
@@ -45,15 +45,15 @@ pub struct Named {
 ///
 /// # Errors
 /// Returns E005 for an unknown name, and E413 or E416 for a wrong argument.
-pub fn asked(
+pub fn requested(
     workspace: &mut Workspace,
     library: &Library,
     root: Option<FileId>,
     all: Vec<AlgId>,
     source: &Source,
-) -> Outcome<Named> {
-    let Some(asked) = asked::algorithm(workspace, &source.of)? else {
-        return Ok(Named { ids: all, asked: None, beside: false });
+) -> Outcome<RequestedAlgorithms> {
+    let Some(asked) = algorithm_request::algorithm(workspace, &source.of)? else {
+        return Ok(RequestedAlgorithms { ids: all, asked: None, beside: false });
     };
     let named = |id: &AlgId| {
         let d = library.algorithm(*id);
@@ -73,7 +73,7 @@ pub fn asked(
         let valid: Vec<String> = valid.collect();
         return Err((*unknown("E005", "algorithm", &asked.name.node, asked.name.span, &valid)).into());
     }
-    Ok(Named { ids, asked: Some(asked), beside: false })
+    Ok(RequestedAlgorithms { ids, asked: Some(asked), beside: false })
 }
 
 /// Checks algorithms on the given numbers of ranks, or by default on the shapes of [`shapes`], with
@@ -85,7 +85,7 @@ pub fn asked(
 pub fn check(
     workspace: &Workspace,
     library: &Library,
-    named: &Named,
+    named: &RequestedAlgorithms,
     ranks: Option<&[i64]>,
 ) -> Outcome<(Vec<AlgorithmReport>, Vec<String>)> {
     let mut unfit = vec![];
@@ -96,7 +96,7 @@ pub fn check(
         let decl = library.algorithm(*id);
         workspace.progress(&format!("checking {} {}", decl.coll.node, decl.name.node));
         let settings = match &named.asked {
-            Some(asked) => grid::asked(library, *id, asked),
+            Some(asked) => grid::requested(library, *id, asked),
             None => grid::usual(decl),
         };
         match settings.and_then(|s| one(library, &mut verifier, (*id, &s), ranks)) {
@@ -116,7 +116,7 @@ pub fn check(
 /// # Errors
 /// E413 for what is no number of ranks; E416 for what means nothing for algorithms.
 pub fn ranks(source: &Source) -> Result<Option<Vec<i64>>, Diagnostics> {
-    let mut ranks = source.of.ranks.as_ref().map(|t| asked::ranks("--ranks ", t)).transpose()?;
+    let mut ranks = source.of.ranks.as_ref().map(|t| algorithm_request::ranks("--ranks ", t)).transpose()?;
     for (name, value) in defines(&source.of.define)? {
         match name.as_str() {
             "p" if source.of.ranks.is_some() => {
@@ -124,7 +124,7 @@ pub fn ranks(source: &Source) -> Result<Option<Vec<i64>>, Diagnostics> {
                     .help("remove one of them")
                     .into());
             }
-            "p" => ranks = Some(asked::ranks("-D p=", &value)?),
+            "p" => ranks = Some(algorithm_request::ranks("-D p=", &value)?),
             other => {
                 return Err(Diagnostic::error(
                     "E413",
@@ -327,7 +327,7 @@ fn schedule(library: &Library, call: &Call, setting: &Setting, n: u64) -> Result
     let Some(args) = setting.schedule_args() else { return Ok(Proof::NotExpressible) };
     let sizes: Vec<u64> = call.sizes.iter().map(|s| *s as u64).collect();
     let p: u64 = sizes.iter().product();
-    let alone = Alone {
+    let alone = Standalone {
         lib: library,
         alg: call.alg,
         args: &args,

@@ -4,13 +4,13 @@
 //! (`Variants:`); if it lists none, small values of every numeric parameter. If the command line
 //! gives values, it contains all their combinations.
 
-use crate::asked::Asked;
+use crate::algorithm_request::AlgorithmRequest;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_passes::expand::Arg;
 use kbc_rounds::ast::{AlgorithmDecl, ExprKind, Ident};
 use kbc_rounds::checks::algorithm_valued;
 use kbc_rounds::claim::variants;
-use kbc_rounds::eval::{AlgRef, Evaluator, ListScope, Value, unknown};
+use kbc_rounds::eval::{AlgRef, ConcreteEvaluator, ListScope, Value, unknown};
 use kbc_rounds::options::{OPTIONS, option_kind, option_value};
 use kbc_rounds::{AlgId, Library};
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 const VALUES: [i64; 4] = [1, 2, 3, 4];
 
 /// Largest number of combinations of values.
-const MOST: usize = 10_000;
+const MAX_COMBINATIONS: usize = 10_000;
 
 /// Arguments of one call.
 #[derive(Clone, Default, Debug)]
@@ -115,7 +115,11 @@ fn constant(e: &ExprKind) -> Option<i64> {
 ///
 /// # Errors
 /// Returns E005 and E006 for an unknown argument or option, and E413 for too many values.
-pub fn asked(library: &Library, id: AlgId, asked: &Asked) -> Result<Vec<Setting>, Diagnostics> {
+pub fn requested(
+    library: &Library,
+    id: AlgId,
+    asked: &AlgorithmRequest,
+) -> Result<Vec<Setting>, Diagnostics> {
     let decl = library.algorithm(id);
     if asked.args.is_empty() {
         return usual(decl);
@@ -139,10 +143,10 @@ pub fn asked(library: &Library, id: AlgId, asked: &Asked) -> Result<Vec<Setting>
                 }
                 next.push(s);
             }
-            if next.len() > MOST {
+            if next.len() > MAX_COMBINATIONS {
                 return Err(Diagnostic::error(
                     "E413",
-                    format!("there are more than {MOST} combinations of arguments"),
+                    format!("there are more than {MAX_COMBINATIONS} combinations of arguments"),
                 )
                 .primary(name.span, "the limit is exceeded here")
                 .help("request fewer at a time")
@@ -186,7 +190,7 @@ fn parameter(
 }
 
 fn option(library: &Library, name: &Ident, value: &kbc_rounds::ast::Expr) -> Result<Arg, Diagnostics> {
-    option_value(name, value, &Evaluator::new(library), &ListScope::default()).map_err(|d| *d)?;
+    option_value(name, value, &ConcreteEvaluator::new(library), &ListScope::default()).map_err(|d| *d)?;
     Ok(match &value.kind {
         ExprKind::Int(v) => Arg::Int(*v),
         ExprKind::Bool(b) => Arg::Word(b.to_string()),

@@ -14,7 +14,7 @@ use crate::options::Source;
 use crate::report::{Report, SCHEMA};
 use crate::watch::Unwatched;
 use crate::workspace::Workspace;
-use algorithms::Named;
+use algorithms::RequestedAlgorithms;
 use kbc_diag::{Diagnostic, Span};
 use kbc_frontend::ast::Item;
 use kbc_frontend::lower::{is_generic, only_called, uncalled_kernels};
@@ -28,7 +28,7 @@ pub fn library(workspace: &mut Workspace, source: &Source) -> Outcome<Report> {
     let library = load::library(workspace, &[])?;
     let ranks = algorithms::ranks(source)?;
     let ids = library.algorithms().collect();
-    let named = algorithms::asked(workspace, &library, None, ids, source)?;
+    let named = algorithms::requested(workspace, &library, None, ids, source)?;
     let mut report = Report { schema: SCHEMA, command: "check", ok: true, ..Report::default() };
     report.algorithms = algorithms::check(workspace, &library, &named, ranks.as_deref())?.0;
     Ok(report)
@@ -64,7 +64,7 @@ pub fn file(workspace: &mut Workspace, source: &Source) -> Outcome<Report> {
         let graphs = std::iter::once(&built.typed)
             .chain(built.local.iter().flat_map(|l| l.parts.iter().map(|p| &p.graph)));
         let names = graphs.flat_map(|g| g.called()).map(|c| c.program.to_string());
-        done = programs::taken(&built.module.name, &built.origin, names);
+        done = programs::participating(&built.module.name, &built.origin, names);
         true
     } else {
         // Only programs have machines. For algorithms, `ranks` reports each flag.
@@ -99,8 +99,8 @@ pub fn file(workspace: &mut Workspace, source: &Source) -> Outcome<Report> {
         // If a program is built, `-D`, `--using` and `--ranks` apply to the program.
         let ranks = if has_program && !asked { None } else { algorithms::ranks(source)? };
         let named = match built {
-            true => Named { ids, asked: None, beside: true },
-            false => algorithms::asked(workspace, &loaded.library, Some(root), ids, source)?,
+            true => RequestedAlgorithms { ids, asked: None, beside: true },
+            false => algorithms::requested(workspace, &loaded.library, Some(root), ids, source)?,
         };
         let (rows, unfit) = algorithms::check(workspace, &loaded.library, &named, ranks.as_deref())?;
         report.algorithms = rows;

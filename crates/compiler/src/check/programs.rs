@@ -14,7 +14,7 @@ use crate::workspace::Workspace;
 use kbc_checker::{CheckOptions, check as prove};
 use kbc_diag::{Diagnostics, FileId, Span};
 use kbc_frontend::load::Loaded;
-use kbc_frontend::lower::{LowerOptions, Lowered, Tried, instances, programs, variables};
+use kbc_frontend::lower::{CallTrial, LowerOptions, Lowered, instances, programs, variables};
 use kbc_passes::PassCx;
 use kbc_passes::pipeline::Pipeline;
 use kbc_rounds::eval::unknown;
@@ -49,8 +49,8 @@ pub fn check(
         workspace.progress(&format!("checking program {name}"));
         let mut judge = |lowered: Lowered| judge(loaded, lowered);
         match instances(loaded, &options, &name, &mut judge) {
-            Ok(Tried::Called(with)) => out.push(ProgramReport { program: name, with, not_checked: None }),
-            Ok(Tried::Not(why)) => {
+            Ok(CallTrial::Called(with)) => out.push(ProgramReport { program: name, with, not_checked: None }),
+            Ok(CallTrial::Not(why)) => {
                 out.push(ProgramReport { program: name, with: vec![], not_checked: Some(why) });
             }
             Err(d) => found.extend(d),
@@ -91,7 +91,7 @@ fn judge(loaded: &Loaded, lowered: Lowered) -> Result<(), Diagnostics> {
 }
 
 /// Returns the programs that take part in a built one: itself, and those that it calls.
-pub fn taken(name: &str, origin: &Origin, called: impl Iterator<Item = String>) -> Vec<String> {
+pub fn participating(name: &str, origin: &Origin, called: impl Iterator<Item = String>) -> Vec<String> {
     let root = origin.loaded.root.unwrap_or_default();
     let all = programs(&origin.loaded, root);
     let mut out = vec![name.to_owned()];

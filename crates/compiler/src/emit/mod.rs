@@ -23,7 +23,7 @@ use kbc_numerics::formats::write_npz;
 use kbc_numerics::tensor::{Data, Tensor};
 use kbc_reference::{Accuracy, EvalOptions, evaluate, exact_modulus};
 use kbc_tiles::backend::Target;
-use kbc_tiles::package::{Claim, CountClaim, Evidence, KernelText, Package, Program, Sizes, Source};
+use kbc_tiles::package::{Claim, CountClaim, Evidence, KernelText, Package, PackagedProgram, Sizes, Source};
 use kbc_tiles::tile::{COUNT, Kernel, NRANKS, sync, text, verify};
 use kbc_tiles::{layout, lower};
 use sizes::{Family, family};
@@ -212,7 +212,7 @@ pub fn contents(prepared: &Prepared, report: &Report, own: Option<Vec<u8>>) -> R
         .iter()
         .map(|m| (Sizes { nranks: m.instance.ranks, count: m.instance.count }, &m.typed, &m.schedule.mesh))
         .collect();
-    let program = Program::of(&file_name(report), &instances)?;
+    let program = PackagedProgram::of(&file_name(report), &instances)?;
     let moduli = family
         .ranks
         .iter()

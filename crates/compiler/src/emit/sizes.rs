@@ -5,7 +5,7 @@
 //! differ and still be one.
 
 use super::places;
-use crate::again::{Resized, again, ranks_with};
+use crate::again::{Resized, ranks_with, rebuild_at};
 use crate::analyse;
 use crate::build::Built;
 use crate::workspace::Workspace;
@@ -15,7 +15,7 @@ use kbc_ir::schedule::Schedule;
 use kbc_tiles::backend::Target;
 use kbc_tiles::family::{self, Instance};
 use kbc_tiles::lower::Staging;
-use kbc_tiles::package::{Program, Sizes};
+use kbc_tiles::package::{PackagedProgram, Sizes};
 use kbc_tiles::tile::Kernel;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,10 +36,10 @@ pub struct Family {
     pub count: Option<String>,
     /// For each of these rank counts, the program at the element count at which it was proven.
     /// Every cut divides that count.
-    pub proven: Vec<Made>,
+    pub proven: Vec<ProgramAtSize>,
     /// The program at sizes that show how the sizes of its tensors depend on ranks and count. The
     /// program's own size is first.
-    pub samples: Vec<Made>,
+    pub samples: Vec<ProgramAtSize>,
 }
 
 /// Returns the kernel of a program for as many sizes as possible.
@@ -58,7 +58,7 @@ pub fn family(
     let (count, first) = makers.count().unzip();
     let mut made = makers.all(count.as_deref(), first.unwrap_or_default());
     let value = count.as_ref().and_then(|name| built.number(name)).unwrap_or(0);
-    let mut own = Made {
+    let mut own = ProgramAtSize {
         typed: built.typed.clone(),
         schedule: own.clone(),
         instance: Instance { ranks, count: value, kernel: makers.kernel.clone() },
@@ -72,7 +72,7 @@ pub fn family(
         }
         // The copies that can be elided may differ between rank counts. A kernel that serves more
         // rank counts is worth an additional copy.
-        let other = |m: Made| makers.lowered(m, staging);
+        let other = |m: ProgramAtSize| makers.lowered(m, staging);
         let (own_other, made_other) =
             (other(own.clone()), made.iter().cloned().map(other).collect::<Option<Vec<_>>>());
         if let (Some(own_other), Some(made_other)) = (own_other, made_other)
@@ -117,8 +117,8 @@ pub fn family(
 /// Returns a kernel that covers several of these sizes, including the program's own, with the rank
 /// counts at which it agrees with the lowered kernels. Kernels in `tried` are passed over.
 fn fitting(
-    own: &Made,
-    made: &[Made],
+    own: &ProgramAtSize,
+    made: &[ProgramAtSize],
     sizes: &[u64],
     counted: bool,
     tried: &[Kernel],
@@ -153,15 +153,15 @@ fn fitting(
 }
 
 /// Checks whether one definition of golden values serves all these sizes.
-fn one_definition<'m>(made: impl Iterator<Item = &'m Made>) -> bool {
-    let sizes = |m: &Made| Sizes { nranks: m.instance.ranks, count: m.instance.count };
+fn one_definition<'m>(made: impl Iterator<Item = &'m ProgramAtSize>) -> bool {
+    let sizes = |m: &ProgramAtSize| Sizes { nranks: m.instance.ranks, count: m.instance.count };
     let all: Vec<_> = made.map(|m| (sizes(m), &m.typed, &m.schedule.mesh)).collect();
-    Program::of("", &all).is_ok()
+    PackagedProgram::of("", &all).is_ok()
 }
 
 /// A program at one size: its graph, its schedule and its kernel.
 #[derive(Clone)]
-pub struct Made {
+pub struct ProgramAtSize {
     /// The typed program.
     pub typed: Graph,
     /// The schedule.
@@ -199,33 +199,33 @@ impl<'a> Makers<'a> {
     }
 
     /// Returns the program at a rank count and a value of its count parameter, if it exists there.
-    fn make(&mut self, ranks: u64, count: Option<(&str, u64)>) -> Option<Made> {
+    fn make(&mut self, ranks: u64, count: Option<(&str, u64)>) -> Option<ProgramAtSize> {
         let line = (ranks != self.ranks).then(|| {
             let text = format!("full({ranks})");
             let file = self.workspace.add_text("<--topology>", &text);
             (text, file)
         });
         let defines: Vec<_> = count.map(|(n, v)| (n.to_owned(), v.to_string())).into_iter().collect();
-        let Resized { typed, schedule } = again(self.built, line, &defines).ok()?;
+        let Resized { typed, schedule } = rebuild_at(self.built, line, &defines).ok()?;
         if schedule.mesh.ranks() != ranks {
             return None;
         }
         let kernel =
             self.target.lower(&schedule, self.staging, &|span| places::of(&self.workspace.map, span)).ok()?;
         let count = count.map_or(0, |c| c.1);
-        Some(Made { typed, schedule, instance: Instance { ranks, count, kernel } })
+        Some(ProgramAtSize { typed, schedule, instance: Instance { ranks, count, kernel } })
     }
 
     /// Returns the same program with a kernel lowered under another copy-elision setting.
-    fn lowered(&self, m: Made, staging: Staging) -> Option<Made> {
+    fn lowered(&self, m: ProgramAtSize, staging: Staging) -> Option<ProgramAtSize> {
         let kernel =
             self.target.lower(&m.schedule, staging, &|span| places::of(&self.workspace.map, span)).ok()?;
-        Some(Made { instance: Instance { kernel, ..m.instance }, ..m })
+        Some(ProgramAtSize { instance: Instance { kernel, ..m.instance }, ..m })
     }
 
     /// Returns the count parameter, with the program at the first two counts. It is the first
     /// integer parameter whose value changes the sizes of data and nothing else.
-    fn count(&mut self) -> Option<(String, Vec<Made>)> {
+    fn count(&mut self) -> Option<(String, Vec<ProgramAtSize>)> {
         let names: Vec<String> = self.built.integers().map(|(n, _)| n.to_owned()).collect();
         names.into_iter().find_map(|name| {
             // A parameter that sets the size of the mesh is not a count. Checking the ranks first
@@ -236,8 +236,9 @@ impl<'a> Makers<'a> {
             }
             let a = self.make(self.ranks, Some((&name, COUNTS[0])))?;
             let b = self.make(self.ranks, Some((&name, COUNTS[1])))?;
-            let lengths =
-                |m: &Made| m.instance.kernel.tensors.iter().map(|t| t.len.clone()).collect::<Vec<_>>();
+            let lengths = |m: &ProgramAtSize| {
+                m.instance.kernel.tensors.iter().map(|t| t.len.clone()).collect::<Vec<_>>()
+            };
             let good = lengths(&a) != lengths(&b) && family::alike(&a.instance.kernel, &b.instance.kernel);
             good.then(|| (name, vec![a, b]))
         })
@@ -245,7 +246,7 @@ impl<'a> Makers<'a> {
 
     /// Returns the program at all sizes that are tried. `first` holds the programs at its own rank
     /// count and the first two counts.
-    fn all(&mut self, count: Option<&str>, first: Vec<Made>) -> Vec<Made> {
+    fn all(&mut self, count: Option<&str>, first: Vec<ProgramAtSize>) -> Vec<ProgramAtSize> {
         let mut ranks = if self.line { RANKS.to_vec() } else { vec![] };
         ranks.retain(|r| *r != self.ranks);
         let Some(name) = count else {
@@ -273,8 +274,8 @@ fn divisible(ranks: u64, cores: u32) -> u64 {
 
 /// Groups sizes whose kernels differ in numbers alone, the largest group first. The last group
 /// holds the sizes at the program's own rank count.
-fn groups(made: &[Made], ranks: u64) -> Vec<Vec<&Made>> {
-    let mut out: Vec<Vec<&Made>> = vec![];
+fn groups(made: &[ProgramAtSize], ranks: u64) -> Vec<Vec<&ProgramAtSize>> {
+    let mut out: Vec<Vec<&ProgramAtSize>> = vec![];
     for m in made {
         match out.iter_mut().find(|g| family::alike(&g[0].instance.kernel, &m.instance.kernel)) {
             Some(group) => group.push(m),

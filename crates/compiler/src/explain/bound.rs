@@ -3,7 +3,7 @@
 //!
 //! The module owns the words. The partition is evaluated again from the links when it is printed.
 
-use crate::bounds::{Collective, Nobody, timed};
+use crate::bounds::{Collective, NoObserver, timed};
 use crate::build::Built;
 use crate::failure::Outcome;
 use crate::report::human::{bytes, count, time};
@@ -21,7 +21,7 @@ const LISTED: usize = 64;
 pub fn of(built: &Built) -> Outcome<String> {
     let Some(schedule) = built.module.schedule() else { return Ok("no schedule\n".into()) };
     let options = TimeOptions { path: false, ..TimeOptions::default() };
-    let (timing, lower) = timed(built.subject(schedule), &built.topology, &options, &mut Nobody)?;
+    let (timing, lower) = timed(built.subject(schedule), &built.topology, &options, &mut NoObserver)?;
     let mut out = String::new();
     for c in &lower.collectives {
         out += &collective(&built.topology, c);

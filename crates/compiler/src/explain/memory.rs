@@ -7,12 +7,12 @@
 use crate::build::Built;
 use crate::failure::Outcome;
 use crate::report::human::bytes;
-use kbc_ir::host::spelled;
+use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::{BufferId, SOp, Schedule};
 use kbc_ir::walk::Program;
 use kbc_machine::memory::{Memories, lay_out, locals};
 use kbc_machine::placement::Interior;
-use kbc_machine::share::{Move, of_rank, volume, volumes};
+use kbc_machine::share::{PeTransfer, of_rank, volume, volumes};
 use kbc_machine::topology::{DeviceId, Topology};
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ pub fn text(built: &Built) -> Outcome<String> {
 pub fn shards(built: &Built) -> Outcome<String> {
     let Some(schedule) = built.module.schedule() else { return Ok(String::new()) };
     let mut out = String::new();
-    let spelled = spelled(schedule);
+    let spelled = with_host_region(schedule);
     let program = Program::compile(&spelled)?;
     let device = DeviceId(0);
     for (i, b) in schedule.buffers.iter().enumerate() {
@@ -99,8 +99,8 @@ fn work(schedule: &Schedule, program: &Program<'_>, topology: &Topology) -> Stri
         // Work of other ranks may have no sizes here.
         let Ok(Some(share)) = of_rank(program, op, 0, topology) else { continue };
         let most = share.parts.iter().map(|p| volumes(&p.result)).max().unwrap_or(0);
-        let bytes = |moves: &[Move]| {
-            let one = |m: &Move| volume(&m.block) * schedule.buffer(m.buffer).dtype.bytes();
+        let bytes = |moves: &[PeTransfer]| {
+            let one = |m: &PeTransfer| volume(&m.block) * schedule.buffer(m.buffer).dtype.bytes();
             moves.iter().map(one).sum::<u64>()
         };
         out += &format!(

@@ -27,19 +27,19 @@ use kbc_time::TimeOptions;
 
 /// Which part of the time of a call is explained.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum TimePart {
     /// The critical path, with whoever held what it waits for.
     Path,
     /// The use of every link.
     Links,
 }
 
-impl Part {
+impl TimePart {
     /// Returns the name of the command, as reports state it.
     fn command(self) -> &'static str {
         match self {
-            Part::Path => "explain path",
-            Part::Links => "explain links",
+            TimePart::Path => "explain path",
+            TimePart::Links => "explain links",
         }
     }
 }
@@ -61,7 +61,7 @@ pub fn built(workspace: &mut Workspace, source: &Source, select: bool) -> Outcom
 ///
 /// # Errors
 /// Of building, proving and timing; E416 for a schedule without a machine.
-pub fn time(workspace: &mut Workspace, source: &Source, part: Part) -> Outcome<Report> {
+pub fn time(workspace: &mut Workspace, source: &Source, part: TimePart) -> Outcome<Report> {
     let command = part.command();
     let none = || Diagnostic::error("E991", "the pipeline made no schedule");
     let (mut report, module, plain, topology) = if source.file.ends_with(".kir") {
@@ -70,8 +70,9 @@ pub fn time(workspace: &mut Workspace, source: &Source, part: Part) -> Outcome<R
         let mut report = about_schedule(command, &source.file, &module, schedule);
         let machine = machine(workspace, &source.of, module.machine.as_ref(), Some(schedule))?;
         let Some((topology, _)) = machine else {
-            let d = Diagnostic::error("E416", format!("{} names no machine, so it cannot be timed", source.file))
-                .help("give one with --topology");
+            let d =
+                Diagnostic::error("E416", format!("{} names no machine, so it cannot be timed", source.file))
+                    .help("give one with --topology");
             return Err(Failure::Usage(d.into()));
         };
         report.machine = Some(topology.to_string());
@@ -88,7 +89,7 @@ pub fn time(workspace: &mut Workspace, source: &Source, part: Part) -> Outcome<R
     let subject = Subject { schedule, plain: plain.as_ref().unwrap_or(schedule) };
     let timing = analyse::time(workspace, &mut report, subject, &topology, &TimeOptions::default())?;
     let scene = Scene::new(schedule, &topology, &workspace.map);
-    let behind = if part == Part::Path { holders::find(&scene, &timing.path)? } else { vec![] };
+    let behind = if part == TimePart::Path { holders::find(&scene, &timing.path)? } else { vec![] };
     timed::fill(&mut report, &scene, &timing, &behind, None);
     report.ok = true;
     Ok(report)

@@ -3,7 +3,7 @@
 
 use crate::build::Built;
 use crate::report::human::{count, time};
-use kbc_passes::overlap::Looked;
+use kbc_passes::overlap::ExaminedCollective;
 
 /// Returns the table of a program.
 pub fn text(built: &Built) -> String {
@@ -45,8 +45,8 @@ pub fn text(built: &Built) -> String {
     out
 }
 
-fn one(l: &Looked) -> String {
-    let how = match (l.asked, l.pieces) {
+fn one(l: &ExaminedCollective) -> String {
+    let how = match (l.requested, l.pieces) {
         (true, k) => format!("{} requested by the program", count(k, "piece")),
         (false, 1) => match &l.why {
             Some(why) => format!("not split: {why}"),

@@ -4,7 +4,7 @@
 //! finished schedule, and its ratio to the bound of the collective on the machine.
 
 use crate::again::select_again;
-use crate::bounds::{self, Nobody};
+use crate::bounds::{self, NoObserver};
 use crate::build::Built;
 use crate::failure::Outcome;
 use crate::report::human::{bytes, count, percent, time};
@@ -26,7 +26,7 @@ pub fn text(built: &Built) -> Outcome<String> {
     let options = TimeOptions { path: false, ..TimeOptions::default() };
     let bounds = match built.module.schedule() {
         Some(schedule) => {
-            bounds::timed(built.subject(schedule), &built.topology, &options, &mut Nobody)?.1.collectives
+            bounds::timed(built.subject(schedule), &built.topology, &options, &mut NoObserver)?.1.collectives
         }
         None => vec![],
     };
@@ -53,7 +53,7 @@ fn taken_as(p: &Price) -> f64 {
 /// Returns the reason for the choice: against the next best, or against the best if another one was
 /// requested.
 fn why(all: &Selection, taken: &Selection) -> String {
-    if taken.asked {
+    if taken.requested {
         let own = all.candidates.iter().find(|c| c.algorithm == taken.chosen);
         let best = all.candidates.first();
         return match (own.map(|c| &c.verdict), best.map(|c| (&c.algorithm, &c.verdict))) {
@@ -126,7 +126,7 @@ fn one(all: &Selection, taken: &Selection, bound: Option<&Bound>) -> String {
                 let note = match &p.method {
                     Method::Rounds => String::new(),
                     Method::SomeGroups(some, all) => format!("  model of {some} of {all} groups"),
-                    Method::Continued(sizes) => {
+                    Method::Extrapolated(sizes) => {
                         format!("  model extrapolated from {}, {} and {} ranks", sizes[0], sizes[1], sizes[2])
                     }
                 };

@@ -27,7 +27,7 @@ pub fn fill(
             percent: if timing.ns > 0.0 { 100.0 * ns / timing.ns } else { 0.0 },
         })
         .collect();
-    beside(report, scene, timing);
+    fill_overlap(report, scene, timing);
     report.slot_accesses = Some(timing.slot_accesses()).filter(|n| *n > 0);
     report.critical_path = steps(scene, timing, holders);
     report.links_total = Some(scene.topology.link_count());
@@ -39,7 +39,7 @@ pub fn fill(
 
 /// Fills in how much of the communication is hidden behind local work, if collectives have streams
 /// of their own.
-fn beside(report: &mut Report, scene: &Scene<'_>, timing: &Timing) {
+fn fill_overlap(report: &mut Report, scene: &Scene<'_>, timing: &Timing) {
     let regions = &scene.schedule.regions;
     let apart = |r: &Region| {
         !r.over.is_empty() && r.roles.iter().flat_map(|r| r.streams.first()).any(|s| s.name.as_str() != MAIN)

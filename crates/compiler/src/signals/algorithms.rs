@@ -1,12 +1,12 @@
 //! Signals of algorithms, counted on their order graphs, against a barrier a round.
 
-use crate::check::algorithms::{asked, ranks, shapes};
+use crate::check::algorithms::{ranks, requested, shapes};
 use crate::failure::Outcome;
 use crate::options::Source;
 use crate::workspace::Workspace;
 use kbc_diag::{Diagnostic, FileId, Span};
 use kbc_passes::expand::is_total;
-use kbc_passes::order::{NoCounts, Policy, SyncCounts, Within, choose, count};
+use kbc_passes::order::{NoSyncCounts, Policy, SyncCounts, Within, choose, count};
 use kbc_rounds::rounds::coordinates;
 use kbc_rounds::{AlgId, Call, Library, Limits};
 use serde::Serialize;
@@ -16,7 +16,7 @@ const RANKS: [i64; 2] = [4, 8];
 
 /// The counts; it serialises to the JSON of `kbc check --sync`.
 #[derive(Serialize)]
-pub struct Found {
+pub struct SyncReport {
     schema: u32,
     command: &'static str,
     file: String,
@@ -83,7 +83,7 @@ fn counts(policy: Policy, c: &SyncCounts) -> Counts {
 /// # Errors
 /// Returns the errors of reading, E416 if there is no algorithm, and the errors of an algorithm or
 /// a schedule.
-pub fn count_signals(workspace: &mut Workspace, source: &Source) -> Outcome<Found> {
+pub fn count_signals(workspace: &mut Workspace, source: &Source) -> Outcome<SyncReport> {
     let file = &source.file;
     let (library, root) = if file.is_empty() {
         (crate::load::library(workspace, &[])?, None)
@@ -96,7 +96,7 @@ pub fn count_signals(workspace: &mut Workspace, source: &Source) -> Outcome<Foun
         Some(root) => library.algorithms_in(root),
         None => library.algorithms().collect(),
     };
-    let named = asked(workspace, &library, root, ids, source)?;
+    let named = requested(workspace, &library, root, ids, source)?;
     let ids = named.ids;
     if let Some((arg, _)) = named.asked.as_ref().and_then(|a| a.args.first()) {
         return Err(Diagnostic::error("E416", "--sync does not accept arguments of an algorithm")
@@ -109,7 +109,7 @@ pub fn count_signals(workspace: &mut Workspace, source: &Source) -> Outcome<Foun
             .help("give a file with algorithms, or no file for the library; choose one with --algorithm NAME")
             .into());
     }
-    let mut found = Found {
+    let mut found = SyncReport {
         schema: crate::report::SCHEMA,
         command: "check --sync",
         file: file.clone(),
@@ -152,13 +152,13 @@ fn row(library: &Library, id: AlgId, sizes: Vec<i64>) -> Outcome<Option<Row>> {
             format!("the order graph of `{}` on {p} ranks has {n} events", decl.name.node),
         )
         .primary(decl.name.span, "this algorithm")
-        .note(format!("the limit of a drawing is {} events", kbc_passes::order::MOST_EVENTS))
+        .note(format!("the limit of a drawing is {} events", kbc_passes::order::MAX_EVENTS))
         .help("use fewer ranks: --ranks 8")
     };
     let chosen = match count(&rounds, policy, Within::Program) {
         Ok(c) => c,
-        Err(NoCounts::TooLarge(n)) => return Err(too_large(n).into()),
-        Err(NoCounts::Circle) => {
+        Err(NoSyncCounts::TooLarge(n)) => return Err(too_large(n).into()),
+        Err(NoSyncCounts::Cycle) => {
             return Err(Diagnostic::error(
                 "E340",
                 format!("the schedule of `{}` would deadlock: it would wait for itself", decl.name.node),
@@ -179,8 +179,8 @@ fn row(library: &Library, id: AlgId, sizes: Vec<i64>) -> Outcome<Option<Row>> {
     for other in others.into_iter().filter(|o| *o != policy) {
         match count(&rounds, other, Within::Program) {
             Ok(c) => list.push(counts(other, &c)),
-            Err(NoCounts::Circle) => impossible.push(other.name()),
-            Err(NoCounts::TooLarge(n)) => return Err(too_large(n).into()),
+            Err(NoSyncCounts::Cycle) => impossible.push(other.name()),
+            Err(NoSyncCounts::TooLarge(n)) => return Err(too_large(n).into()),
         }
     }
     Ok(Some(Row {
@@ -198,7 +198,7 @@ fn row(library: &Library, id: AlgId, sizes: Vec<i64>) -> Outcome<Option<Row>> {
 }
 
 /// Formats the counts for people.
-pub fn human(found: &Found) -> String {
+pub fn human(found: &SyncReport) -> String {
     let head = [
         "algorithm",
         "ranks",

@@ -5,7 +5,7 @@ use crate::load::{read_schedule, refuse};
 use crate::options::Source;
 use crate::workspace::Workspace;
 use kbc_diag::{Diagnostic, Diagnostics};
-use kbc_ir::host::spelled;
+use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::{Schedule, SignalUse};
 use kbc_ir::walk::{Act, Cursor, Program, Step};
 use serde::Serialize;
@@ -15,11 +15,11 @@ use std::collections::BTreeSet;
 const LATER: i64 = 4;
 
 /// Largest number of operations that are counted.
-const MOST: u64 = 1 << 26;
+const MAX_OPERATIONS: u64 = 1 << 26;
 
 /// The counts; it serialises to the JSON of `kbc check --sync` for a schedule.
 #[derive(Serialize)]
-pub struct Found {
+pub struct SignalsReport {
     schema: u32,
     command: &'static str,
     file: String,
@@ -50,14 +50,14 @@ struct Row {
 /// # Errors
 /// Returns the errors of reading and verifying, E30x for an operation without a meaning, and E354
 /// for more operations than are counted.
-pub fn count_signals(workspace: &mut Workspace, source: &Source) -> Outcome<Found> {
+pub fn count_signals(workspace: &mut Workspace, source: &Source) -> Outcome<SignalsReport> {
     refuse(&[("--algorithm", source.of.algorithm.is_some())], "the signals of one schedule")?;
     let module = read_schedule(workspace, source)?;
     let schedule = module.schedule().ok_or_else(|| Diagnostic::error("E991", "the text has no schedule"))?;
-    Ok(count(&source.file, &spelled(schedule))?)
+    Ok(count(&source.file, &with_host_region(schedule))?)
 }
 
-fn count(file: &str, schedule: &Schedule) -> Result<Found, Diagnostics> {
+fn count(file: &str, schedule: &Schedule) -> Result<SignalsReport, Diagnostics> {
     let program = Program::compile(schedule)?;
     let row = |s: &kbc_ir::schedule::Signal| Row {
         signal: s.name.to_string(),
@@ -72,7 +72,7 @@ fn count(file: &str, schedule: &Schedule) -> Result<Found, Diagnostics> {
         notifies: 0,
         waits: 0,
     };
-    let mut found = Found {
+    let mut found = SignalsReport {
         schema: crate::report::SCHEMA,
         command: "check --sync",
         file: file.to_owned(),
@@ -93,8 +93,8 @@ fn count(file: &str, schedule: &Schedule) -> Result<Found, Diagnostics> {
         while let Some(step) = cursor.next_step().map_err(|f| f.diagnostic(|r| schedule.mesh.show(r)))? {
             let Step::Act(act, ..) = step else { continue };
             acts += 1;
-            if acts > MOST {
-                let text = format!("a call of {} has more than {MOST} operations", schedule.name);
+            if acts > MAX_OPERATIONS {
+                let text = format!("a call of {} has more than {MAX_OPERATIONS} operations", schedule.name);
                 return Err(Diagnostic::error("E354", text).help("use a smaller schedule").into());
             }
             match act {
@@ -125,7 +125,7 @@ fn count(file: &str, schedule: &Schedule) -> Result<Found, Diagnostics> {
 }
 
 /// Formats the counts for people.
-pub fn human(found: &Found) -> String {
+pub fn human(found: &SignalsReport) -> String {
     let head = ["signal", "use", "form", "counters", "writers", "notifies", "waits"].map(str::to_owned);
     let mut table = vec![head];
     table.extend(found.signals.iter().map(|r| {

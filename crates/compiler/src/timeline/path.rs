@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// A part of the path: steps that belong to one operation.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Part {
+pub struct PathPart {
     /// Its steps in [`Timing::path`].
     pub steps: std::ops::Range<usize>,
     /// The rank at which its message arrives; `None` for local work and fences.
@@ -44,8 +44,8 @@ fn at_home(topology: &Topology, rank: u64, node: u64) -> bool {
 }
 
 /// Splits a path into parts.
-pub fn parts(path: &[Step], topology: &Topology) -> Vec<Part> {
-    let mut out: Vec<Part> = vec![];
+pub fn parts(path: &[Step], topology: &Topology) -> Vec<PathPart> {
+    let mut out: Vec<PathPart> = vec![];
     for (i, s) in path.iter().enumerate() {
         let end = link_of(s).and_then(|l| topology.link(l)).map(|l| u64::from(l.to.0));
         if let (Some(part), Some(before)) = (out.last_mut(), i.checked_sub(1).and_then(|i| path.get(i))) {
@@ -102,7 +102,7 @@ pub fn parts(path: &[Step], topology: &Topology) -> Vec<Part> {
             },
             _ => After::Start,
         };
-        out.push(Part { steps: i..i + 1, to: end, after });
+        out.push(PathPart { steps: i..i + 1, to: end, after });
     }
     arrive(&mut out, path, topology);
     out
@@ -111,7 +111,7 @@ pub fn parts(path: &[Step], topology: &Topology) -> Vec<Part> {
 /// Fills in the receivers of messages whose last link takes no time, leaves a node without a rank,
 /// and is no step of the path. The receiver is the rank that continues the path. A slice of HBM
 /// belongs to its rank.
-fn arrive(parts: &mut [Part], path: &[Step], topology: &Topology) {
+fn arrive(parts: &mut [PathPart], path: &[Step], topology: &Topology) {
     let relay = |to: Option<u64>| to.filter(|to| *to >= topology.device_count() as u64);
     let mut owners = BTreeMap::new();
     if topology.settings().package.data() == Data::Named && parts.iter().any(|p| relay(p.to).is_some()) {

@@ -5,7 +5,7 @@
 //! times.
 
 use kbc_diag::{SourceMap, Span};
-use kbc_ir::host::spelled;
+use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::{RegionId, SStmt, Schedule};
 use kbc_ir::text;
 use kbc_ir::walk::Program;
@@ -40,7 +40,7 @@ pub struct Scene<'a> {
 impl<'a> Scene<'a> {
     /// Collects the names of a schedule on a machine.
     pub fn new(schedule: &'a Schedule, topology: &'a Topology, map: &SourceMap) -> Scene<'a> {
-        let schedule = spelled(schedule);
+        let schedule = with_host_region(schedule);
         let texts = text::operations(&schedule);
         let mut ops = vec![];
         for (i, region) in schedule.regions.iter().enumerate() {

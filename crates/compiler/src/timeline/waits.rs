@@ -56,7 +56,7 @@ pub struct Wait {
 
 /// An operation that its stream has finished.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Done {
+pub struct FinishedOp {
     /// The rank.
     pub rank: u64,
     /// Number of the stream.
@@ -86,7 +86,7 @@ enum Last {
 /// Assembles operations from the events of the engine.
 pub struct Waits {
     streams: usize,
-    open: Vec<Option<Done>>,
+    open: Vec<Option<FinishedOp>>,
     last: Last,
     units: Vec<[Option<(u32, u32)>; 3]>,
     links: BTreeMap<LinkId, (u32, u64)>,
@@ -104,21 +104,21 @@ impl Waits {
         }
     }
 
-    fn open(&mut self, rank: u64, stream: u32) -> Option<&mut Done> {
+    fn open(&mut self, rank: u64, stream: u32) -> Option<&mut FinishedOp> {
         self.open.get_mut(rank as usize * self.streams + stream as usize)?.as_mut()
     }
 
     /// Returns the operation that a stream is at.
-    pub fn at(&self, rank: u64, stream: u32) -> Option<&Done> {
+    pub fn at(&self, rank: u64, stream: u32) -> Option<&FinishedOp> {
         self.open.get(rank as usize * self.streams + stream as usize)?.as_ref()
     }
 
     /// Records that a stream continues, and returns the operation it has finished.
-    pub fn turn(&mut self, turn: &Turn) -> Option<Done> {
+    pub fn turn(&mut self, turn: &StepReached) -> Option<FinishedOp> {
         let place = self.open.get_mut(turn.rank as usize * self.streams + turn.stream as usize)?;
-        let done = place.take().map(|d| Done { end_ns: turn.at_ns, ..d });
+        let done = place.take().map(|d| FinishedOp { end_ns: turn.at_ns, ..d });
         if let Next::Op(begun) = turn.next {
-            *place = Some(Done {
+            *place = Some(FinishedOp {
                 rank: turn.rank,
                 stream: turn.stream,
                 call: turn.call,

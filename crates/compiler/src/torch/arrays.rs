@@ -6,9 +6,9 @@ use crate::workspace::Workspace;
 use kbc_diag::{Diagnostic, Severity};
 use kbc_import::torch::archive;
 use kbc_import::torch::dtype::DType as Theirs;
-use kbc_import::torch::kb::{self, Place, consts::Const};
+use kbc_import::torch::kb::{self, AxisPlacement, consts::Const};
 use kbc_ir::types::DType;
-use kbc_numerics::formats::{self, Near};
+use kbc_numerics::formats::{self, Conversion};
 use kbc_numerics::tensor::{Data, Tensor};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -21,7 +21,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 pub fn all(workspace: &mut Workspace, shown: &str, bytes: &[u8]) -> Outcome<BTreeMap<String, kb::Array>> {
     let mut out = BTreeMap::new();
     for key in formats::keys(shown, bytes)? {
-        match formats::describe(shown, bytes, Some(&key), Near::No) {
+        match formats::describe(shown, bytes, Some(&key), Conversion::No) {
             Ok(t) => {
                 out.insert(key, (theirs(t.dtype), sizes(&t.shape)));
             }
@@ -31,7 +31,7 @@ pub fn all(workspace: &mut Workspace, shown: &str, bytes: &[u8]) -> Outcome<BTre
                 }
                 Err(_) => {
                     d.severity = Severity::Warning;
-                    workspace.tell(&d.note(format!("the array `{key}` is ignored")).into());
+                    workspace.report(&d.note(format!("the array `{key}` is ignored")).into());
                 }
             },
             Err(d) => return Err(d.into()),
@@ -54,10 +54,12 @@ pub fn stood_for(d: DType) -> Theirs {
 ///
 /// # Errors
 /// Returns the errors of the file.
-pub fn near(name: &str, bytes: &[u8], key: &str, bf16: bool) -> Result<Tensor, Diagnostic> {
-    match formats::read_near(name, bytes, key, Near::Yes) {
-        Ok(t) if bf16 && t.dtype() == DType::I16 => formats::read_near(name, bytes, key, Near::Bits),
-        Err(d) if d.code == "E403" => formats::read_near(name, bytes, key, Near::Bits),
+pub fn read_converted(name: &str, bytes: &[u8], key: &str, bf16: bool) -> Result<Tensor, Diagnostic> {
+    match formats::read_converted(name, bytes, key, Conversion::Yes) {
+        Ok(t) if bf16 && t.dtype() == DType::I16 => {
+            formats::read_converted(name, bytes, key, Conversion::Bits)
+        }
+        Err(d) if d.code == "E403" => formats::read_converted(name, bytes, key, Conversion::Bits),
         other => other,
     }
 }
@@ -76,10 +78,10 @@ fn sizes(shape: &[u64]) -> Vec<i64> {
     shape.iter().map(|n| *n as i64).collect()
 }
 
-/// Returns the arrays that [`near`] would read.
-fn described(name: &str, bytes: &[u8], key: &str) -> Result<formats::Described, Diagnostic> {
-    match formats::describe(name, bytes, Some(key), Near::Yes) {
-        Err(d) if d.code == "E403" => formats::describe(name, bytes, Some(key), Near::Bits),
+/// Returns the arrays that [`read_converted`] would read.
+fn described(name: &str, bytes: &[u8], key: &str) -> Result<formats::ArrayType, Diagnostic> {
+    match formats::describe(name, bytes, Some(key), Conversion::Yes) {
+        Err(d) if d.code == "E403" => formats::describe(name, bytes, Some(key), Conversion::Bits),
         other => other,
     }
 }
@@ -88,7 +90,7 @@ fn described(name: &str, bytes: &[u8], key: &str) -> Result<formats::Described, 
 ///
 /// # Errors
 /// Returns a message if it has another size.
-pub fn tensor(w: &archive::Values) -> Result<Option<Tensor>, String> {
+pub fn tensor(w: &archive::WeightElements) -> Result<Option<Tensor>, String> {
     let stored = match w.dtype {
         Theirs::Bool => Some(DType::U8),
         other => other.ours(),
@@ -143,8 +145,8 @@ pub fn pack(list: &[(String, Tensor)], ending: &str) -> Result<Vec<u8>, Diagnost
 
 /// Returns a number that is equal for equal arrays, bit for bit, and the value of all elements, if
 /// there is only one.
-pub fn print(t: &Tensor) -> kb::Print {
-    kb::Print { hash: hash(t), uniform: uniform(t) }
+pub fn print(t: &Tensor) -> kb::Fingerprint {
+    kb::Fingerprint { hash: hash(t), uniform: uniform(t) }
 }
 
 /// Returns the number that all elements of an array have.
@@ -168,12 +170,12 @@ fn hash(t: &Tensor) -> u64 {
 ///
 /// # Errors
 /// Returns a message about arrays that do not match.
-pub fn joined(mut parts: Vec<Tensor>, by: &[(u64, Place)]) -> Result<Tensor, String> {
+pub fn joined(mut parts: Vec<Tensor>, by: &[(u64, AxisPlacement)]) -> Result<Tensor, String> {
     for (size, place) in by.iter().rev() {
         let groups = parts.chunks(*size as usize).map(|of| match place {
-            Place::Whole => Ok(of[0].clone()),
-            Place::Split(d) => side_by_side(of, *d),
-            Place::Partial("sum") => {
+            AxisPlacement::Whole => Ok(of[0].clone()),
+            AxisPlacement::Split(d) => side_by_side(of, *d),
+            AxisPlacement::Partial("sum") => {
                 let mut sum = of[0].data().to_f64();
                 for t in &of[1..] {
                     sum.iter_mut().zip(t.data().to_f64()).for_each(|(a, b)| *a += b);
@@ -182,8 +184,8 @@ pub fn joined(mut parts: Vec<Tensor>, by: &[(u64, Place)]) -> Result<Tensor, Str
                 let t = Tensor::new(of[0].shape().to_vec(), data).ok_or("the sizes differ")?;
                 converted(&t, theirs(of[0].dtype()))
             }
-            Place::Partial(op) => Err(format!("parts of a {op} cannot be stored")),
-            Place::Within(..) | Place::Unknown => {
+            AxisPlacement::Partial(op) => Err(format!("parts of a {op} cannot be stored")),
+            AxisPlacement::Within(..) | AxisPlacement::Unknown => {
                 Err("the placement of its parts is not known".into())
             }
         });
@@ -227,10 +229,12 @@ mod tests {
     fn parts_are_put_together() {
         let t = |list: &[f32]| Tensor::new(vec![2, 1], Data::F32(list.to_vec())).expect("a column");
         let parts = vec![t(&[1.0, 2.0]), t(&[3.0, 4.0]), t(&[5.0, 6.0]), t(&[7.0, 8.0])];
-        let both = joined(parts.clone(), &[(2, Place::Split(0)), (2, Place::Split(1))]).expect("a matrix");
+        let both = joined(parts.clone(), &[(2, AxisPlacement::Split(0)), (2, AxisPlacement::Split(1))])
+            .expect("a matrix");
         assert_eq!(both.shape(), [4, 2]);
         assert_eq!(both.data().to_f64(), [1.0, 3.0, 2.0, 4.0, 5.0, 7.0, 6.0, 8.0]);
-        let sum = joined(parts, &[(2, Place::Whole), (2, Place::Partial("sum"))]).expect("a column");
+        let sum = joined(parts, &[(2, AxisPlacement::Whole), (2, AxisPlacement::Partial("sum"))])
+            .expect("a column");
         assert_eq!(sum.data().to_f64(), [4.0, 6.0]);
         assert_ne!(print(&both), print(&sum));
     }

@@ -10,7 +10,7 @@ use crate::workspace::{Workspace, named, words};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_import::torch::archive::{self, Weights};
 use kbc_import::torch::groups::{Table, World, group_of, world};
-use kbc_import::torch::matching::Met;
+use kbc_import::torch::matching::MatchedCollective;
 use kbc_import::torch::model::{Program, Written};
 use kbc_import::torch::symbols::{bound_by, rebind};
 use kbc_import::torch::{check as proven, exported, listing, resolve, table};
@@ -91,7 +91,7 @@ impl File {
 
 /// What no file says of programs.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct TorchArguments {
     /// Members of process groups, each as `NAME=RANKS`: `7=0-3`, `7=0,2`.
     pub group: Vec<String>,
     /// A file with weights by the names of the model; `*` stands for the rank.
@@ -100,7 +100,7 @@ pub struct Asked {
     pub reference: Option<String>,
 }
 
-impl Asked {
+impl TorchArguments {
     /// Names with members.
     ///
     /// # Errors
@@ -130,21 +130,21 @@ impl Asked {
 }
 
 /// What is said of programs.
-pub struct Said<'a> {
+pub struct TorchOptions<'a> {
     /// Groups, and files of weights.
-    pub groups: &'a Asked,
+    pub groups: &'a TorchArguments,
     /// What symbols of sizes are.
     pub sizes: BTreeMap<String, i64>,
     /// Whether it is a program of one rank, whatever tables are beside it.
     pub alone: bool,
 }
 
-impl<'a> Said<'a> {
+impl<'a> TorchOptions<'a> {
     /// With the values of `-D`.
     ///
     /// # Errors
     /// E560: one that is no size.
-    pub fn new(groups: &'a Asked, define: &[String]) -> Outcome<Said<'a>> {
+    pub fn new(groups: &'a TorchArguments, define: &[String]) -> Outcome<TorchOptions<'a>> {
         let mut sizes = BTreeMap::new();
         for (name, value) in defines(define)? {
             let n = value.parse().map_err(|_| {
@@ -153,7 +153,7 @@ impl<'a> Said<'a> {
             })?;
             sizes.insert(name, n);
         }
-        Ok(Said { groups, sizes, alone: false })
+        Ok(TorchOptions { groups, sizes, alone: false })
     }
 }
 
@@ -244,7 +244,7 @@ pub struct Checked {
     /// Programs and groups.
     pub world: World,
     /// Collectives as they meet.
-    pub met: Vec<Met>,
+    pub met: Vec<MatchedCollective>,
     /// The files of the programs, in the order of the world.
     pub files: Vec<File>,
     /// What archives have for weights.
@@ -262,7 +262,7 @@ struct Loaded {
 }
 
 /// Gives symbolic sizes the numbers that the command line says, or the data beside the program has.
-fn bound(workspace: &mut Workspace, f: &File, w: &mut Written, said: &Said<'_>) -> Outcome {
+fn bound(workspace: &mut Workspace, f: &File, w: &mut Written, said: &TorchOptions<'_>) -> Outcome {
     if !w.is_symbolic() && said.sizes.is_empty() {
         return Ok(());
     }
@@ -290,7 +290,7 @@ fn bound(workspace: &mut Workspace, f: &File, w: &mut Written, said: &Said<'_>) 
     Ok(())
 }
 
-fn load(workspace: &mut Workspace, f: &File, rank: u64, said: &Said<'_>) -> Outcome<Loaded> {
+fn load(workspace: &mut Workspace, f: &File, rank: u64, said: &TorchOptions<'_>) -> Outcome<Loaded> {
     let path = f.path.to_string_lossy().into_owned();
     let (name, id, text, weights) = if path.ends_with(".pt2") {
         let bytes = workspace.bytes(&f.path)?;
@@ -316,7 +316,7 @@ fn load(workspace: &mut Workspace, f: &File, rank: u64, said: &Said<'_>) -> Outc
                 format!("{path}: kbc cannot read the pickle of its weights: {why}"),
             );
             let how = "export again with PyTorch 2.10 or later, which writes weights as bytes, or give an .npz or .safetensors file with the names of the model: --weights FILE";
-            workspace.tell(&d.help(how).into());
+            workspace.report(&d.help(how).into());
             Some("pickled")
         }
         Some(Weights::Raw(w)) => {
@@ -339,7 +339,7 @@ fn groups(
     workspace: &mut Workspace,
     f: &File,
     p: &Program,
-    said: &Asked,
+    said: &TorchArguments,
     ranks: u64,
 ) -> Outcome<Option<(String, Table)>> {
     let rank = p.rank;
@@ -382,7 +382,12 @@ fn groups(
 ///
 /// # Errors
 /// What is wrong with them.
-pub fn checked(workspace: &mut Workspace, set: &[File], said: &Said<'_>, lone: bool) -> Outcome<Checked> {
+pub fn checked(
+    workspace: &mut Workspace,
+    set: &[File],
+    said: &TorchOptions<'_>,
+    lone: bool,
+) -> Outcome<Checked> {
     let named = set.iter().filter(|f| f.rank.is_some()).count();
     if named != 0 && named != set.len() {
         let without = set.iter().find(|f| f.rank.is_none()).map_or(Path::new(""), |f| &f.path);

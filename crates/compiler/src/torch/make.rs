@@ -1,6 +1,6 @@
 //! A `.kb` text of PyTorch programs, with the data files that it needs.
 
-use super::arrays::{all, array, constant, converted, joined, near, pack, print, tensor};
+use super::arrays::{all, array, constant, converted, joined, pack, print, read_converted, tensor};
 use super::files::{Checked, File};
 use crate::failure::Outcome;
 use crate::workspace::Workspace;
@@ -9,14 +9,14 @@ use kbc_frontend::fmt::format;
 use kbc_import::torch::archive;
 use kbc_import::torch::dtype::DType as Theirs;
 use kbc_import::torch::kb::eval::Values;
-use kbc_import::torch::kb::{self, From, Given, Kb};
+use kbc_import::torch::kb::{self, ArraySource, DataBeside, Kb};
 use kbc_import::torch::model::{Arg, Program, Role};
 use kbc_numerics::tensor::Tensor;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 /// A program as text and the data files that it needs, by their names.
-pub struct Made {
+pub struct WrittenProgram {
     /// Formatted.
     pub text: String,
     /// `model.npz`, `model.rank0.npz`
@@ -27,14 +27,20 @@ pub struct Made {
 ///
 /// # Errors
 /// E550 to E553; of reading data.
-pub fn make(workspace: &mut Workspace, it: &Checked, name: &str, beside: &Path, lift: bool) -> Outcome<Made> {
+pub fn make(
+    workspace: &mut Workspace,
+    it: &Checked,
+    name: &str,
+    beside: &Path,
+    lift: bool,
+) -> Outcome<WrittenProgram> {
     let data = stored(workspace, it, beside)?;
     let Kb { text, constants, arrays, stem, ending } = match &it.mesh {
         Some(mesh) => {
             let (p, args) = (it.world.programs[0].clone(), it.world.args[0].clone());
             kb::global::write(p, mesh, args, name, &data.given)?
         }
-        None if lift => kb::whole::write(&it.world, &it.met, name, &data.given)?,
+        None if lift => kb::lift_global::write(&it.world, &it.met, name, &data.given)?,
         None => kb::write(&it.world, &it.met, name, &data.given)?,
     };
     let id = workspace.add_text(&format!("{name}.kb"), &text);
@@ -66,12 +72,12 @@ pub fn make(workspace: &mut Workspace, it: &Checked, name: &str, beside: &Path, 
         let rank = it.world.programs[program].rank;
         files.push((format!("{stem}.rank{rank}.{ending}"), pack(&list, ending)?));
     }
-    Ok(Made { text, files })
+    Ok(WrittenProgram { text, files })
 }
 
 /// Data files of the ranks and weights of archives.
 pub(super) struct Stored {
-    pub(super) given: Given,
+    pub(super) given: DataBeside,
     /// Of each program.
     paths: Vec<Option<(String, Vec<u8>)>>,
     weights: Vec<BTreeMap<String, Tensor>>,
@@ -79,10 +85,10 @@ pub(super) struct Stored {
 
 impl Stored {
     /// What is wanted, of the program at that place, in the type that it is wanted in.
-    fn array(&self, it: &Checked, w: &kb::Wanted, at: usize) -> Result<Tensor, Diagnostic> {
+    fn array(&self, it: &Checked, w: &kb::ArrayToWrite, at: usize) -> Result<Tensor, Diagnostic> {
         let t = match &w.from {
-            From::Array(key) => self.read(at, key, w.dtype)?,
-            From::Weight(key) => self.weights[at].get(key).cloned(),
+            ArraySource::Array(key) => self.read(at, key, w.dtype)?,
+            ArraySource::Weight(key) => self.weights[at].get(key).cloned(),
         };
         let file = &it.files[at].path;
         let t = t.ok_or_else(|| {
@@ -107,8 +113,8 @@ impl Stored {
         kb::sources(&it.world, at, &self.given)
             .into_iter()
             .map(|from| match from {
-                Some(From::Array(key)) => Ok(self.read(at, &key, Theirs::F32)?.as_ref().map(values)),
-                Some(From::Weight(key)) => Ok(self.weights[at].get(&key).map(values)),
+                Some(ArraySource::Array(key)) => Ok(self.read(at, &key, Theirs::F32)?.as_ref().map(values)),
+                Some(ArraySource::Weight(key)) => Ok(self.weights[at].get(&key).map(values)),
                 None => Ok(None),
             })
             .collect()
@@ -116,7 +122,7 @@ impl Stored {
 
     fn read(&self, program: usize, key: &str, to: Theirs) -> Result<Option<Tensor>, Diagnostic> {
         match &self.paths[program] {
-            Some((name, bytes)) => near(name, bytes, key, to == Theirs::Bf16).map(Some),
+            Some((name, bytes)) => read_converted(name, bytes, key, to == Theirs::Bf16).map(Some),
             None => Ok(None),
         }
     }
@@ -127,7 +133,7 @@ impl Stored {
 /// # Errors
 /// Of reading it.
 pub(super) fn stored(workspace: &mut Workspace, it: &Checked, beside: &Path) -> Outcome<Stored> {
-    let mut out = Stored { given: Given::default(), paths: vec![], weights: vec![] };
+    let mut out = Stored { given: DataBeside::default(), paths: vec![], weights: vec![] };
     let first = it.files.first().map(File::data).unwrap_or_default();
     let dir = it.files.first().and_then(|f| f.path.parent()).unwrap_or(Path::new(""));
     // of the names that may be, the first that some rank has
@@ -191,7 +197,7 @@ fn named(
     let bytes = workspace.bytes(Path::new(&shown))?;
     let keys: Vec<String> = all(workspace, &shown, &bytes)?.into_keys().collect();
     for key in &keys {
-        weights.insert(key.clone(), near(&shown, &bytes, key, false)?);
+        weights.insert(key.clone(), read_converted(&shown, &bytes, key, false)?);
     }
     let mut found = Diagnostics::new();
     let of = |p: &&Program| Some(p.rank) == f.rank || it.world.programs.len() == 1;

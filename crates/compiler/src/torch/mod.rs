@@ -8,13 +8,13 @@ pub mod verdict;
 use crate::failure::{Failure, Outcome};
 use crate::report::{Report, SCHEMA, TorchCollective, TorchCount, TorchGroup, TorchPlacements, TorchReport};
 use crate::workspace::Workspace;
-use files::{Asked, Checked, Said, checked, sets, with_others};
+use files::{Checked, TorchArguments, TorchOptions, checked, sets, with_others};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_import::torch::groups::World;
-use kbc_import::torch::matching::Met;
+use kbc_import::torch::matching::MatchedCollective;
 use kbc_import::torch::model::Role;
 use kbc_import::torch::summary;
-use make::{Made, make};
+use make::{WrittenProgram, make};
 use std::path::Path;
 
 /// Checks programs, and finds out their placements. `define` are sizes, each as `NAME=VALUE`. A report
@@ -25,10 +25,10 @@ use std::path::Path;
 pub fn check(
     workspace: &mut Workspace,
     paths: &[String],
-    asked: &Asked,
+    asked: &TorchArguments,
     define: &[String],
 ) -> Outcome<Report> {
-    let said = Said::new(asked, define)?;
+    let said = TorchOptions::new(asked, define)?;
     let first = paths.first().cloned().unwrap_or_default();
     let lone = paths.len() == 1 && !workspace.is_folder(Path::new(&first));
     let mut report = Report { schema: SCHEMA, command: "check", file: first, ok: true, ..Report::default() };
@@ -71,7 +71,7 @@ pub struct Import<'a> {
     /// Tag of the programs, such as `fwd` in rank0.fwd.model.json, if the folder has several.
     pub tag: Option<&'a str>,
     /// Process groups and files of weights.
-    pub asked: &'a Asked,
+    pub asked: &'a TorchArguments,
     /// Sizes, each as `NAME=VALUE`.
     pub define: &'a [String],
     /// Name of the program, and of its data files.
@@ -86,7 +86,7 @@ pub struct Import<'a> {
 ///
 /// # Errors
 /// What is wrong with the programs, or cannot be expressed.
-pub fn import(workspace: &mut Workspace, what: &Import<'_>) -> Outcome<Made> {
+pub fn import(workspace: &mut Workspace, what: &Import<'_>) -> Outcome<WrittenProgram> {
     let mut worlds = sets(workspace, what.paths)?;
     if let Some(tag) = what.tag {
         worlds.retain(|set| set[0].tag == tag);
@@ -101,12 +101,15 @@ pub fn import(workspace: &mut Workspace, what: &Import<'_>) -> Outcome<Made> {
         }
         more => {
             let tags: Vec<&str> = more.iter().map(|s| s[0].tag.as_str()).collect();
-            return Err(Diagnostic::error("E416", format!("{} has programs with several tags", what.paths[0]))
-                .help(format!("choose one of them with --tag {}", tags.join(", --tag ")))
-                .into());
+            return Err(Diagnostic::error(
+                "E416",
+                format!("{} has programs with several tags", what.paths[0]),
+            )
+            .help(format!("choose one of them with --tag {}", tags.join(", --tag ")))
+            .into());
         }
     };
-    let it = checked(workspace, set, &Said::new(what.asked, what.define)?, false)?;
+    let it = checked(workspace, set, &TorchOptions::new(what.asked, what.define)?, false)?;
     verdict::placements(workspace, &it, what.asked)?;
     make(workspace, &it, what.name, what.beside, what.lift)
 }
@@ -116,7 +119,12 @@ pub fn import(workspace: &mut Workspace, what: &Import<'_>) -> Outcome<Made> {
 ///
 /// # Errors
 /// Those of [`import`].
-pub fn stand_in(workspace: &mut Workspace, given: &str, asked: &Asked, define: &[String]) -> Outcome<String> {
+pub fn stand_in(
+    workspace: &mut Workspace,
+    given: &str,
+    asked: &TorchArguments,
+    define: &[String],
+) -> Outcome<String> {
     let path = Path::new(given);
     let worlds = with_others(workspace, given)?;
     let [set] = &worlds[..] else {
@@ -125,7 +133,7 @@ pub fn stand_in(workspace: &mut Workspace, given: &str, asked: &Asked, define: &
             .help(format!("choose one of them: {}", tags.join(", ")))
             .into());
     };
-    let it: Checked = checked(workspace, set, &Said::new(asked, define)?, false)?;
+    let it: Checked = checked(workspace, set, &TorchOptions::new(asked, define)?, false)?;
     let name = path.file_name().map_or_else(|| "program".into(), |s| s.to_string_lossy().into_owned());
     let folder = workspace.is_folder(path);
     let name = if folder { &name[..] } else { name.split('.').next().unwrap_or(&name) };
@@ -141,7 +149,7 @@ pub fn stand_in(workspace: &mut Workspace, given: &str, asked: &Asked, define: &
     Ok(file)
 }
 
-fn about(tag: &str, world: &World, met: &[Met], weights: Option<&'static str>) -> TorchReport {
+fn about(tag: &str, world: &World, met: &[MatchedCollective], weights: Option<&'static str>) -> TorchReport {
     let p = &world.programs[0];
     let operations = summary::operations(p);
     let collectives = summary::collectives(world, met);

@@ -1,7 +1,7 @@
 //! Report about the programs of all ranks together: placements, and the comparison with an
 //! unsharded model.
 
-use super::files::{Asked, Checked, Said, checked, sets};
+use super::files::{Checked, TorchArguments, TorchOptions, checked, sets};
 use super::make::stored;
 use crate::failure::Outcome;
 use crate::report::human::count;
@@ -10,7 +10,7 @@ use crate::workspace::Workspace;
 use kbc_diag::Diagnostic;
 use kbc_import::torch::kb::compare::Sides;
 use kbc_import::torch::kb::verdict::{Placed, Verdict, judge, unplaced};
-use kbc_import::torch::kb::{Given, Place};
+use kbc_import::torch::kb::{AxisPlacement, DataBeside};
 use std::path::Path;
 
 /// Infers the placements of a world's values, by the data that is beside its programs, and compares
@@ -18,7 +18,11 @@ use std::path::Path;
 ///
 /// # Errors
 /// E565: what no placement explains; E566: what differs from the model; of reading data.
-pub fn placements(workspace: &mut Workspace, it: &Checked, said: &Asked) -> Outcome<TorchPlacements> {
+pub fn placements(
+    workspace: &mut Workspace,
+    it: &Checked,
+    said: &TorchArguments,
+) -> Outcome<TorchPlacements> {
     if it.mesh.is_some() {
         crate::load::refuse(&[("--reference", said.reference.is_some())], "a graph of DTensors")?;
         // PyTorch itself has placed every value of the graph
@@ -75,7 +79,7 @@ pub fn placements(workspace: &mut Workspace, it: &Checked, said: &Asked) -> Outc
 }
 
 /// Whether an input is zeros.
-fn zeros(given: &Given) -> bool {
+fn zeros(given: &DataBeside) -> bool {
     given.prints.iter().flat_map(|p| p.values()).any(|p| p.uniform == Some(0.0))
 }
 
@@ -98,7 +102,7 @@ fn model(workspace: &mut Workspace, path: &str, it: &Checked) -> Outcome<Checked
             .help(format!("give the file of one of them: {}", tags.join(", ")))
             .into());
     };
-    let groups = Asked::default();
+    let groups = TorchArguments::default();
     let wrong = |why: &str| {
         Diagnostic::error("E416", format!("{path} is not an unsharded model: {why}"))
             .help("export the model of one rank, without collectives")
@@ -106,7 +110,8 @@ fn model(workspace: &mut Workspace, path: &str, it: &Checked) -> Outcome<Checked
     if set.len() > 1 {
         return Err(wrong("it has programs of several ranks").into());
     }
-    let found = checked(workspace, set, &Said { alone: true, ..Said::new(&groups, &[])? }, false)?;
+    let found =
+        checked(workspace, set, &TorchOptions { alone: true, ..TorchOptions::new(&groups, &[])? }, false)?;
     if found.mesh.is_some() {
         return Err(wrong("it is a graph of DTensors").into());
     }
@@ -118,12 +123,12 @@ fn model(workspace: &mut Workspace, path: &str, it: &Checked) -> Outcome<Checked
 
 /// A verdict as it is reported.
 fn report(v: &Verdict) -> TorchPlacements {
-    let word = |p: &Place| match p {
-        Place::Whole => "whole".to_owned(),
-        Place::Split(d) => format!("split along {d}"),
-        Place::Within(d, n) => format!("split along {d} in each of {n} blocks"),
-        Place::Partial(how) => format!("part of a {how}"),
-        Place::Unknown => "not known".to_owned(),
+    let word = |p: &AxisPlacement| match p {
+        AxisPlacement::Whole => "whole".to_owned(),
+        AxisPlacement::Split(d) => format!("split along {d}"),
+        AxisPlacement::Within(d, n) => format!("split along {d} in each of {n} blocks"),
+        AxisPlacement::Partial(how) => format!("part of a {how}"),
+        AxisPlacement::Unknown => "not known".to_owned(),
     };
     let placed = |list: &[Placed]| {
         list.iter()

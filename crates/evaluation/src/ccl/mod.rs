@@ -3,5 +3,5 @@
 pub mod prepare;
 pub mod run;
 
-pub use prepare::{Bench, CclOptions, Part, prepare};
-pub use run::{Finished, Found, run};
+pub use prepare::{CclOptions, PeSelection, PreparedBench, prepare};
+pub use run::{CclReport, Finished, run};

@@ -13,7 +13,7 @@ use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span, Spanned};
 use kbc_frontend::load::load;
 use kbc_frontend::machine;
-use kbc_frontend::machine::ccl::{self, Asked, Backpressure, Run, RunRanks};
+use kbc_frontend::machine::ccl::{self, Backpressure, Overrides, Run, RunRanks};
 use kbc_machine::topology::queue::Backpressure as Sending;
 use kbc_machine::topology::{Settings, Shape, Topology};
 use kbc_rounds::ast::AlgorithmDecl;
@@ -37,7 +37,7 @@ const POLL_NS: f64 = 10.0;
 
 /// The PEs that take part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum PeSelection {
     /// One PE of every SIP.
     Sip,
     /// One PE of every cube of every SIP.
@@ -73,13 +73,13 @@ impl Counts {
 }
 
 /// A run that is ready to be built.
-pub struct Bench {
+pub struct PreparedBench {
     /// Values from the file.
     pub run: Run,
     /// The algorithm with its arguments.
     pub algorithm: String,
     /// The PEs that take part.
-    pub part: Part,
+    pub part: PeSelection,
     /// PEs that take part for each rank of the report.
     pub each: u64,
     /// PEs of a cube.
@@ -108,7 +108,7 @@ pub struct CclOptions {
 /// # Errors
 /// Returns the errors of reading; E464 for a machine without SIPs; E467 if the machine or the
 /// algorithm cannot have that many ranks; E005 for an unknown algorithm; the errors of `-D`.
-pub fn prepare(workspace: &mut Workspace, args: &CclOptions) -> Outcome<Bench> {
+pub fn prepare(workspace: &mut Workspace, args: &CclOptions) -> Outcome<PreparedBench> {
     let (set, _) = arguments::settings(workspace, &args.set)?;
     if set.package.ranks.is_some() {
         let d = Diagnostic::error(
@@ -119,8 +119,8 @@ pub fn prepare(workspace: &mut Workspace, args: &CclOptions) -> Outcome<Bench> {
     }
     let (file, text) = workspace.read(&args.ccl)?;
     let said = ccl::read(&text, file)?;
-    workspace.tell(&said.warnings);
-    let mut asked = Asked::default();
+    workspace.report(&said.warnings);
+    let mut asked = Overrides::default();
     for (name, value) in arguments::defines(&args.define)? {
         let text = format!("{name}={value}");
         let at = workspace.add_text("<-D>", &text);
@@ -146,13 +146,13 @@ pub fn prepare(workspace: &mut Workspace, args: &CclOptions) -> Outcome<Bench> {
     }
     let using = arguments(&decl, &run, &counts)?;
     told.extend(idle(&decl, &run, &counts));
-    workspace.tell(&told);
+    workspace.report(&told);
     let queues = queues(&run, &settings);
     let (axis, ranks) = match part {
-        Part::Sip => ("sip", "ranks: sip".to_owned()),
-        Part::Cube => ("cube", "ranks: cube".to_owned()),
-        Part::All => ("rank", "ranks: pe".to_owned()),
-        Part::Pe => ("pe", run.ranks_setting()),
+        PeSelection::Sip => ("sip", "ranks: sip".to_owned()),
+        PeSelection::Cube => ("cube", "ranks: cube".to_owned()),
+        PeSelection::All => ("rank", "ranks: pe".to_owned()),
+        PeSelection::Pe => ("pe", run.ranks_setting()),
     };
     let n = run.n_elem;
     // This topology is a placeholder; `--topology` replaces it.
@@ -164,9 +164,9 @@ pub fn prepare(workspace: &mut Workspace, args: &CclOptions) -> Outcome<Bench> {
     let mut set = vec![format!("{ranks}; {queues}")];
     set.extend(args.set.iter().cloned());
     let each = match part {
-        Part::Sip | Part::Pe => 1,
-        Part::Cube => counts.of_a_sip() / u64::from(counts.pes),
-        Part::All => counts.of_a_sip(),
+        PeSelection::Sip | PeSelection::Pe => 1,
+        PeSelection::Cube => counts.of_a_sip() / u64::from(counts.pes),
+        PeSelection::All => counts.of_a_sip(),
     };
     let pes = run.world_size.saturating_mul(each);
     if pes > EXACT {
@@ -177,7 +177,7 @@ pub fn prepare(workspace: &mut Workspace, args: &CclOptions) -> Outcome<Bench> {
     }
     let of = Selection { topology: Some(args.topology.clone()), set, ..Selection::default() };
     let source = Source { file: PROGRAM.to_owned(), of, post: None };
-    Ok(Bench { run, algorithm: using, part, each, pes: u64::from(counts.pes), source })
+    Ok(PreparedBench { run, algorithm: using, part, each, pes: u64::from(counts.pes), source })
 }
 
 /// Returns the numbers of SIPs, cubes and PEs of the machine, and its settings. Warnings are
@@ -322,11 +322,12 @@ fn has(decl: &AlgorithmDecl, name: &str) -> bool {
 
 /// Returns the PEs that take part. The parameters of an algorithm show whether it works inside
 /// SIPs.
-fn part(decl: &AlgorithmDecl, run: &Run, counts: &Counts) -> Result<Part, Diagnostic> {
-    let inside = [("cube_w", Part::Cube), ("pes", Part::All)].into_iter().find(|p| has(decl, p.0));
+fn part(decl: &AlgorithmDecl, run: &Run, counts: &Counts) -> Result<PeSelection, Diagnostic> {
+    let inside =
+        [("cube_w", PeSelection::Cube), ("pes", PeSelection::All)].into_iter().find(|p| has(decl, p.0));
     match (inside, run.ranks) {
-        (None, RunRanks::Sip) => Ok(Part::Sip),
-        (None, RunRanks::Pe) => Ok(Part::Pe),
+        (None, RunRanks::Sip) => Ok(PeSelection::Sip),
+        (None, RunRanks::Pe) => Ok(PeSelection::Pe),
         (Some((_, part)), RunRanks::Sip) => Ok(part),
         (Some(_), RunRanks::Pe) => {
             let title = format!(

@@ -2,7 +2,7 @@
 //!
 //! Owns the line for people, the words about wrong elements and the JSON. What runs is [`mod@super::prepare`]'s.
 
-use super::prepare::{Bench, CclOptions, Part, prepare};
+use super::prepare::{CclOptions, PeSelection, PreparedBench, prepare};
 use kbc_backend_sim::interp::RunOptions;
 use kbc_compiler::about::{begin, inputs};
 use kbc_compiler::analyse::{self, Executed};
@@ -32,7 +32,7 @@ const SEARCHED: u64 = 1 << 30;
 
 /// What was found; it serialises to the JSON of `kbc bench ccl`.
 #[derive(Serialize)]
-pub struct Found {
+pub struct CclReport {
     schema: u32,
     command: &'static str,
     /// Whether it is proven and every element is right.
@@ -108,9 +108,9 @@ struct WrongPe {
 /// A run that came to its end, whether its results are right or wrong.
 pub struct Finished {
     /// What ran.
-    pub bench: Bench,
+    pub bench: PreparedBench,
     /// What was found.
-    pub found: Found,
+    pub found: CclReport,
     /// What the checker and the run report, and E430 where numbers are wrong; empty if all is right.
     pub errors: Diagnostics,
 }
@@ -122,7 +122,7 @@ pub struct Finished {
 pub fn run(workspace: &mut Workspace, options: &CclOptions) -> Outcome<Finished> {
     let bench = prepare(workspace, options)?;
     let built = assemble(workspace, &bench.source, "default", &mut Unwatched);
-    let (built, wrong) = built.map_err(|f| unfit(&bench, f))?;
+    let (built, wrong) = built.map_err(|f| no_form(&bench, f))?;
     let Some(schedule) = built.module.schedule() else {
         return Err(Diagnostic::error("E991", "the pipeline made no schedule").into());
     };
@@ -183,7 +183,7 @@ pub fn run(workspace: &mut Workspace, options: &CclOptions) -> Outcome<Finished>
 
 /// Reports an algorithm that is not defined for so many ranks at the file of the user instead of
 /// the generated program.
-fn unfit(bench: &Bench, failure: Failure) -> Failure {
+fn no_form(bench: &PreparedBench, failure: Failure) -> Failure {
     let (d, code) = failure.into_parts();
     let why = d.list.iter().find(|d| matches!(d.code, "E022" | "E024"));
     let Some((why, reason)) = why.and_then(|d| Some((d, d.labels.first()?))).filter(|_| code == 1) else {
@@ -202,12 +202,12 @@ fn unfit(bench: &Bench, failure: Failure) -> Failure {
 }
 
 fn found(
-    bench: &Bench,
+    bench: &PreparedBench,
     built: &Built,
     report: Report,
     right: Option<u64>,
     (wrong, wrong_elements, pe_times): (Vec<Wrong>, Vec<WrongPe>, Vec<PeTime>),
-) -> Found {
+) -> CclReport {
     let run = &bench.run;
     let (of, all) = (format!("{} (ws={})", run.algorithm, run.world_size), run.world_size);
     let line = match right.unwrap_or(0) {
@@ -216,7 +216,7 @@ fn found(
         right => format!("{of}: {right} OK / {} FAIL", all - right),
     };
     let bytes = run.n_elem.saturating_mul(2);
-    Found {
+    CclReport {
         schema: kbc_compiler::report::SCHEMA,
         command: "bench ccl",
         ok: report.ok,
@@ -229,7 +229,11 @@ fn found(
         pes: run.world_size * bench.each,
         n_elem: run.n_elem,
         bytes_per_pe: bytes,
-        bytes_per_sip: bytes.saturating_mul(if bench.part == Part::Pe { run.world_size } else { bench.each }),
+        bytes_per_sip: bytes.saturating_mul(if bench.part == PeSelection::Pe {
+            run.world_size
+        } else {
+            bench.each
+        }),
         queues: built.topology.settings().queue.text(),
         forward: built.topology.settings().forward().name(),
         right,
@@ -246,7 +250,7 @@ fn found(
 /// and the number of wrong elements of each PE.
 fn look(
     workspace: &Workspace,
-    bench: &Bench,
+    bench: &PreparedBench,
     schedule: &Schedule,
     built: &Built,
     done: &Executed,
@@ -308,16 +312,16 @@ fn look(
 }
 
 /// Returns the name of a PE that takes part.
-fn who(bench: &Bench, pe: u64) -> String {
+fn who(bench: &PreparedBench, pe: u64) -> String {
     let (rank, inside) = (pe / bench.each, pe % bench.each);
     match bench.part {
-        Part::Sip | Part::Pe => format!("rank {rank}"),
-        Part::Cube => format!("rank {rank} cube {inside}"),
-        Part::All => format!("rank {rank} cube {} pe {}", inside / bench.pes, inside % bench.pes),
+        PeSelection::Sip | PeSelection::Pe => format!("rank {rank}"),
+        PeSelection::Cube => format!("rank {rank} cube {inside}"),
+        PeSelection::All => format!("rank {rank} cube {} pe {}", inside / bench.pes, inside % bench.pes),
     }
 }
 
-fn why(bench: &Bench, from: &Provenance) -> String {
+fn why(bench: &PreparedBench, from: &Provenance) -> String {
     if from.is_complete() {
         return "every contribution is there once, but from another element".to_owned();
     }
@@ -345,7 +349,7 @@ fn why(bench: &Bench, from: &Provenance) -> String {
 }
 
 /// Returns contributors in words: first the ranks whose PEs are all among them, then single PEs.
-fn all(bench: &Bench, pes: &[u64]) -> Vec<String> {
+fn all(bench: &PreparedBench, pes: &[u64]) -> Vec<String> {
     let (mut whole, mut single) = (vec![], vec![]);
     let mut rest = pes;
     while let [first, ..] = rest {
@@ -391,7 +395,7 @@ fn spread(times: &[PeTime]) -> String {
 }
 
 /// Returns the lines about ranks that fail, with their known wrong elements.
-fn failures(bench: &Bench, found: &Found) -> Vec<String> {
+fn failures(bench: &PreparedBench, found: &CclReport) -> Vec<String> {
     let run = &bench.run;
     let head = |rank: u64| format!("[FAIL] rank {rank} (ws={}, algo={})", run.world_size, run.algorithm);
     if found.right.is_none() {
@@ -422,7 +426,7 @@ fn failures(bench: &Bench, found: &Found) -> Vec<String> {
 }
 
 /// Formats the report for people, with the time of every PE.
-pub fn logged(bench: &Bench, found: &Found) -> String {
+pub fn logged(bench: &PreparedBench, found: &CclReport) -> String {
     let mut out = human(bench, found);
     for p in &found.pe_times {
         out += &format!("[PE] {}: exec_ns {:.2}\n", p.who, p.exec_ns);
@@ -431,7 +435,7 @@ pub fn logged(bench: &Bench, found: &Found) -> String {
 }
 
 /// Formats the report for people.
-pub fn human(bench: &Bench, found: &Found) -> String {
+pub fn human(bench: &PreparedBench, found: &CclReport) -> String {
     let mut out = format!("{}\n", found.line);
     for line in failures(bench, found) {
         out += &format!("{line}\n");
@@ -446,12 +450,12 @@ pub fn human(bench: &Bench, found: &Found) -> String {
         line("every element is correct in this run, but the proof for all runs fails".into());
     }
     let part = match bench.part {
-        Part::Sip => "ranks are SIPs; one PE of each takes part".to_owned(),
-        Part::Cube => {
+        PeSelection::Sip => "ranks are SIPs; one PE of each takes part".to_owned(),
+        PeSelection::Cube => {
             format!("ranks are SIPs; one PE of each of their {} takes part", count(bench.each, "cube"))
         }
-        Part::All => format!("ranks are SIPs; all {} of each take part", count(bench.each, "PE")),
-        Part::Pe => "ranks are PEs of SIP 0".to_owned(),
+        PeSelection::All => format!("ranks are SIPs; all {} of each take part", count(bench.each, "PE")),
+        PeSelection::Pe => "ranks are PEs of SIP 0".to_owned(),
     };
     line(format!("world size {} (from {}): {part}", found.world_size, found.origin));
     line(format!(

@@ -11,13 +11,13 @@ pub(super) const SAME: f64 = 1e-9;
 pub(super) struct Both {
     pub(super) value: Option<u64>,
     pub(super) bytes: Option<u64>,
-    pub(super) a: Side,
-    pub(super) b: Side,
+    pub(super) a: ComparedSide,
+    pub(super) b: ComparedSide,
 }
 
 /// One of the items.
 #[derive(Serialize)]
-pub(super) struct Side {
+pub(super) struct ComparedSide {
     pub(super) status: &'static str,
     pub(super) why: Option<String>,
     pub(super) algorithm: Option<String>,
@@ -32,10 +32,10 @@ pub(super) fn ratio(r: &Both) -> Option<f64> {
     (a > 0.0 && b > 0.0).then(|| a / b)
 }
 
-impl Side {
+impl ComparedSide {
     /// The facts of a row.
-    pub(super) fn of(f: &Facts) -> Side {
-        Side {
+    pub(super) fn of(f: &Facts) -> ComparedSide {
+        ComparedSide {
             status: f.status.name(),
             why: f.why.clone(),
             algorithm: f.algorithm.clone(),

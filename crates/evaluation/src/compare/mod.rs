@@ -7,11 +7,11 @@ mod both;
 mod crossing;
 pub mod rows;
 
-use crate::sweep::grid::{Point, Program};
+use crate::sweep::grid::{RowProgram, RowRequest};
 use crate::sweep::run::{Within, run as execute};
 use crate::sweep::spec::{AxisValue, doubling};
 use crate::sweep::{Facts, row};
-use both::{Both, SAME, Side, ratio};
+use both::{Both, ComparedSide, SAME, ratio};
 use crossing::{Crossing, Sample, crossings};
 use kbc_compiler::failure::{Failure, Outcome};
 use kbc_compiler::measure::ready;
@@ -58,7 +58,7 @@ impl Sides {
 /// Kind of A and B.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
+enum ComparedKind {
     Algorithms,
     Topologies,
     Programs,
@@ -66,10 +66,10 @@ enum Kind {
 
 /// The comparison; it serialises to the JSON of `kbc compare`.
 #[derive(Serialize)]
-pub struct Found {
+pub struct ComparisonReport {
     schema: u32,
     command: &'static str,
-    kind: Kind,
+    kind: ComparedKind,
     a: String,
     b: String,
     /// The program that they are compared on.
@@ -121,7 +121,7 @@ pub fn compare(
     sides: &Sides,
     within: &Within<'_>,
     hear: &mut dyn FnMut(&str),
-) -> Outcome<Found> {
+) -> Outcome<ComparisonReport> {
     let kind = kind(sides)?;
     let over = sides.over.as_deref().map(over).transpose()?;
     let values: Vec<Option<u64>> = match &over {
@@ -135,7 +135,7 @@ pub fn compare(
             points.push(point(sides, kind, side, over, points.len()));
         }
     }
-    let all: Vec<&Point> = points.iter().collect();
+    let all: Vec<&RowRequest> = points.iter().collect();
     let found = execute(workspace, HERE, &all, within, &mut |_| {})?;
     let facts: BTreeMap<usize, &Facts> = found.rows.iter().map(|r| (r.row, &r.facts)).collect();
     let of = |i: usize| facts.get(&i).copied();
@@ -143,7 +143,7 @@ pub fn compare(
     for (i, value) in values.iter().enumerate() {
         let (Some(a), Some(b)) = (of(i), of(i + values.len())) else { continue };
         let bytes = a.bytes.filter(|n| b.bytes == Some(*n));
-        both.push(Both { value: *value, bytes, a: Side::of(a), b: Side::of(b) });
+        both.push(Both { value: *value, bytes, a: ComparedSide::of(a), b: ComparedSide::of(b) });
     }
     // Errors of one side are reported if nothing is left to compare.
     if both.iter().all(|r| ratio(r).is_none()) {
@@ -161,7 +161,7 @@ pub fn compare(
         })?,
         None => vec![],
     };
-    Ok(Found {
+    Ok(ComparisonReport {
         schema: SCHEMA,
         command: "compare",
         kind,
@@ -183,19 +183,19 @@ fn usage(d: Diagnostic) -> Failure {
 }
 
 /// Returns the kind of the two items.
-fn kind(sides: &Sides) -> Outcome<Kind> {
+fn kind(sides: &Sides) -> Outcome<ComparedKind> {
     let wrong = |title: String| Diagnostic::error("E588", title);
     let ends = |w: &str, ends: &[&str]| ends.iter().any(|e| w.ends_with(e));
     let of = |w: &str| {
         if ends(w, &[".kb", ".kir"]) {
-            Kind::Programs
+            ComparedKind::Programs
         } else if ends(w, &[".yaml", ".yml"])
             || w.starts_with('{')
             || Topology::parse_shape(w, FileId::default()).is_ok()
         {
-            Kind::Topologies
+            ComparedKind::Topologies
         } else {
-            Kind::Algorithms
+            ComparedKind::Algorithms
         }
     };
     let (a, b) = (of(&sides.a), of(&sides.b));
@@ -207,17 +207,17 @@ fn kind(sides: &Sides) -> Outcome<Kind> {
         ));
     }
     match (a, &sides.of) {
-        (Kind::Programs, Some(of)) => {
+        (ComparedKind::Programs, Some(of)) => {
             Err(usage(wrong(format!("--of {of} does not apply to a comparison of two programs"))))
         }
-        (Kind::Algorithms | Kind::Topologies, None) => {
+        (ComparedKind::Algorithms | ComparedKind::Topologies, None) => {
             let d = wrong("the program on which to compare them is missing".into());
             Err(usage(d.help("name a program: --of specs/all_reduce.kb")))
         }
-        (Kind::Topologies, _) if sides.topology.is_some() => {
+        (ComparedKind::Topologies, _) if sides.topology.is_some() => {
             Err(usage(wrong("--topology does not apply to a comparison of topologies".into())))
         }
-        (Kind::Algorithms, _) if !sides.using.is_empty() => {
+        (ComparedKind::Algorithms, _) if !sides.using.is_empty() => {
             Err(usage(wrong("--using does not apply to a comparison of algorithms".into())))
         }
         _ => Ok(a),
@@ -243,19 +243,20 @@ fn over(text: &str) -> Outcome<(String, Vec<u64>)> {
     Ok((name.trim().to_owned(), different.into_iter().collect()))
 }
 
-fn point(sides: &Sides, kind: Kind, side: &str, over: Option<(&str, u64)>, row: usize) -> Point {
-    let program = if kind == Kind::Programs { side } else { sides.of.as_deref().unwrap_or(side) };
-    let topology = if kind == Kind::Topologies { Some(side.to_owned()) } else { sides.topology.clone() };
+fn point(sides: &Sides, kind: ComparedKind, side: &str, over: Option<(&str, u64)>, row: usize) -> RowRequest {
+    let program = if kind == ComparedKind::Programs { side } else { sides.of.as_deref().unwrap_or(side) };
+    let topology =
+        if kind == ComparedKind::Topologies { Some(side.to_owned()) } else { sides.topology.clone() };
     let mut using = sides.using.clone();
-    if kind == Kind::Algorithms {
+    if kind == ComparedKind::Algorithms {
         using.push(side.to_owned());
     }
     let mut define = sides.define.clone();
     define.extend(over.map(|(n, v)| format!("{n}={v}")));
-    Point {
+    RowRequest {
         row,
         values: vec![AxisValue { label: side.to_owned(), parts: BTreeMap::new() }],
-        program: Program::File(program.to_owned()),
+        program: RowProgram::File(program.to_owned()),
         named: sides.program.clone(),
         topology,
         set: sides.set.clone(),
@@ -280,8 +281,8 @@ fn curve(rows: &[Both], of: fn(&Both) -> Option<f64>) -> Vec<(f64, f64)> {
 }
 
 /// Proves and times both sides; None if one of them is rejected.
-fn sampled(workspace: &mut Workspace, points: [Point; 2]) -> Outcome<Option<Sample>> {
-    let mut one = |point: &Point| -> Outcome<Option<(f64, Option<u64>)>> {
+fn sampled(workspace: &mut Workspace, points: [RowRequest; 2]) -> Outcome<Option<Sample>> {
+    let mut one = |point: &RowRequest| -> Outcome<Option<(f64, Option<u64>)>> {
         match report(workspace, point) {
             Ok(report) => {
                 let bytes = match &report.collectives[..] {
@@ -301,7 +302,7 @@ fn sampled(workspace: &mut Workspace, points: [Point; 2]) -> Outcome<Option<Samp
 }
 
 /// Returns where A gains most, and where B does.
-fn whys(workspace: &mut Workspace, rows: &[Both], points: &[Point]) -> Outcome<Vec<Why>> {
+fn whys(workspace: &mut Workspace, rows: &[Both], points: &[RowRequest]) -> Outcome<Vec<Why>> {
     let mut out = vec![];
     for faster in ['A', 'B'] {
         let gain = |r: &Both| ratio(r).map(|x| if faster == 'A' { 1.0 / x } else { x });
@@ -331,7 +332,7 @@ fn whys(workspace: &mut Workspace, rows: &[Both], points: &[Point]) -> Outcome<V
 }
 
 /// Returns the proven report of a point.
-fn report(workspace: &mut Workspace, point: &Point) -> Outcome<Report> {
+fn report(workspace: &mut Workspace, point: &RowRequest) -> Outcome<Report> {
     let mut own = workspace.fresh(vec![]);
     let source = row::source(&mut own, HERE, point)?;
     let ready = ready(&mut own, &source)?;
@@ -343,7 +344,7 @@ fn report(workspace: &mut Workspace, point: &Point) -> Outcome<Report> {
 ///
 /// # Errors
 /// A fault if there is nothing that can be drawn.
-pub fn draw(found: &Found, theme: Theme) -> Result<Figure, Fault> {
+pub fn draw(found: &ComparisonReport, theme: Theme) -> Result<Figure, Fault> {
     let name = |side: char, of: &str| format!("{side}: {of}");
     let series = |side: char, of: &str, time: fn(&Both) -> Option<f64>| {
         let mut points = curve(&found.rows, time);
@@ -373,7 +374,7 @@ pub fn draw(found: &Found, theme: Theme) -> Result<Figure, Fault> {
 }
 
 /// Returns lines beside each other; the left column is as wide as its longest line.
-fn beside(left: &[String], right: &[String]) -> String {
+fn side_by_side(left: &[String], right: &[String]) -> String {
     let width = left.iter().map(|l| l.chars().count()).max().unwrap_or(0);
     let empty = String::new();
     let at = |list: &'_ [String], i: usize| list.get(i).unwrap_or(&empty).clone();
@@ -383,7 +384,7 @@ fn beside(left: &[String], right: &[String]) -> String {
 }
 
 /// Formats the comparison for people.
-pub fn human(found: &Found) -> String {
+pub fn human(found: &ComparisonReport) -> String {
     let on = found.on.as_ref().map_or_else(String::new, |f| format!(" on {f}"));
     let mut out =
         format!("A  {}\nB  {}\n{}{on}\n\n", found.a, found.b, format!("{:?}", found.kind).to_lowercase());
@@ -391,8 +392,8 @@ pub fn human(found: &Found) -> String {
     let mut table: Vec<[String; 7]> =
         vec![[over, "bytes", "A", "B", "bound of A", "bound of B", "faster"].map(str::to_owned)];
     for r in &found.rows {
-        let shown = |s: &Side| s.time_ns.map_or_else(|| s.status.to_owned(), time);
-        let bound = |s: &Side| s.bound_ns.filter(|b| *b > 0.0).map_or("-".to_owned(), time);
+        let shown = |s: &ComparedSide| s.time_ns.map_or_else(|| s.status.to_owned(), time);
+        let bound = |s: &ComparedSide| s.bound_ns.filter(|b| *b > 0.0).map_or("-".to_owned(), time);
         let faster = match ratio(r) {
             Some(x) if x > 1.0 + SAME => format!("B {x:.2} x"),
             Some(x) if x < 1.0 - SAME => format!("A {:.2} x", 1.0 / x),
@@ -443,7 +444,7 @@ pub fn human(found: &Found) -> String {
             out += &format!("  {name:<18} {:>12} {:>12} {:>12}\n", time(a), time(b), signed(b - a));
         }
         let titled = |c: char, p: &[String]| [vec![format!("  {c}")], p.to_vec()].concat();
-        out += &beside(&titled('A', &w.paths[0]), &titled('B', &w.paths[1]));
+        out += &side_by_side(&titled('A', &w.paths[0]), &titled('B', &w.paths[1]));
     }
     out
 }

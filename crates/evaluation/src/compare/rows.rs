@@ -16,7 +16,7 @@ const SAME: f64 = 1e-6;
 
 /// The rows of both files; it serialises to the JSON of `kbc compare`.
 #[derive(Serialize)]
-pub struct Found {
+pub struct RowsReport {
     schema: u32,
     command: &'static str,
     kind: &'static str,
@@ -78,7 +78,7 @@ fn read(workspace: &mut Workspace, path: &str) -> Outcome<Rows> {
 ///
 /// # Errors
 /// E588: one that is no file of rows, or two of different grids; an option that means nothing for rows.
-pub fn compare(workspace: &mut Workspace, sides: &Sides) -> Outcome<Found> {
+pub fn compare(workspace: &mut Workspace, sides: &Sides) -> Outcome<RowsReport> {
     let flags = [
         ("--of", sides.of.is_some()),
         ("--over", sides.over.is_some()),
@@ -112,7 +112,7 @@ pub fn compare(workspace: &mut Workspace, sides: &Sides) -> Outcome<Found> {
     if place.is_empty() && !a.is_empty() {
         return Err(usage(format!("no axis has the same values in {} and {}", sides.a, sides.b)));
     }
-    let mut found = Found {
+    let mut found = RowsReport {
         schema: super::SCHEMA,
         command: "compare",
         kind: "rows",
@@ -152,7 +152,7 @@ pub fn compare(workspace: &mut Workspace, sides: &Sides) -> Outcome<Found> {
 }
 
 /// Formats the comparison for people.
-pub fn human(found: &Found) -> String {
+pub fn human(found: &RowsReport) -> String {
     let mut out = format!("A  {}\nB  {}\n", found.a, found.b);
     out += &format!(
         "{} rows: B is faster in {}, slower in {}, the same in {}; {} changed\n",

@@ -36,7 +36,7 @@ pub struct Figure {
     pub from: Option<String>,
     /// The program that is timed.
     #[serde(default)]
-    pub run: Option<Run>,
+    pub run: Option<ReferenceRun>,
     /// The measured part of the run, if it is not its time.
     #[serde(default)]
     pub measure: Measure,
@@ -48,7 +48,7 @@ pub struct Figure {
     pub ratio: Option<Ratio>,
     /// A change from one figure to another one, in percent.
     #[serde(default)]
-    pub change: Option<Change>,
+    pub change: Option<FigureChange>,
     /// Allowed deviation, in percent of the published value, or in percentage points if that is a
     /// percentage.
     #[serde(default)]
@@ -61,7 +61,7 @@ pub struct Figure {
 /// A program on a machine.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Run {
+pub struct ReferenceRun {
     /// A `.kb` file, or a `.kir` file with a schedule, relative to the file of figures.
     pub program: String,
     /// The program, if the file has several.
@@ -116,7 +116,7 @@ pub struct Ratio {
 /// Two figures by name.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Change {
+pub struct FigureChange {
     /// The first.
     pub from: String,
     /// The second.

@@ -3,7 +3,7 @@
 //! Every time is that of a program that was proven before and, if that is not too much data,
 //! executed and compared with its single-device result.
 
-use super::file::{Figure, Measure, Run, read};
+use super::file::{Figure, Measure, ReferenceRun, read};
 use crate::traffic;
 use kbc_compiler::analyse;
 use kbc_compiler::bounds::{self, Subject};
@@ -50,7 +50,7 @@ pub struct Row {
 
 /// A file of figures.
 #[derive(Serialize)]
-pub struct Found {
+pub struct MeasuredFile {
     file: String,
     source: String,
     /// Its figures in order.
@@ -61,10 +61,10 @@ pub struct Found {
 ///
 /// # Errors
 /// Returns the errors of reading it and of compiling its programs.
-pub fn one(workspace: &mut Workspace, path: &str) -> Outcome<Found> {
+pub fn one(workspace: &mut Workspace, path: &str) -> Outcome<MeasuredFile> {
     let (file, text) = workspace.read(path)?;
     let reference = read(&text, file)?;
-    let mut done: BTreeMap<(Run, Measure), Measured> = BTreeMap::new();
+    let mut done: BTreeMap<(ReferenceRun, Measure), Measured> = BTreeMap::new();
     let mut ours: BTreeMap<&str, f64> = BTreeMap::new();
     let mut figures = vec![];
     for f in &reference.figures {
@@ -102,7 +102,7 @@ pub fn one(workspace: &mut Workspace, path: &str) -> Outcome<Found> {
         };
         figures.push(row(f, value, evidence));
     }
-    Ok(Found { file: path.to_owned(), source: reference.source.trim().to_owned(), figures })
+    Ok(MeasuredFile { file: path.to_owned(), source: reference.source.trim().to_owned(), figures })
 }
 
 fn row(f: &Figure, ours: Option<f64>, evidence: Option<&'static str>) -> Row {
@@ -125,7 +125,7 @@ fn row(f: &Figure, ours: Option<f64>, evidence: Option<&'static str>) -> Row {
 }
 
 /// Returns the time of a proven schedule on a machine.
-fn taken(subject: Subject<'_>, topology: &Topology, measure: Measure) -> Outcome<f64> {
+fn measured_value(subject: Subject<'_>, topology: &Topology, measure: Measure) -> Outcome<f64> {
     let schedule = subject.schedule;
     if measure == Measure::Notifies {
         return Ok(traffic::count(schedule)?.whole().iter().map(|t| t.notifies as f64).sum());
@@ -141,7 +141,12 @@ fn taken(subject: Subject<'_>, topology: &Topology, measure: Measure) -> Outcome
 }
 
 /// Returns the time of a program, after it was proven and its numbers were compared.
-fn measured(workspace: &mut Workspace, file: FileId, run: &Run, measure: Measure) -> Outcome<Measured> {
+fn measured(
+    workspace: &mut Workspace,
+    file: FileId,
+    run: &ReferenceRun,
+    measure: Measure,
+) -> Outcome<Measured> {
     let beside = |path: &str| workspace.beside(file, path).to_string_lossy().into_owned();
     let topology = run.topology.as_ref().map(|t| match t.ends_with(".yaml") || t.ends_with(".yml") {
         true => beside(t),
@@ -169,12 +174,12 @@ fn measured(workspace: &mut Workspace, file: FileId, run: &Run, measure: Measure
             .help(format!("kbc run {} shows the details", source.file))
             .into());
     }
-    let value = taken(ready.subject()?, ready.topology(), measure)?;
+    let value = measured_value(ready.subject()?, ready.topology(), measure)?;
     Ok(Measured { value, executed: compare.is_some() })
 }
 
 /// Formats the table of a file for people.
-pub fn human(found: &Found) -> String {
+pub fn human(found: &MeasuredFile) -> String {
     let width = found.figures.iter().map(|r| r.name.chars().count()).max().unwrap_or(0).max(6);
     let mut out = format!("{}\n", found.file);
     for line in found.source.lines() {

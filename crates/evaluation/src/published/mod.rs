@@ -4,4 +4,4 @@ pub mod file;
 pub mod measured;
 
 pub use file::{Reference, in_ns, read};
-pub use measured::{Found, Row, human, one};
+pub use measured::{MeasuredFile, Row, human, one};

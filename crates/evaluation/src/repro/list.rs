@@ -12,7 +12,7 @@ pub const FORM: u32 = 1;
 /// The content of a list file.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct List {
+pub struct ReproList {
     /// Version of the format.
     pub repro: u32,
     /// The folder that holds nothing but rows and figures, relative to this file.
@@ -21,10 +21,10 @@ pub struct List {
     pub sweeps: Vec<String>,
     /// Charts that compare published figures with measurements of kbc.
     #[serde(default)]
-    pub references: Vec<Reference>,
+    pub references: Vec<ReferenceChart>,
     /// Pictures of machines with the links that a program uses.
     #[serde(default)]
-    pub machines: Vec<Machine>,
+    pub machines: Vec<MachinePicture>,
     /// Pages with tables, relative to this file.
     #[serde(default)]
     pub pages: Vec<String>,
@@ -33,7 +33,7 @@ pub struct List {
 /// A chart of a file of published figures.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Reference {
+pub struct ReferenceChart {
     /// Name of the chart's file, without extension.
     pub name: String,
     /// The file of published figures, relative to the list.
@@ -52,7 +52,7 @@ pub struct Reference {
 /// A picture of a machine with the links that a program uses.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Machine {
+pub struct MachinePicture {
     /// Name of the picture's file, without extension.
     pub name: String,
     /// The program, relative to the list.
@@ -76,11 +76,11 @@ pub struct Machine {
 /// # Errors
 /// Returns E589 for YAML that cannot be read, an unknown or missing key, or another version of the
 /// format.
-pub fn read(text: &str, file: FileId) -> Result<List, Diagnostic> {
+pub fn read(text: &str, file: FileId) -> Result<ReproList, Diagnostic> {
     let wrong = |(title, at): (String, Span)| {
         Diagnostic::error("E589", title).primary(at, "here").help("docs/evaluation.md describes this file")
     };
-    let list: List = yaml::read(text, file).map_err(wrong)?;
+    let list: ReproList = yaml::read(text, file).map_err(wrong)?;
     if list.repro != FORM {
         let title = format!("unsupported version `repro: {}`; this kbc reads {FORM}", list.repro);
         return Err(wrong((title, Span::new(file, 0, 0))));

@@ -1,17 +1,17 @@
 //! Making the files and pages of the documentation from sweeps and reference files.
 
-use super::list::{self, Machine, Reference};
-use super::{Made, tables};
+use super::list::{self, MachinePicture, ReferenceChart};
+use super::{DocFile, tables};
 use crate::published::{self, in_ns, one};
 use crate::sweep::load::load;
 use crate::sweep::run::{Within, run as rows};
-use crate::sweep::table::{self, Line};
-use crate::sweep::{Point, figures};
+use crate::sweep::table::{self, SweepLine};
+use crate::sweep::{RowRequest, figures};
 use kbc_compiler::failure::{Failure, Outcome};
 use kbc_compiler::options::{Selection, Source};
 use kbc_compiler::workspace::{Workspace, plain};
 use kbc_diag::Diagnostic;
-use kbc_figures::reference::{Reference as Chart, Row};
+use kbc_figures::reference::{Reference as Chart, ReferenceRow};
 use kbc_figures::units::Quantity;
 use kbc_figures::{Fault, Heading, Theme};
 use kbc_views::machines::links;
@@ -43,7 +43,7 @@ pub struct All {
     /// The folder of the files.
     pub folder: PathBuf,
     /// The files that should be in it.
-    pub files: Vec<Made>,
+    pub files: Vec<DocFile>,
     /// The pages.
     pub pages: Vec<Page>,
 }
@@ -57,8 +57,8 @@ pub fn make(workspace: &mut Workspace, list_file: &str, how: &mut How<'_>) -> Ou
     let list = list::read(&text, file)?;
     let base = Path::new(list_file).parent().map(Path::to_path_buf).unwrap_or_default();
     let beside = |path: &str| plain(&base.join(path)).to_string_lossy().into_owned();
-    let mut files: Vec<Made> = vec![];
-    let mut sweeps: BTreeMap<String, Vec<Line>> = BTreeMap::new();
+    let mut files: Vec<DocFile> = vec![];
+    let mut sweeps: BTreeMap<String, Vec<SweepLine>> = BTreeMap::new();
     for sweep in &list.sweeps {
         let path = beside(sweep);
         workspace.progress(&path);
@@ -90,10 +90,10 @@ fn swept(
     path: &str,
     stem: &str,
     how: &mut How<'_>,
-    folder: &mut Vec<Made>,
-) -> Outcome<Vec<Line>> {
+    folder: &mut Vec<DocFile>,
+) -> Outcome<Vec<SweepLine>> {
     let loaded = load(workspace, path)?;
-    let points: Vec<&Point> = loaded.grid.points.iter().collect();
+    let points: Vec<&RowRequest> = loaded.grid.points.iter().collect();
     let found = rows(workspace, path, &points, &how.within, &mut |_| {})?;
     let lines = loaded.lines(&found)?;
     if let Some(bad) = found.rows.iter().find(|r| !r.facts.status.holds()) {
@@ -102,22 +102,26 @@ fn swept(
         let d = Diagnostic::error("E585", title).note(bad.facts.why.clone().unwrap_or_default());
         return Err(Failure::Program(d.into()));
     }
-    folder.push(Made { path: format!("{stem}.csv"), bytes: table::csv(&lines)? });
+    folder.push(DocFile { path: format!("{stem}.csv"), bytes: table::csv(&lines)? });
     for d in figures::draw(&loaded.grid.read, stem, &loaded.figures, &lines, Theme::Light)? {
-        folder.push(Made { path: format!("{}.svg", d.name), bytes: d.figure.svg().as_bytes().to_vec() });
+        folder.push(DocFile { path: format!("{}.svg", d.name), bytes: d.figure.svg().as_bytes().to_vec() });
     }
     Ok(lines)
 }
 
 /// Draws a machine with the use of every link in a call.
-fn machine(workspace: &mut Workspace, m: &Machine, beside: &dyn Fn(&str) -> String) -> Outcome<Made> {
+fn machine(
+    workspace: &mut Workspace,
+    m: &MachinePicture,
+    beside: &dyn Fn(&str) -> String,
+) -> Outcome<DocFile> {
     let topology = m.topology.as_ref().map(|t| if is_file(t) { beside(t) } else { t.clone() });
     let define = m.define.iter().map(|(n, v)| format!("{n}={v}")).collect();
     let of =
         Selection { topology, define, set: m.set.clone(), using: m.using.clone(), ..Selection::default() };
     let source = Source { file: beside(&m.file), of, post: None };
     let figure = links(&mut workspace.fresh(vec![]), &source, &m.name, Theme::Light)?;
-    Ok(Made { path: format!("{}.svg", m.name), bytes: figure.svg().as_bytes().to_vec() })
+    Ok(DocFile { path: format!("{}.svg", m.name), bytes: figure.svg().as_bytes().to_vec() })
 }
 
 /// Checks whether `--topology` is a machine file.
@@ -126,13 +130,13 @@ fn is_file(topology: &str) -> bool {
 }
 
 /// Draws published figures beside those of kbc.
-fn published(workspace: &mut Workspace, r: &Reference, path: &str) -> Outcome<Made> {
+fn published(workspace: &mut Workspace, r: &ReferenceChart, path: &str) -> Outcome<DocFile> {
     let found = one(workspace, path)?;
     let row = |f: &published::Row| {
         let scale = in_ns(&f.unit)?;
-        Some(Row { name: f.name.clone(), model: f.ours? * scale, reference: f.published? * scale })
+        Some(ReferenceRow { name: f.name.clone(), model: f.ours? * scale, reference: f.published? * scale })
     };
-    let all: Vec<Row> = found.figures.iter().filter_map(row).collect();
+    let all: Vec<ReferenceRow> = found.figures.iter().filter_map(row).collect();
     let rows = if r.only.is_empty() {
         all
     } else {
@@ -155,5 +159,5 @@ fn published(workspace: &mut Workspace, r: &Reference, path: &str) -> Outcome<Ma
         rows,
     };
     let figure = chart.draw().map_err(|f| fault(&r.name, &f))?;
-    Ok(Made { path: format!("{}.svg", r.name), bytes: figure.svg().as_bytes().to_vec() })
+    Ok(DocFile { path: format!("{}.svg", r.name), bytes: figure.svg().as_bytes().to_vec() })
 }

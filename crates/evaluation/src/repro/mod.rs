@@ -10,7 +10,7 @@ pub mod tables;
 
 /// A file of the documentation with the content that it should have.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Made {
+pub struct DocFile {
     /// Path relative to the list's folder.
     pub path: String,
     /// The content.

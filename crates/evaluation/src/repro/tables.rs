@@ -5,7 +5,7 @@
 //! With `across AXIS` before the colon, each value of that axis becomes a column, whose cells show
 //! the last column of the list.
 
-use crate::sweep::table::{Line, plain};
+use crate::sweep::table::{SweepLine, plain};
 use kbc_compiler::report::human::{bytes, time};
 use kbc_diag::{Diagnostic, FileId, Span};
 use serde_json::Value;
@@ -28,7 +28,11 @@ const CLOSE: &str = "<!-- end -->";
 /// # Errors
 /// Returns E589 for a marker without an end, with an unknown sweep or column, or for which no row
 /// is left.
-pub fn remade(text: &str, file: FileId, sweeps: &BTreeMap<String, Vec<Line>>) -> Result<String, Diagnostic> {
+pub fn remade(
+    text: &str,
+    file: FileId,
+    sweeps: &BTreeMap<String, Vec<SweepLine>>,
+) -> Result<String, Diagnostic> {
     let mut out = String::new();
     let mut at = 0;
     // A marker stands at the beginning of a line; elsewhere the text only mentions it.
@@ -86,14 +90,14 @@ fn cell(column: &str, v: &Value) -> String {
     }
 }
 
-fn table(m: &Marker<'_>, lines: &[Line]) -> Result<String, String> {
+fn table(m: &Marker<'_>, lines: &[SweepLine]) -> Result<String, String> {
     let named = m.columns.iter().map(|c| c.0).chain(m.only.iter().map(|o| o.0)).chain(m.across);
     for column in named {
         if lines.iter().any(|l| !l.0.iter().any(|c| c.0 == column)) {
             return Err(format!("the rows of `{}` have no column `{column}`", m.sweep));
         }
     }
-    let kept: Vec<&Line> = lines
+    let kept: Vec<&SweepLine> = lines
         .iter()
         .filter(|l| m.only.iter().all(|(c, values)| values.contains(&plain(l.get(c)).as_str())))
         .collect();
@@ -146,9 +150,9 @@ fn table(m: &Marker<'_>, lines: &[Line]) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn rows() -> BTreeMap<String, Vec<Line>> {
+    fn rows() -> BTreeMap<String, Vec<SweepLine>> {
         let line = |m: &str, n: u64, t: f64| {
-            Line(vec![("m".into(), m.into()), ("n".into(), n.into()), ("time_ns".into(), t.into())])
+            SweepLine(vec![("m".into(), m.into()), ("n".into(), n.into()), ("time_ns".into(), t.into())])
         };
         BTreeMap::from([(
             "s".to_owned(),

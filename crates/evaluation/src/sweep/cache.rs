@@ -12,10 +12,10 @@
 //! The first line of an entry has its key and a digest of key and content. If the content does not
 //! match, the entry is not used: its row is computed again, and the run prints a warning (E592).
 
-use super::grid::{Point, Program};
+use super::grid::{RowProgram, RowRequest};
 use super::row::Facts;
 use kbc_compiler::analyse;
-use kbc_compiler::measure::Ready;
+use kbc_compiler::measure::MeasuredSchedule;
 use kbc_diag::Diagnostic;
 use kbc_ir::text::{PrintOptions, print};
 use kbc_ir::{Body, Module};
@@ -144,14 +144,14 @@ impl Cache {
 
     /// Returns the key of a row's request. `sweep` is the path of the sweep file, to which other
     /// paths are relative.
-    pub fn question(&self, sweep: &str, point: &Point) -> String {
+    pub fn question(&self, sweep: &str, point: &RowRequest) -> String {
         let mut key = Key::new(&self.kbc);
         let mut word = |w: &str| key.word(w);
         word(sweep);
         match &point.program {
-            Program::File(f) => ["file", f].map(&mut word),
-            Program::Text(t) => ["text", t].map(&mut word),
-            Program::Ccl(f) => ["ccl", f].map(&mut word),
+            RowProgram::File(f) => ["file", f].map(&mut word),
+            RowProgram::Text(t) => ["text", t].map(&mut word),
+            RowProgram::Ccl(f) => ["ccl", f].map(&mut word),
         };
         for option in [&point.named, &point.topology] {
             word(option.as_ref().map_or("none", |_| "some"));
@@ -184,12 +184,12 @@ impl Cache {
 
     /// Returns the key of a row's answer. A program's text is covered by its typed program; machine
     /// and data files count with their contents.
-    pub fn answer(&self, files: &BTreeMap<String, String>, ready: &Ready) -> String {
+    pub fn answer(&self, files: &BTreeMap<String, String>, ready: &MeasuredSchedule) -> String {
         let mut key = Key::new(&self.kbc);
         let mut word = |w: &str| key.word(w);
         let options = PrintOptions::default();
         word(&print(ready.module(), &options));
-        if let Ready::Program(built) = ready {
+        if let MeasuredSchedule::Program(built) = ready {
             let typed = Body::Graph(built.typed.clone());
             word(&print(&Module { body: typed, ..built.module.clone() }, &options));
             if let Some(local) = &built.local {
@@ -198,7 +198,7 @@ impl Cache {
             word(&format!("{:?}", built.placements));
             // The schedule does not show whether its algorithm was named or selected, but the row
             // does.
-            word(&format!("{:?}", analyse::asked(built)));
+            word(&format!("{:?}", analyse::names_algorithm(built)));
         }
         word(&ready.topology().to_string());
         for (path, digest) in files {

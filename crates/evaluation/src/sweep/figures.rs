@@ -4,13 +4,13 @@
 //! of charts.
 
 use super::spec::{Read, place, scalar, wrong};
-use super::table::{Line, plain};
+use super::table::{SweepLine, plain};
 use crate::published::{Reference, in_ns};
 use kbc_diag::Diagnostic;
-use kbc_figures::algorithms::{Against, Algorithms};
+use kbc_figures::algorithms::{Algorithms, Baseline};
 use kbc_figures::latency::Latency;
 use kbc_figures::memory::Memory;
-use kbc_figures::published::{Point, Published};
+use kbc_figures::published::{Published, PublishedPoint};
 use kbc_figures::roofline::{self, Roof, Roofline};
 use kbc_figures::scaling::{Measure, Scaling};
 use kbc_figures::{Fault, Figure, Heading, Series, Theme};
@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     /// The kind of figure.
-    figure: Kind,
+    figure: FigureKind,
     /// Name of its file; the default is the sweep's name and the kind.
     #[serde(default)]
     name: Option<String>,
@@ -77,7 +77,7 @@ pub struct Entry {
     published: Option<Points>,
     /// These points, once they are read.
     #[serde(skip)]
-    points: Vec<Point>,
+    points: Vec<PublishedPoint>,
 }
 
 /// Published times and their x values.
@@ -93,7 +93,7 @@ struct Points {
 /// Kinds of figures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
+enum FigureKind {
     Latency,
     Memory,
     Algorithms,
@@ -149,24 +149,24 @@ pub fn entries(read: &Read, text: &str, columns: &[String]) -> Result<Vec<Entry>
                 return Err(wrong(format!("a figure uses `{column}`, which is not a column"), at(column)));
             }
         }
-        let own: [(&str, bool, Kind); 6] = [
-            ("published", e.published.is_some(), Kind::Published),
-            ("chosen", e.chosen.is_some(), Kind::Algorithms),
-            ("against", e.against != Ratio::Best, Kind::Algorithms),
-            ("measure", e.measure != Shown::Time, Kind::Scaling),
-            ("compute", !e.compute.is_empty(), Kind::Roofline),
-            ("memory", !e.memory.is_empty(), Kind::Roofline),
+        let own: [(&str, bool, FigureKind); 6] = [
+            ("published", e.published.is_some(), FigureKind::Published),
+            ("chosen", e.chosen.is_some(), FigureKind::Algorithms),
+            ("against", e.against != Ratio::Best, FigureKind::Algorithms),
+            ("measure", e.measure != Shown::Time, FigureKind::Scaling),
+            ("compute", !e.compute.is_empty(), FigureKind::Roofline),
+            ("memory", !e.memory.is_empty(), FigureKind::Roofline),
         ];
-        if e.time.is_some() && e.figure == Kind::Scaling && e.measure != Shown::Time {
+        if e.time.is_some() && e.figure == FigureKind::Scaling && e.measure != Shown::Time {
             return Err(wrong("`time` does not apply to this measure", at("measure")));
         }
         if let Some((key, ..)) = own.iter().find(|o| o.1 && o.2 != e.figure) {
             return Err(wrong(format!("`{key}` does not apply to this kind of figure"), at(key)));
         }
-        if e.figure == Kind::Published && e.published.is_none() {
+        if e.figure == FigureKind::Published && e.published.is_none() {
             return Err(wrong("a figure of published points needs the key `published`", at("published")));
         }
-        if e.figure == Kind::Roofline && e.work.is_none() {
+        if e.figure == FigureKind::Roofline && e.work.is_none() {
             return Err(wrong(
                 "a roofline needs the key `work` with the columns of FLOP and bytes",
                 at("roofline"),
@@ -186,17 +186,17 @@ pub fn draw(
     read: &Read,
     stem: &str,
     entries: &[Entry],
-    lines: &[Line],
+    lines: &[SweepLine],
     theme: Theme,
 ) -> Result<Vec<Drawn>, Diagnostic> {
     let mut out: Vec<Drawn> = vec![];
     for e in entries {
-        let kept: Vec<&Line> = lines
+        let kept: Vec<&SweepLine> = lines
             .iter()
             .filter(|l| ["right", "proven"].contains(&l.get("status").as_str().unwrap_or("")))
             .filter(|l| e.only.iter().all(|(column, values)| values.iter().any(|v| same(l.get(column), v))))
             .collect();
-        let mut groups: Vec<(String, Vec<&Line>)> = vec![];
+        let mut groups: Vec<(String, Vec<&SweepLine>)> = vec![];
         for l in kept {
             let key = e.each.as_ref().map_or(String::new(), |c| plain(l.get(c)));
             match groups.iter_mut().find(|g| g.0 == key) {
@@ -246,13 +246,13 @@ impl Entry {
             let figure = of.figures.iter().find(|f| f.name == *name);
             let y = figure.and_then(|f| Some(f.published? * in_ns(&f.unit)?)).ok_or_else(|| name.clone())?;
             let name = name.split(',').next().unwrap_or(name).to_owned();
-            self.points.push(Point { name, x: *x, y });
+            self.points.push(PublishedPoint { name, x: *x, y });
         }
         Ok(())
     }
 
     fn x(&self) -> &str {
-        let usual = if self.figure == Kind::Scaling { "ranks" } else { "bytes" };
+        let usual = if self.figure == FigureKind::Scaling { "ranks" } else { "bytes" };
         self.x.as_deref().unwrap_or(usual)
     }
 
@@ -265,13 +265,13 @@ impl Entry {
     }
 
     /// Returns the series to which a row belongs.
-    fn of(&self, l: &Line) -> String {
+    fn of(&self, l: &SweepLine) -> String {
         let words: Vec<String> = self.series.iter().map(|c| plain(l.get(c))).collect();
         if words.is_empty() { "time".into() } else { words.join(" ") }
     }
 
     /// Returns rows as series of a column over x, in the order of the rows, with what limits them.
-    fn series(&self, lines: &[&Line], y: &str) -> Vec<Series> {
+    fn series(&self, lines: &[&SweepLine], y: &str) -> Vec<Series> {
         let mut out: Vec<Series> = vec![];
         for l in lines {
             let (Some(x), Some(y)) = (l.number(self.x()), l.number(y)) else { continue };
@@ -290,7 +290,7 @@ impl Entry {
 
     /// Returns the bounds: one series if they are the same for all series, else one for each.
     /// Bounds of 0 are left out.
-    fn bounds(&self, lines: &[&Line]) -> Vec<Series> {
+    fn bounds(&self, lines: &[&SweepLine]) -> Vec<Series> {
         let mut all = self.series(lines, "bound_ns");
         all.iter_mut().for_each(|s| {
             s.points.retain(|p| p.1 > 0.0);
@@ -311,22 +311,22 @@ impl Entry {
         different
     }
 
-    fn draw(&self, heading: Heading, lines: &[&Line]) -> Result<Figure, Fault> {
+    fn draw(&self, heading: Heading, lines: &[&SweepLine]) -> Result<Figure, Fault> {
         let x_label = self.x_label();
         match self.figure {
-            Kind::Latency => Latency {
+            FigureKind::Latency => Latency {
                 heading,
                 x_label,
                 series: self.series(lines, self.time()),
                 bounds: self.bounds(lines),
             }
             .draw(),
-            Kind::Memory => {
+            FigureKind::Memory => {
                 let mut kinds = self.series(lines, self.time());
                 kinds.iter_mut().for_each(|s| s.bottleneck.clear());
                 Memory { heading, x_label, kinds }.draw()
             }
-            Kind::Scaling => {
+            FigureKind::Scaling => {
                 let (measure, y) = match self.measure {
                     Shown::Time => (Measure::Time, self.time()),
                     Shown::Percent => (Measure::Percent, "percent"),
@@ -335,21 +335,21 @@ impl Entry {
                 let bounds = if measure == Measure::Time { self.bounds(lines) } else { vec![] };
                 Scaling { heading, measure, series: self.series(lines, y), bounds }.draw()
             }
-            Kind::Published => {
+            FigureKind::Published => {
                 let mut series = self.series(lines, self.time());
                 series.iter_mut().for_each(|s| s.bottleneck.clear());
                 Published { heading, x_label, series, points: self.points.clone() }.draw()
             }
-            Kind::Algorithms => self.algorithms(heading, x_label, lines),
-            Kind::Roofline => self.roofline(heading, lines),
+            FigureKind::Algorithms => self.algorithms(heading, x_label, lines),
+            FigureKind::Roofline => self.roofline(heading, lines),
         }
     }
 
     /// Draws a curve for each algorithm that the sweep names. A row in which kbc chose the
     /// algorithm is marked on the curve of that algorithm, or gets its own curve if the sweep does
     /// not name it.
-    fn algorithms(&self, heading: Heading, x_label: String, lines: &[&Line]) -> Result<Figure, Fault> {
-        let (own, asked): (Vec<&Line>, Vec<&Line>) =
+    fn algorithms(&self, heading: Heading, x_label: String, lines: &[&SweepLine]) -> Result<Figure, Fault> {
+        let (own, asked): (Vec<&SweepLine>, Vec<&SweepLine>) =
             lines.iter().copied().partition(|l| self.chosen.as_ref().is_some_and(|c| self.of(l) == *c));
         let mut series = self.series(&asked, self.time());
         let mut chosen = vec![];
@@ -370,14 +370,14 @@ impl Entry {
         }
         series.iter_mut().for_each(|s| s.bottleneck.clear());
         let against = match (self.against, &self.bounds(lines)[..]) {
-            (Ratio::Best, _) => Against::Best,
-            (Ratio::Bound, [one]) => Against::Bound(one.points.clone()),
+            (Ratio::Best, _) => Baseline::Best,
+            (Ratio::Bound, [one]) => Baseline::Bound(one.points.clone()),
             (Ratio::Bound, _) => return Err(Fault::new("the rows have no common bound to divide by")),
         };
         Algorithms { heading, x_label, series, against, chosen }.draw()
     }
 
-    fn roofline(&self, heading: Heading, lines: &[&Line]) -> Result<Figure, Fault> {
+    fn roofline(&self, heading: Heading, lines: &[&SweepLine]) -> Result<Figure, Fault> {
         let Some([flop, bytes]) = &self.work else { return Err(Fault::new("there are no columns of work")) };
         let roofs = |of: &BTreeMap<String, f64>, unit: f64| {
             of.iter().map(|(name, rate)| Roof { name: name.clone(), rate: rate * unit }).collect()
@@ -391,7 +391,12 @@ impl Entry {
             };
             let kind = self.series.get(1).map_or(String::new(), |c| plain(l.get(c)));
             let name = self.series.first().map_or(String::new(), |c| plain(l.get(c)));
-            points.push(roofline::Point { name, intensity: flop / bytes, rate: flop / ns * 1e9, kind });
+            points.push(roofline::RooflinePoint {
+                name,
+                intensity: flop / bytes,
+                rate: flop / ns * 1e9,
+                kind,
+            });
         }
         Roofline { heading, compute: roofs(&self.compute, 1e12), memory: roofs(&self.memory, 1e9), points }
             .draw()

@@ -12,18 +12,18 @@ pub struct Grid {
     /// The file.
     pub read: Read,
     /// Its rows; the last axis varies fastest.
-    pub points: Vec<Point>,
+    pub points: Vec<RowRequest>,
 }
 
 /// The request of one row.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Point {
+pub struct RowRequest {
     /// Index in the whole grid, from 0.
     pub row: usize,
     /// The value of each axis.
     pub values: Vec<AxisValue>,
     /// The program.
-    pub program: Program,
+    pub program: RowProgram,
     /// Value of `--program`.
     pub named: Option<String>,
     /// Value of `--topology`.
@@ -38,7 +38,7 @@ pub struct Point {
 
 /// A program of a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Program {
+pub enum RowProgram {
     /// A file, relative to the sweep file.
     File(String),
     /// The text of a program.
@@ -48,7 +48,7 @@ pub enum Program {
 }
 
 /// Largest number of rows of a sweep.
-const MOST: usize = 1_000_000;
+const MAX_ROWS: usize = 1_000_000;
 
 /// A piece of a template: text, or a name with an optional part between braces.
 enum Piece<'t> {
@@ -106,9 +106,9 @@ impl Grid {
     pub fn new(read: Read, text: &str) -> Result<Grid, Diagnostic> {
         let at = |under: &str, word: &str| place(text, read.file, &[under], word);
         let sizes = read.axes.iter().map(|a| a.values.len());
-        let rows = sizes.clone().try_fold(1usize, usize::checked_mul).filter(|n| *n <= MOST);
-        let rows =
-            rows.ok_or_else(|| wrong(format!("a sweep can have at most {MOST} rows"), at("axes", "axes")))?;
+        let rows = sizes.clone().try_fold(1usize, usize::checked_mul).filter(|n| *n <= MAX_ROWS);
+        let rows = rows
+            .ok_or_else(|| wrong(format!("a sweep can have at most {MAX_ROWS} rows"), at("axes", "axes")))?;
         let mut seen: BTreeSet<&str> = super::table::USUAL.iter().map(|u| u.0).collect();
         let axes = read.axes.iter().map(|a| ("axes", &a.name));
         for (under, name) in axes.chain(read.columns.iter().map(|c| ("columns", &c.0))) {
@@ -146,7 +146,7 @@ fn hole(text: &str, file: FileId, word: &str) -> Span {
 }
 
 /// Makes a row. The error is a message and the word to which it refers.
-fn point(read: &Read, row: usize, used: &mut BTreeSet<String>) -> Result<Point, (String, String)> {
+fn point(read: &Read, row: usize, used: &mut BTreeSet<String>) -> Result<RowRequest, (String, String)> {
     let mut left = row;
     let mut values: Vec<&AxisValue> = vec![];
     for axis in read.axes.iter().rev() {
@@ -170,19 +170,19 @@ fn point(read: &Read, row: usize, used: &mut BTreeSet<String>) -> Result<Point, 
     // Braces in the text of a program belong to the program, unless they enclose the name of an
     // axis.
     let program = match (&spec.ccl, spec.program.as_deref().unwrap_or("")) {
-        (Some(ccl), _) => Program::Ccl(full(ccl.trim())?),
+        (Some(ccl), _) => RowProgram::Ccl(full(ccl.trim())?),
         (None, program) if program.trim_end().contains('\n') => {
             let text = pieces(program).into_iter().map(|p| match p {
                 Piece::Text(t) => t.to_owned(),
                 Piece::Hole { braces, .. } => full(braces).unwrap_or_else(|_| braces.to_owned()),
             });
-            Program::Text(text.collect())
+            RowProgram::Text(text.collect())
         }
-        (None, program) => Program::File(full(program.trim())?),
+        (None, program) => RowProgram::File(full(program.trim())?),
     };
     let define = read.define.iter().map(|(n, v)| Ok(format!("{n}={}", full(v)?)));
     let define = define.collect::<Result<_, (String, String)>>()?;
-    let point = Point {
+    let point = RowRequest {
         row,
         program,
         named: spec.named.as_deref().map(&mut full).transpose()?,
@@ -253,7 +253,7 @@ mod tests {
         let p = &g.points[7];
         let labels: Vec<&str> = p.values.iter().map(|v| v.label.as_str()).collect();
         assert_eq!(labels, ["b", "tcm", "16"]);
-        assert_eq!(p.program, Program::File("y.kb".into()));
+        assert_eq!(p.program, RowProgram::File("y.kb".into()));
         assert_eq!((p.set.join(";"), p.define.join(";")), ("queue: tcm, 1".into(), "n=16".into()));
     }
 
@@ -276,7 +276,7 @@ mod tests {
     fn braces_of_a_program_are_its_own() {
         let text = format!("{HEAD}program: |\n  a {{ b }} {{x}} {{y}}\n  c\naxes: {{x: [1, 2]}}\n");
         let g = grid(&text).expect("a sweep");
-        assert_eq!(g.points[1].program, Program::Text("a { b } 2 {y}\nc\n".into()));
+        assert_eq!(g.points[1].program, RowProgram::Text("a { b } 2 {y}\nc\n".into()));
     }
 
     #[test]

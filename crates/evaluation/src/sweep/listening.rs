@@ -102,7 +102,7 @@ impl Environment for Listening {
         self.inner.thread()
     }
 
-    fn apart(&self, command: &[String]) {
-        self.inner.apart(command);
+    fn begin_separate_record(&self, command: &[String]) {
+        self.inner.begin_separate_record(command);
     }
 }

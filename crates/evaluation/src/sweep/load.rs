@@ -2,10 +2,10 @@
 
 use super::cache::digest;
 use super::figures::{self, Entry};
-use super::grid::{Grid, Point, Shard};
-use super::merge::{Part, merge};
-use super::run::Found;
-use super::table::{self, Line};
+use super::grid::{Grid, RowRequest, Shard};
+use super::merge::{RowsFile, merge};
+use super::run::SweepRows;
+use super::table::{self, SweepLine};
 use super::{Status, row, spec};
 use crate::published;
 use kbc_compiler::failure::{Failure, Outcome};
@@ -60,9 +60,9 @@ pub fn load(workspace: &mut Workspace, path: &str) -> Outcome<Loaded> {
 ///
 /// # Errors
 /// E413: what is no axis, or no value of it.
-pub fn chosen<'g>(grid: &'g Grid, only: &[String], shard: Option<Shard>) -> Outcome<Vec<&'g Point>> {
+pub fn chosen<'g>(grid: &'g Grid, only: &[String], shard: Option<Shard>) -> Outcome<Vec<&'g RowRequest>> {
     let usage = |d: Diagnostic| Failure::Usage(Diagnostics::from(d));
-    let mut out: Vec<&Point> = grid.points.iter().collect();
+    let mut out: Vec<&RowRequest> = grid.points.iter().collect();
     for only in only {
         let (name, values) = only.split_once('=').ok_or_else(|| {
             let d = Diagnostic::error("E413", format!("--only {only} is not AXIS=VALUE"));
@@ -92,7 +92,7 @@ pub fn chosen<'g>(grid: &'g Grid, only: &[String], shard: Option<Shard>) -> Outc
 }
 
 /// Names a row by its axes: `row 3: torus_2d, 64`.
-pub fn row_name(point: &Point) -> String {
+pub fn row_name(point: &RowRequest) -> String {
     let labels: Vec<&str> = point.values.iter().map(|v| v.label.as_str()).collect();
     format!("row {}: {}", point.row, labels.join(", "))
 }
@@ -107,7 +107,7 @@ impl Loaded {
     ///
     /// # Errors
     /// E583: a column of the file cannot be computed.
-    pub fn lines(&self, found: &Found) -> Result<Vec<Line>, Diagnostic> {
+    pub fn lines(&self, found: &SweepRows) -> Result<Vec<SweepLine>, Diagnostic> {
         table::lines(&self.grid, &self.text, &found.rows)
     }
 
@@ -119,7 +119,7 @@ impl Loaded {
     pub fn files(
         &self,
         stem: &str,
-        lines: &[Line],
+        lines: &[SweepLine],
         theme: Theme,
     ) -> Result<Vec<(String, Vec<u8>)>, Diagnostic> {
         let mut files = vec![
@@ -139,7 +139,7 @@ impl Loaded {
     }
 
     /// Returns what was heard of rows, with the rows that it is about; a few of many messages.
-    pub fn heard(&self, found: &Found) -> Vec<String> {
+    pub fn heard(&self, found: &SweepRows) -> Vec<String> {
         let mut out = vec![];
         for (text, rows) in found.heard.iter().take(SHOWN) {
             let first = rows.first().map_or(String::new(), |r| row_name(&self.grid.points[*r]));
@@ -169,7 +169,7 @@ pub struct Counts {
 
 impl Counts {
     /// Counts rows.
-    pub fn of(lines: &[Line]) -> Counts {
+    pub fn of(lines: &[SweepLine]) -> Counts {
         let of = |s: Status| lines.iter().filter(|l| l.get("status").as_str() == Some(s.name())).count();
         let [right, proven, wrong, refused] =
             [Status::Right, Status::Proven, Status::Wrong, Status::Refused].map(of);
@@ -181,9 +181,9 @@ impl Counts {
 ///
 /// # Errors
 /// Of reading; E584 of what is merged.
-pub fn merged(workspace: &mut Workspace, parts: &[String], loaded: &Loaded) -> Outcome<Vec<Line>> {
+pub fn merged(workspace: &mut Workspace, parts: &[String], loaded: &Loaded) -> Outcome<Vec<SweepLine>> {
     let parts = parts.iter().map(|name| Ok((name, workspace.read(name)?.1)));
     let parts = parts.collect::<Outcome<Vec<_>>>()?;
-    let parts: Vec<Part<'_>> = parts.iter().map(|(name, text)| Part { name, text }).collect();
+    let parts: Vec<RowsFile<'_>> = parts.iter().map(|(name, text)| RowsFile { name, text }).collect();
     Ok(merge(&loaded.grid, &loaded.id(), &parts, &loaded.columns)?)
 }

@@ -2,13 +2,13 @@
 //! version of kbc made them.
 
 use super::grid::Grid;
-use super::table::Line;
+use super::table::SweepLine;
 use kbc_diag::Diagnostic;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// A file of rows as JSON lines.
-pub struct Part<'t> {
+pub struct RowsFile<'t> {
     /// Name of the file.
     pub name: &'t str,
     /// Text of the file.
@@ -26,11 +26,11 @@ const NAMED: usize = 8;
 pub fn merge(
     grid: &Grid,
     sweep: &str,
-    parts: &[Part<'_>],
+    parts: &[RowsFile<'_>],
     columns: &[String],
-) -> Result<Vec<Line>, Diagnostic> {
+) -> Result<Vec<SweepLine>, Diagnostic> {
     let wrong = |title: String| Diagnostic::error("E584", title);
-    let mut rows: BTreeMap<usize, (Line, String)> = BTreeMap::new();
+    let mut rows: BTreeMap<usize, (SweepLine, String)> = BTreeMap::new();
     for part in parts {
         for (number, text) in part.text.lines().enumerate().filter(|l| !l.1.trim().is_empty()) {
             let place = format!("{}:{}", part.name, number + 1);
@@ -59,7 +59,7 @@ pub fn merge(
             if let Some(missing) = columns.iter().find(|c| !map.contains_key(*c)) {
                 return Err(wrong(format!("{place} has no column `{missing}`")));
             }
-            let line = Line(columns.iter().map(|c| (c.clone(), map[c].clone())).collect());
+            let line = SweepLine(columns.iter().map(|c| (c.clone(), map[c].clone())).collect());
             match rows.get(&row) {
                 Some((before, _)) if *before == line => {}
                 Some((_, first)) => {

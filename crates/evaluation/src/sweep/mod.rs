@@ -18,6 +18,6 @@ pub mod run;
 pub mod spec;
 pub mod table;
 
-pub use grid::{Grid, Point};
+pub use grid::{Grid, RowRequest};
 pub use row::{Facts, Status};
 pub use spec::Spec;

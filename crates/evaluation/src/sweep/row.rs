@@ -3,11 +3,11 @@
 //! This module owns the facts and takes them from a report. [`kbc_compiler::measure`] and
 //! [`kbc_compiler::analyse`] execute and time the program.
 
-use super::grid::{Point, Program};
+use super::grid::{RowProgram, RowRequest};
 use crate::ccl::{CclOptions, prepare};
 use kbc_compiler::analyse;
 use kbc_compiler::failure::Outcome;
-use kbc_compiler::measure::{Ready, Trusted};
+use kbc_compiler::measure::{MeasuredSchedule, TimingChecks};
 use kbc_compiler::options::{Selection, Source};
 use kbc_compiler::perturb;
 use kbc_compiler::workspace::{Workspace, plain};
@@ -106,7 +106,7 @@ pub fn beside(sweep: &str, path: &str) -> String {
 }
 
 /// Returns the machine of a row: a shape, or a file relative to the sweep file.
-fn machine(sweep: &str, point: &Point) -> Option<String> {
+fn machine(sweep: &str, point: &RowRequest) -> Option<String> {
     point.topology.as_ref().map(|t| match t.ends_with(".yaml") || t.ends_with(".yml") {
         true => beside(sweep, t),
         false => t.clone(),
@@ -114,7 +114,7 @@ fn machine(sweep: &str, point: &Point) -> Option<String> {
 }
 
 /// Returns the values of `--using` of a row, without empty ones.
-fn using(point: &Point) -> impl Iterator<Item = &String> {
+fn using(point: &RowRequest) -> impl Iterator<Item = &String> {
     point.using.iter().filter(|u| !u.is_empty())
 }
 
@@ -123,15 +123,15 @@ fn using(point: &Point) -> impl Iterator<Item = &String> {
 ///
 /// # Errors
 /// Returns the errors of [`prepare()`].
-pub fn source(workspace: &mut Workspace, sweep: &str, point: &Point) -> Outcome<Source> {
+pub fn source(workspace: &mut Workspace, sweep: &str, point: &RowRequest) -> Outcome<Source> {
     let file = match &point.program {
-        Program::File(path) => beside(sweep, path),
-        Program::Text(text) => {
+        RowProgram::File(path) => beside(sweep, path),
+        RowProgram::Text(text) => {
             let name = format!("{sweep}.kb");
             workspace.give(&name, text);
             name
         }
-        Program::Ccl(path) => return Ok(prepare(workspace, &bench(sweep, point, path))?.source),
+        RowProgram::Ccl(path) => return Ok(prepare(workspace, &bench(sweep, point, path))?.source),
     };
     let of = Selection {
         define: point.define.clone(),
@@ -146,7 +146,7 @@ pub fn source(workspace: &mut Workspace, sweep: &str, point: &Point) -> Outcome<
 }
 
 /// Returns the arguments of `kbc bench ccl` for a row of a ccl.yaml.
-fn bench(sweep: &str, point: &Point, ccl: &str) -> CclOptions {
+fn bench(sweep: &str, point: &RowRequest, ccl: &str) -> CclOptions {
     CclOptions {
         topology: machine(sweep, point).unwrap_or_default(),
         ccl: beside(sweep, ccl),
@@ -158,11 +158,11 @@ fn bench(sweep: &str, point: &Point, ccl: &str) -> CclOptions {
 
 /// Returns the command line that is equivalent to a row. The text of a program appears as the file
 /// that stands for it.
-pub fn command(sweep: &str, point: &Point) -> Vec<String> {
+pub fn command(sweep: &str, point: &RowRequest) -> Vec<String> {
     let (mut out, files) = match &point.program {
-        Program::File(path) => (vec!["run".to_owned(), beside(sweep, path)], false),
-        Program::Text(_) => (vec!["run".to_owned(), format!("{sweep}.kb")], false),
-        Program::Ccl(path) => {
+        RowProgram::File(path) => (vec!["run".to_owned(), beside(sweep, path)], false),
+        RowProgram::Text(_) => (vec!["run".to_owned(), format!("{sweep}.kb")], false),
+        RowProgram::Ccl(path) => {
             (vec!["bench".to_owned(), "ccl".to_owned(), "--ccl".to_owned(), beside(sweep, path)], true)
         }
     };
@@ -179,9 +179,9 @@ pub fn command(sweep: &str, point: &Point) -> Vec<String> {
 ///
 /// # Errors
 /// Returns the errors of the proof, of the execution and of the timing.
-pub fn facts(workspace: &Workspace, source: &Source, ready: &Ready) -> Outcome<Facts> {
+pub fn facts(workspace: &Workspace, source: &Source, ready: &MeasuredSchedule) -> Outcome<Facts> {
     let schedule = ready.schedule()?;
-    let Trusted { compare, .. } = ready.trust(workspace)?;
+    let TimingChecks { compare, .. } = ready.trust(workspace)?;
     let (report, _) = ready.timed(workspace, "run", &source.file)?;
     let perturbed =
         ready.perturb().map(|p| perturb::runs(ready.subject()?, ready.topology(), p)).transpose()?;

@@ -4,7 +4,7 @@
 //! with the rows to which it applies.
 
 use super::cache::{Cache, digest};
-use super::grid::Point;
+use super::grid::RowRequest;
 use super::listening::Listening;
 use super::row::{self, Facts};
 use kbc_compiler::failure::{Failure, Outcome};
@@ -18,7 +18,7 @@ use std::sync::mpsc;
 
 /// A finished row.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct SweepRow {
     /// Index in the grid.
     pub row: usize,
     /// Its facts.
@@ -28,9 +28,9 @@ pub struct Row {
 }
 
 /// The results of some rows.
-pub struct Found {
+pub struct SweepRows {
     /// Rows in the order of the grid.
-    pub rows: Vec<Row>,
+    pub rows: Vec<SweepRow>,
     /// Messages with the rows to which they apply, in the order of the first such row.
     pub heard: Vec<(String, Vec<usize>)>,
 }
@@ -51,15 +51,15 @@ pub struct Within<'a> {
 pub fn run(
     workspace: &Workspace,
     sweep: &str,
-    points: &[&Point],
+    points: &[&RowRequest],
     &Within { jobs, cache }: &Within<'_>,
-    done: &mut dyn FnMut(&Row),
-) -> Outcome<Found> {
-    type Said = (Outcome<Row>, usize, Vec<String>);
-    let (send, receive) = mpsc::channel::<Said>();
+    done: &mut dyn FnMut(&SweepRow),
+) -> Outcome<SweepRows> {
+    type Finished = (Outcome<SweepRow>, usize, Vec<String>);
+    let (send, receive) = mpsc::channel::<Finished>();
     let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     std::thread::scope(|s| {
-        let work = |send: mpsc::Sender<Said>| {
+        let work = |send: mpsc::Sender<Finished>| {
             while let Some(point) = points.get(next.fetch_add(1, Ordering::Relaxed)) {
                 if stop.load(Ordering::Relaxed) {
                     return;
@@ -79,7 +79,7 @@ pub fn run(
             })
             .collect();
         drop(send);
-        let mut rows: BTreeMap<usize, Row> = BTreeMap::new();
+        let mut rows: BTreeMap<usize, SweepRow> = BTreeMap::new();
         let mut heard: BTreeMap<usize, Vec<String>> = BTreeMap::new();
         let mut failed: Option<(usize, Failure)> = None;
         for (row, number, said) in receive {
@@ -104,7 +104,7 @@ pub fn run(
             }
         }
         if let Some(d) = cache.and_then(Cache::damaged) {
-            workspace.tell(&d.into());
+            workspace.report(&d.into());
         }
         if let Some((_, failure)) = failed {
             return Err(failure);
@@ -118,7 +118,7 @@ pub fn run(
                 }
             }
         }
-        Ok(Found { rows: rows.into_values().collect(), heard: words })
+        Ok(SweepRows { rows: rows.into_values().collect(), heard: words })
     })
 }
 
@@ -128,15 +128,15 @@ fn one(
     workspace: &mut Workspace,
     listening: &Listening,
     sweep: &str,
-    point: &Point,
+    point: &RowRequest,
     cache: Option<&Cache>,
-) -> Outcome<Row> {
+) -> Outcome<SweepRow> {
     let question = cache.map(|c| (c, c.question(sweep, point)));
-    let cached = |facts| Ok(Row { row: point.row, facts, cached: true });
+    let cached = |facts| Ok(SweepRow { row: point.row, facts, cached: true });
     if let Some(facts) = question.as_ref().and_then(|(c, q)| c.known(q)) {
         return cached(facts);
     }
-    workspace.environment.apart(&row::command(sweep, point));
+    workspace.environment.begin_separate_record(&row::command(sweep, point));
     let found = (|| {
         let source = row::source(workspace, sweep, point)?;
         let ready = ready(workspace, &source)?;
@@ -152,14 +152,14 @@ fn one(
         if let (Some((c, q)), Some(a)) = (&question, &answer) {
             c.put(&listening.touched(), q, a, &facts);
         }
-        Ok(Row { row: point.row, facts, cached: false })
+        Ok(SweepRow { row: point.row, facts, cached: false })
     })();
     match found {
         Err(Failure::Program(d)) => {
-            workspace.tell(&d);
+            workspace.report(&d);
             let first = d.list.iter().find(|d| d.severity == Severity::Error);
             let why = first.map_or_else(String::new, |d| format!("{} {}", d.code, d.title));
-            Ok(Row { row: point.row, facts: row::refused(why), cached: false })
+            Ok(SweepRow { row: point.row, facts: row::refused(why), cached: false })
         }
         other => other,
     }

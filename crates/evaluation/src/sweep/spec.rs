@@ -75,7 +75,7 @@ pub struct AxisValue {
 }
 
 /// A name and its template.
-pub type Named = (String, String);
+pub type NamedTemplate = (String, String);
 
 /// A file that was read. It has lists for the entries whose order serde does not keep or check.
 #[derive(Clone, PartialEq, Debug)]
@@ -85,9 +85,9 @@ pub struct Read {
     /// Its axes.
     pub axes: Vec<Axis>,
     /// Templates of `-D`.
-    pub define: Vec<Named>,
+    pub define: Vec<NamedTemplate>,
     /// Its own columns.
-    pub columns: Vec<Named>,
+    pub columns: Vec<NamedTemplate>,
     /// Id of the file.
     pub file: FileId,
 }
@@ -200,9 +200,9 @@ pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
     }
     let templates = |key: &str,
                      map: &mut dyn Iterator<Item = (Option<String>, &Value)>|
-     -> Result<Vec<Named>, Diagnostic> {
+     -> Result<Vec<NamedTemplate>, Diagnostic> {
         let at = |word: &str| place(text, file, &[key], word);
-        let mut out: Vec<Named> = vec![];
+        let mut out: Vec<NamedTemplate> = vec![];
         for (name, v) in map {
             let name = name.ok_or_else(|| {
                 wrong("the name of a column must consist of letters, digits and _", at(key))

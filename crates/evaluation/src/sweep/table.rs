@@ -2,19 +2,19 @@
 //!
 //! This module owns the columns, their order, and the format of numbers.
 
-use super::grid::{Grid, Point, fill};
+use super::grid::{Grid, RowRequest, fill};
 use super::row::Facts;
-use super::run::Row;
+use super::run::SweepRow;
 use super::spec::{place, wrong};
 use kbc_diag::Diagnostic;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
 /// A function that returns a fact as a value.
-type Of = fn(&Facts) -> Value;
+type FactValue = fn(&Facts) -> Value;
 
 /// The columns of every sweep. They follow the index of the row, its axes and its own columns.
-pub const USUAL: [(&str, Of); 24] = [
+pub const USUAL: [(&str, FactValue); 24] = [
     ("status", |f| f.status.name().into()),
     ("checked", |f| f.checked.into()),
     ("mismatches", |f| f.mismatches.into()),
@@ -76,9 +76,9 @@ fn typed(text: String) -> Value {
 
 /// A row with its columns in order.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Line(pub Vec<(String, Value)>);
+pub struct SweepLine(pub Vec<(String, Value)>);
 
-impl Line {
+impl SweepLine {
     /// Returns the value of a column; null if there is none.
     pub fn get(&self, column: &str) -> &Value {
         self.0.iter().find(|c| c.0 == column).map_or(&Value::Null, |c| &c.1)
@@ -90,7 +90,7 @@ impl Line {
     }
 }
 
-impl Serialize for Line {
+impl Serialize for SweepLine {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         let mut map = s.serialize_map(Some(self.0.len()))?;
         for (name, value) in &self.0 {
@@ -144,7 +144,7 @@ fn product(text: &str) -> Option<f64> {
 ///
 /// # Errors
 /// Returns E583 if a column of the file names something that is not a column.
-pub fn line(grid: &Grid, text: &str, point: &Point, facts: &Facts) -> Result<Line, Diagnostic> {
+pub fn line(grid: &Grid, text: &str, point: &RowRequest, facts: &Facts) -> Result<SweepLine, Diagnostic> {
     let mut out: Vec<(String, Value)> = vec![("row".into(), point.row.into())];
     for (axis, value) in grid.read.axes.iter().zip(&point.values) {
         out.push((axis.name.clone(), typed(value.label.clone())));
@@ -168,14 +168,14 @@ pub fn line(grid: &Grid, text: &str, point: &Point, facts: &Facts) -> Result<Lin
         out.push((name.clone(), if empty { Value::Null } else { computed(&full) }));
     }
     out.extend(USUAL.iter().filter(|u| u.0 != "row").map(|(name, of)| ((*name).to_owned(), of(facts))));
-    Ok(Line(out))
+    Ok(SweepLine(out))
 }
 
 /// Returns all rows.
 ///
 /// # Errors
 /// Returns the same errors as [`line()`].
-pub fn lines(grid: &Grid, text: &str, rows: &[Row]) -> Result<Vec<Line>, Diagnostic> {
+pub fn lines(grid: &Grid, text: &str, rows: &[SweepRow]) -> Result<Vec<SweepLine>, Diagnostic> {
     rows.iter().map(|r| line(grid, text, &grid.points[r.row], &r.facts)).collect()
 }
 
@@ -183,7 +183,7 @@ pub fn lines(grid: &Grid, text: &str, rows: &[Row]) -> Result<Vec<Line>, Diagnos
 ///
 /// # Errors
 /// Returns E991 if they cannot be written.
-pub fn csv(lines: &[Line]) -> Result<Vec<u8>, Diagnostic> {
+pub fn csv(lines: &[SweepLine]) -> Result<Vec<u8>, Diagnostic> {
     let unfit = |e: String| Diagnostic::error("E991", format!("rows without a form: {e}"));
     let mut out = csv::WriterBuilder::new().terminator(csv::Terminator::Any(b'\n')).from_writer(vec![]);
     if let Some(first) = lines.first() {
@@ -200,7 +200,7 @@ pub fn csv(lines: &[Line]) -> Result<Vec<u8>, Diagnostic> {
 ///
 /// # Errors
 /// Returns E991 if they cannot be written.
-pub fn jsonl(lines: &[Line], sweep: &str) -> Result<String, Diagnostic> {
+pub fn jsonl(lines: &[SweepLine], sweep: &str) -> Result<String, Diagnostic> {
     let mut out = String::new();
     for l in lines {
         let mut all = l.clone();
@@ -215,14 +215,14 @@ pub fn jsonl(lines: &[Line], sweep: &str) -> Result<String, Diagnostic> {
 
 /// Returns a human-readable table: axes, the file's own columns, and the most important of the
 /// usual ones.
-pub fn human(grid: &Grid, lines: &[Line]) -> String {
+pub fn human(grid: &Grid, lines: &[SweepLine]) -> String {
     let own = grid.read.axes.iter().map(|a| &a.name).chain(grid.read.columns.iter().map(|c| &c.0));
     let usual = ["algorithm", "time_ns", "bound_ns", "percent", "limited_by", "status"];
     let names: Vec<&str> = own.map(String::as_str).chain(usual).collect();
     // A column that is empty in every row is left out.
     let says = |n: &&&str| lines.iter().any(|l| !l.get(n).is_null());
     let names: Vec<&str> = names.iter().filter(says).copied().collect();
-    let cell = |l: &Line, n: &str| match l.get(n) {
+    let cell = |l: &SweepLine, n: &str| match l.get(n) {
         Value::Null => "-".to_owned(),
         v => plain(v),
     };

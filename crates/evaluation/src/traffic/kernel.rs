@@ -5,11 +5,11 @@
 //! one in a peer's memory counts as received or sent. A tile that is stored unchanged after a load
 //! counts as copied.
 
-use super::{Counted, LATER, MOST, Place, Traffic};
+use super::{CountedTraffic, LATER, MAX_OPERATIONS, MemoryName, Traffic};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::expr::{Env, Expr};
 use kbc_ir::name::Name;
-use kbc_tiles::lower::Counts;
+use kbc_tiles::lower::CountedKernel;
 use kbc_tiles::tile::hazard::Touched;
 use kbc_tiles::tile::{CALL, CORE, Gm, NRANKS, Object, Op, RANK, Reach, Stmt, TileId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 ///
 /// # Errors
 /// Returns E354 if there are more operations than are counted, and E456 for a name without a value.
-pub fn count(counts: &Counts) -> Result<Counted, Diagnostics> {
+pub fn count(counts: &CountedKernel) -> Result<CountedTraffic, Diagnostics> {
     let kernel = &counts.kernel;
     let regions = counts.operands.len();
     let mut walk = Walk {
@@ -33,7 +33,7 @@ pub fn count(counts: &Counts) -> Result<Counted, Diagnostics> {
         copies: BTreeMap::new(),
         loaded: BTreeMap::new(),
         tiles: None,
-        left: MOST,
+        left: MAX_OPERATIONS,
     };
     for rank in 0..counts.ranks {
         for core in 0..kernel.cores {
@@ -51,7 +51,7 @@ pub fn count(counts: &Counts) -> Result<Counted, Diagnostics> {
         size(&a.slots) * size(&a.capacity) * a.dtype.bytes()
     };
     let windows = walk.touched[1..=regions].iter().map(|t| t.iter().map(area).sum()).collect();
-    let mut copies: BTreeMap<(usize, Place, Place), u64> = BTreeMap::new();
+    let mut copies: BTreeMap<(usize, MemoryName, MemoryName), u64> = BTreeMap::new();
     for ((region, to, from, _), bytes) in walk.copies {
         let most = copies.entry((region, walk.counts.name(to), walk.counts.name(from))).or_default();
         *most = bytes.max(*most);
@@ -61,7 +61,7 @@ pub fn count(counts: &Counts) -> Result<Counted, Diagnostics> {
     let behind = all.pop().unwrap_or_default();
     let before = all.remove(0);
     let around = before.into_iter().zip(behind).map(|(a, b)| a.and(b)).collect();
-    Ok(Counted { regions: all, around, windows, operands, copies })
+    Ok(CountedTraffic { regions: all, around, windows, operands, copies })
 }
 
 /// A loop over tiles that is walked once for all of its tiles.
@@ -76,7 +76,7 @@ struct Tiles {
 }
 
 struct Walk<'c> {
-    counts: &'c Counts,
+    counts: &'c CountedKernel,
     names: Vec<(Name, i64)>,
     rank: u64,
     nranks: u64,
@@ -113,12 +113,15 @@ impl Walk<'_> {
         let depth = self.names.len();
         for stmt in list {
             let Some(left) = self.left.checked_sub(1) else {
-                let text = format!("a call of {} has more than {MOST} operations", self.counts.kernel.name);
+                let text = format!(
+                    "a call of {} has more than {MAX_OPERATIONS} operations",
+                    self.counts.kernel.name
+                );
                 return Err(Diagnostic::error("E354", text).help("use a smaller schedule").into());
             };
             self.left = left;
             match stmt {
-                Stmt::Let { name, value } if *name == Counts::REGION => {
+                Stmt::Let { name, value } if *name == CountedKernel::REGION => {
                     self.at = usize::try_from(self.value(value)? + 1).unwrap_or(0);
                 }
                 Stmt::Let { name, value } => {

@@ -6,7 +6,7 @@
 
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_ir::expr::Expr;
-use kbc_ir::text::reader::{Cur, expr, tree};
+use kbc_ir::text::reader::{LineCursor, expr, tree};
 use serde::{Deserialize, Serialize};
 
 /// The text of the file.
@@ -44,7 +44,7 @@ struct Kernel {
 
 /// Traffic of a collective in bytes on the rank that has most, and its notifies.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
-pub struct Moves {
+pub struct KernelTraffic {
     /// Name of the kernel.
     pub name: String,
     /// Bytes that it sends or receives over links, whichever is more.
@@ -91,7 +91,7 @@ pub fn of(
     collective: &str,
     ranks: u64,
     bytes: u64,
-) -> Result<Option<(String, Vec<Moves>)>, Diagnostics> {
+) -> Result<Option<(String, Vec<KernelTraffic>)>, Diagnostics> {
     let all = read(FILE)?;
     if !all.targets.iter().any(|t| t == target) {
         return Ok(None);
@@ -100,7 +100,7 @@ pub fn of(
     let mut out = vec![];
     for k in all.kernels_of.iter().filter(|k| ranks > 1 && k.collective == collective) {
         let value = |text: &str| value(text, &sizes);
-        out.push(Moves {
+        out.push(KernelTraffic {
             name: k.name.clone(),
             link: value(&k.link)?,
             read: value(&k.read)?,
@@ -132,7 +132,7 @@ fn formula(text: &str) -> Result<Expr, Diagnostics> {
     let mut found = Diagnostics::default();
     let lines = tree(FileId::default(), text, &mut found);
     let [line] = &lines[..] else { return Err(wrong(format!("invalid formula: {text}"))) };
-    let mut cursor = Cur::new(&line.toks, Span::NONE);
+    let mut cursor = LineCursor::new(&line.toks, Span::NONE);
     let read = expr(&mut cursor).and_then(|e| cursor.finish().map(|()| e));
     read.map_err(|d| wrong(format!("the formula {text}: {}", d.title)))
 }

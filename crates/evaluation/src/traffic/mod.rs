@@ -10,9 +10,9 @@ pub mod kernels;
 pub mod table;
 
 use kbc_diag::{Diagnostic, Diagnostics};
-use kbc_ir::host::spelled;
+use kbc_ir::host::with_host_region;
 use kbc_ir::op::OpPart;
-use kbc_ir::schedule::{BufferId, LocalOp, Schedule, Side, WindowId};
+use kbc_ir::schedule::{BufferId, LocalOp, RefUse, Schedule, WindowId};
 use kbc_ir::walk::{Access, Act, Cursor, Fault, Mem, Program, Step};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const LATER: i64 = 4;
 
 /// Largest number of operations that are counted.
-const MOST: u64 = 1 << 26;
+const MAX_OPERATIONS: u64 = 1 << 26;
 
 /// Traffic of one rank in one region in one call: bytes, and numbers of operations.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
@@ -71,11 +71,11 @@ impl Traffic {
 }
 
 /// The printed name of a memory: `%v`.
-pub type Place = String;
+pub type MemoryName = String;
 
 /// Traffic of the ranks of a schedule, or of a kernel made from it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Counted {
+pub struct CountedTraffic {
     /// Traffic by region, then rank.
     pub regions: Vec<Vec<Traffic>>,
     /// Traffic before the first region and after the last, by rank.
@@ -83,14 +83,14 @@ pub struct Counted {
     /// Bytes of the windows that the operations of each region touch.
     pub windows: Vec<u64>,
     /// The operands of each region.
-    pub operands: Vec<BTreeSet<Place>>,
+    pub operands: Vec<BTreeSet<MemoryName>>,
     /// Copies outside collectives, whole or between a tensor and its parts in a line. The key is
     /// the region (from 1; 0 stands for before the first), the destination and the source. The
     /// value is the number of bytes on the rank that has most.
-    pub copies: BTreeMap<(usize, Place, Place), u64>,
+    pub copies: BTreeMap<(usize, MemoryName, MemoryName), u64>,
 }
 
-impl Counted {
+impl CountedTraffic {
     /// Returns the sum over some regions, by rank.
     pub fn of(&self, regions: impl IntoIterator<Item = usize>) -> Vec<Traffic> {
         let ranks = self.regions.first().map_or(0, Vec::len);
@@ -115,8 +115,8 @@ impl Counted {
 /// # Errors
 /// Returns E30x for an operation without a meaning, and E354 if there are more operations than are
 /// counted.
-pub fn count(schedule: &Schedule) -> Result<Counted, Diagnostics> {
-    let spelled = spelled(schedule);
+pub fn count(schedule: &Schedule) -> Result<CountedTraffic, Diagnostics> {
+    let spelled = with_host_region(schedule);
     let (schedule, program) = (&*spelled, Program::compile(&spelled)?);
     let fault = |f: Fault| Diagnostics::from(f.diagnostic(|r| schedule.mesh.show(r)));
     let (ranks, regions) = (program.ranks(), schedule.regions.len());
@@ -129,8 +129,8 @@ pub fn count(schedule: &Schedule) -> Result<Counted, Diagnostics> {
         while let Some(step) = cursor.next_step().map_err(fault)? {
             let Step::Act(act, ..) = step else { continue };
             acts += 1;
-            if acts > MOST {
-                let text = format!("a call of {} has more than {MOST} operations", schedule.name);
+            if acts > MAX_OPERATIONS {
+                let text = format!("a call of {} has more than {MAX_OPERATIONS} operations", schedule.name);
                 return Err(Diagnostic::error("E354", text).help("use a smaller schedule").into());
             }
             let Some(region) = cursor.region().map(|r| r.0 as usize) else { continue };
@@ -196,9 +196,9 @@ pub fn count(schedule: &Schedule) -> Result<Counted, Diagnostics> {
                         OpPart::Host(host) => match *host {},
                     });
                     match near {
-                        Some((Side::Read, n)) => moved(rank, there, n),
+                        Some((RefUse::Read, n)) => moved(rank, there, n),
                         // The sender of a message has counted it.
-                        Some((Side::Write | Side::Update, n)) if !queued => moved(there, rank, n),
+                        Some((RefUse::Write | RefUse::Update, n)) if !queued => moved(there, rank, n),
                         _ => {}
                     }
                 }
@@ -217,7 +217,13 @@ pub fn count(schedule: &Schedule) -> Result<Counted, Diagnostics> {
     let windows = windows.iter().map(|w| w.iter().map(window).sum()).collect();
     let operands =
         schedule.regions.iter().map(|r| r.operands.iter().map(|o| name(o.buffer)).collect()).collect();
-    Ok(Counted { regions, around: vec![Traffic::default(); ranks as usize], windows, operands, copies })
+    Ok(CountedTraffic {
+        regions,
+        around: vec![Traffic::default(); ranks as usize],
+        windows,
+        operands,
+        copies,
+    })
 }
 
 /// Returns the bytes that a local operation reads and writes on a rank.

@@ -3,9 +3,9 @@
 //! Owns the tables. Counting is [`super::count`]'s. What has to be moved is the bound of [`kbc_compiler::bounds`] on a machine on
 //! which every rank has one link of a byte a nanosecond to a switch, so that nanoseconds are bytes of a rank.
 
-use super::kernels::{self, Moves};
-use super::{Counted, Traffic, count, kernel};
-use kbc_compiler::bounds::{Collective, Nobody, timed};
+use super::kernels::{self, KernelTraffic};
+use super::{CountedTraffic, Traffic, count, kernel};
+use kbc_compiler::bounds::{Collective, NoObserver, timed};
 use kbc_compiler::build::build;
 use kbc_compiler::emit;
 use kbc_compiler::failure::Outcome;
@@ -23,7 +23,7 @@ use serde::Serialize;
 
 /// The traffic of a schedule, by collective and as a whole; it serialises to the JSON of `kbc explain traffic`.
 #[derive(Serialize)]
-pub struct Found {
+pub struct TrafficReport {
     schema: u32,
     command: &'static str,
     file: String,
@@ -62,7 +62,7 @@ struct Row {
     stage_in: u64,
     stage_out: u64,
     /// Hand-written kernels for the same operation.
-    hand_written: Vec<Moves>,
+    hand_written: Vec<KernelTraffic>,
 }
 
 /// [`Traffic`], averaged over all ranks.
@@ -91,7 +91,7 @@ struct Copied {
 ///
 /// # Errors
 /// Returns the errors of compiling or reading the file, and E30x and E354 of counting.
-pub fn traffic(workspace: &mut Workspace, source: &Source, target: Option<&str>) -> Outcome<Found> {
+pub fn traffic(workspace: &mut Workspace, source: &Source, target: Option<&str>) -> Outcome<TrafficReport> {
     let module = match source.file.ends_with(".kir") {
         true => read_schedule(workspace, source)?,
         false => build(workspace, source, "default", &mut Unwatched)?.module,
@@ -109,10 +109,10 @@ fn machine(ranks: u64) -> Outcome<Topology> {
     Ok(Topology::build(Shape::Switch(n), Settings { link, ..Settings::default() }, Span::NONE)?)
 }
 
-fn of(file: &str, schedule: &Schedule, target: Option<&str>) -> Outcome<Found> {
+fn of(file: &str, schedule: &Schedule, target: Option<&str>) -> Outcome<TrafficReport> {
     let ranks = schedule.mesh.ranks();
     let options = TimeOptions { path: false, ..TimeOptions::default() };
-    let (_, lower) = timed(schedule, &machine(ranks)?, &options, &mut Nobody)?;
+    let (_, lower) = timed(schedule, &machine(ranks)?, &options, &mut NoObserver)?;
     // For a target, the traffic of its kernel.
     let emitted = match target {
         Some(name) => emit::target(name)?,
@@ -155,7 +155,7 @@ fn of(file: &str, schedule: &Schedule, target: Option<&str>) -> Outcome<Found> {
     let copies = counted.copies.iter().filter(|((r, ..), bytes)| **bytes > 0 && local(*r));
     let copies =
         copies.map(|((_, to, from), bytes)| Copied { to: to.clone(), from: from.clone(), bytes: *bytes });
-    Ok(Found {
+    Ok(TrafficReport {
         schema: SCHEMA,
         command: "explain traffic",
         file: file.to_owned(),
@@ -169,9 +169,14 @@ fn of(file: &str, schedule: &Schedule, target: Option<&str>) -> Outcome<Found> {
 }
 
 /// The row of a collective region.
-fn collective(schedule: &Schedule, counted: &Counted, region: usize, bound: Option<&Collective>) -> Row {
+fn collective(
+    schedule: &Schedule,
+    counted: &CountedTraffic,
+    region: usize,
+    bound: Option<&Collective>,
+) -> Row {
     let r = &schedule.regions[region];
-    let promised = r.promise.as_ref().map(|p| p.collective.to_string());
+    let promised = r.contract.as_ref().map(|p| p.collective.to_string());
     // Returns copies into an operand before the region and out of one after it, and copies that
     // these copy from and to.
     let staged = |before: bool| -> u64 {
@@ -250,7 +255,7 @@ fn row(ranks: &[Traffic], bound: Option<u64>) -> Row {
 }
 
 /// Formats the tables for people.
-pub fn human(found: &Found) -> String {
+pub fn human(found: &TrafficReport) -> String {
     let mut out = String::new();
     for c in &found.collectives {
         let size = c.bytes.map_or(String::new(), |b| format!(" of {}", bytes(b)));
@@ -258,7 +263,7 @@ pub fn human(found: &Found) -> String {
         out += &format!("{}{size} on {} ranks{algorithm}\n", c.name, c.ranks);
         out += &table(c);
         if !c.hand_written.is_empty() {
-            out += &beside(c);
+            out += &compared(c);
         }
     }
     out += &format!("{}, one call on {} ranks\n{}", found.schedule, found.ranks, table(&found.whole));
@@ -301,8 +306,8 @@ fn table(r: &Row) -> String {
 }
 
 /// Prints a collective beside hand-written kernels.
-fn beside(r: &Row) -> String {
-    let own = Moves {
+fn compared(r: &Row) -> String {
+    let own = KernelTraffic {
         name: "this".into(),
         link: r.most.sent.max(r.most.received),
         read: r.most.read + r.stage_in + r.stage_out,

@@ -1,8 +1,8 @@
 //! Topology drawing: draws nodes and links on a card.
 
-use super::layout::Point;
-use super::{Form, Link, Node, Topology, Way};
-use crate::canvas::{Anchor, Canvas, Figure, Rect, Stroke, Words, area, short, solid};
+use super::layout::Position;
+use super::{AxisDirection, Form, Link, Node, Topology};
+use crate::canvas::{Anchor, Canvas, Figure, Rect, Stroke, TextStyle, area, short, solid};
 use crate::frame::{EDGE, LINE, SMALL, WIDTH, head};
 use crate::series::range;
 use crate::text::{Weight, fit, width, wrap};
@@ -19,7 +19,7 @@ struct Drawing<'a> {
     t: &'a Topology,
     canvas: Canvas,
     /// The positions of the nodes on the card.
-    at: Vec<Point>,
+    at: Vec<Position>,
     /// The distance between neighbours.
     pitch: f64,
     /// The radius of nodes.
@@ -31,7 +31,7 @@ struct Drawing<'a> {
 }
 
 /// Draws a topology with its nodes at these positions (in units of the layout).
-pub fn draw(t: &Topology, places: &[Point]) -> Figure {
+pub fn draw(t: &Topology, places: &[Position]) -> Figure {
     let mut canvas = Canvas::new(WIDTH, 0.0, t.heading.theme);
     let top = head(&mut canvas, &t.heading) + 10.0;
     let (x0, x1) = range(places.iter().map(|p| p.0)).unwrap_or((0.0, 0.0));
@@ -107,7 +107,7 @@ impl Drawing<'_> {
         let along = ((b.0 - a.0) / d, (b.1 - a.1) / d);
         let right = (-along.1, along.0);
         let off = (self.pitch * 0.045).clamp(0.6, 4.2) * (1.0 + 2.0 * lane);
-        let move_by = |p: Point, by: f64, ahead: f64| {
+        let move_by = |p: Position, by: f64, ahead: f64| {
             (p.0 + right.0 * by + along.0 * ahead, p.1 + right.1 * by + along.1 * ahead)
         };
         if link.wrap && self.open(link.from, (-along.0, -along.1)) && self.open(link.to, along) {
@@ -127,7 +127,7 @@ impl Drawing<'_> {
             return;
         }
         let middle = move_by(((a.0 + b.0) / 2.0, (a.1 + b.1) / 2.0), (bend + off) * 2.0, 0.0);
-        let toward = |p: Point| {
+        let toward = |p: Position| {
             let l = hypot(middle.0 - p.0, middle.1 - p.1).max(1e-9);
             (p.0 + (middle.0 - p.0) / l * self.radius, p.1 + (middle.1 - p.1) / l * self.radius)
         };
@@ -140,7 +140,7 @@ impl Drawing<'_> {
     }
 
     /// Draws a straight line, with an arrow at its end if `arrow` is set.
-    fn stroke(&mut self, from: Point, to: Point, (colour, wide): (&str, f64), arrow: bool, dash: &str) {
+    fn stroke(&mut self, from: Position, to: Position, (colour, wide): (&str, f64), arrow: bool, dash: &str) {
         self.canvas.line(from, to, Stroke { colour, width: wide, dash });
         if arrow {
             self.arrow(from, to, colour, wide);
@@ -149,7 +149,7 @@ impl Drawing<'_> {
 
     /// Draws the tip at the end of a line. The tip lies on the right-hand side only, so that the
     /// arrows of two directions do not touch.
-    fn arrow(&mut self, from: Point, to: Point, colour: &str, wide: f64) {
+    fn arrow(&mut self, from: Position, to: Position, colour: &str, wide: f64) {
         let d = hypot(to.0 - from.0, to.1 - from.1).max(1e-9);
         let (ux, uy) = ((to.0 - from.0) / d, (to.1 - from.1) / d);
         let size = (3.0 + wide * 1.3) * (self.pitch / 60.0).clamp(0.6, 1.0);
@@ -161,9 +161,9 @@ impl Drawing<'_> {
     }
 
     /// Returns whether there is no neighbouring node in a direction.
-    fn open(&self, node: usize, (dx, dy): Point) -> bool {
+    fn open(&self, node: usize, (dx, dy): Position) -> bool {
         let (x, y) = self.at[node];
-        let free = |p: &Point| {
+        let free = |p: &Position| {
             let (px, py) = (p.0 - x, p.1 - y);
             let ahead = px * dx + py * dy;
             ahead < self.pitch * 0.3
@@ -177,7 +177,8 @@ impl Drawing<'_> {
     /// for a single circle, layers and free layouts.
     fn crosses(&self, link: &Link) -> bool {
         match &self.t.form {
-            Form::Product(axes) if axes.len() > 1 || axes.iter().all(|a| a.way != Way::Circle) => {}
+            Form::Product(axes)
+                if axes.len() > 1 || axes.iter().all(|a| a.direction != AxisDirection::Circle) => {}
             _ => return false,
         }
         let (a, b) = (self.at[link.from], self.at[link.to]);
@@ -206,7 +207,7 @@ impl Drawing<'_> {
 
     /// Writes the names in the nodes or beside them, and returns how many names have no room.
     fn names(&mut self) -> usize {
-        let around = |p: &Point, r: f64| Rect { x0: p.0 - r, y0: p.1 - r, x1: p.0 + r, y1: p.1 + r };
+        let around = |p: &Position, r: f64| Rect { x0: p.0 - r, y0: p.1 - r, x1: p.0 + r, y1: p.1 + r };
         let mut taken: Vec<Rect> = self.at.iter().map(|p| around(p, self.radius)).collect();
         let (cx, cy) = (
             self.at.iter().map(|p| p.0).sum::<f64>() / self.at.len() as f64,
@@ -225,7 +226,7 @@ impl Drawing<'_> {
         for (i, node) in self.t.nodes.iter().enumerate() {
             let (x, y) = self.at[i];
             if let Some(size) = inside {
-                let words = Words { anchor: Anchor::Middle, ..self.canvas.words(size) };
+                let words = TextStyle { anchor: Anchor::Middle, ..self.canvas.words(size) };
                 self.canvas.text(x, y + size * 0.36, label(node), words);
                 continue;
             }
@@ -234,7 +235,7 @@ impl Drawing<'_> {
                 continue;
             }
             let size = (self.pitch * 0.36).clamp(8.0, 10.5);
-            let words = Words { halo: true, ..self.canvas.words(size) };
+            let words = TextStyle { halo: true, ..self.canvas.words(size) };
             let w = width(label(node), size, Weight::Regular);
             // Try the direction away from the middle of the picture first, then the four sides.
             let d = hypot(x - cx, y - cy).max(1e-9);
@@ -249,7 +250,7 @@ impl Drawing<'_> {
                 (x - gap - w / 2.0, y + size * 0.36),
             ];
             let card = Rect { x0: 4.0, y0: 0.0, x1: WIDTH - 4.0, y1: f64::INFINITY };
-            let words = Words { anchor: Anchor::Middle, ..words };
+            let words = TextStyle { anchor: Anchor::Middle, ..words };
             // A node in the middle has no outward direction.
             let free = choices.into_iter().skip(usize::from(d < 1.0)).find(|c| {
                 let place = area(c.0, c.1, label(node), words);
@@ -292,7 +293,7 @@ impl Drawing<'_> {
     fn legend(&mut self, mut y: f64, busiest: Option<&str>, hidden: usize) -> f64 {
         let theme = self.canvas.theme;
         let used: Vec<&Link> = self.t.links.iter().filter(|l| l.percent.is_some()).collect();
-        let faint = Words { colour: theme.faint(), ..self.canvas.words(SMALL) };
+        let faint = TextStyle { colour: theme.faint(), ..self.canvas.words(SMALL) };
         if !used.is_empty() {
             let (x0, wide) = (EDGE + 130.0, 300.0);
             self.canvas.text(EDGE, y + 8.0, "use of a link", self.canvas.words(SMALL));
@@ -305,7 +306,7 @@ impl Drawing<'_> {
             }
             for i in 0..=4 {
                 let share = f64::from(i) / 4.0;
-                let words = Words { anchor: Anchor::Middle, ..faint };
+                let words = TextStyle { anchor: Anchor::Middle, ..faint };
                 let text = Quantity::Percent.show(self.full * share, 3);
                 self.canvas.text(x0 + wide * share, y + 26.0, &text, words);
             }

@@ -1,12 +1,12 @@
 //! Topology layout: positions of nodes, in units of the distance between neighbours.
 
-use super::{Axis, Form, Topology, Way};
+use super::{AxisDirection, AxisLayout, Form, Topology};
 use crate::series::Fault;
 use libm::{cos, hypot, sin, sqrt};
 use std::f64::consts::PI;
 
 /// A position.
-pub type Point = (f64, f64);
+pub type Position = (f64, f64);
 
 /// The largest number of nodes in a single row. A longer row is folded.
 const FOLD: u32 = 16;
@@ -19,7 +19,7 @@ const STEPS: u32 = 400;
 ///
 /// # Errors
 /// Fails if the coordinates of a node do not fit the form.
-pub fn places(t: &Topology) -> Result<Vec<Point>, Fault> {
+pub fn places(t: &Topology) -> Result<Vec<Position>, Fault> {
     match &t.form {
         Form::Product(axes) => product(t, axes),
         Form::Layers => Ok(layers(t)),
@@ -29,7 +29,7 @@ pub fn places(t: &Topology) -> Result<Vec<Point>, Fault> {
 
 /// Returns position `i` on a circle of `n` nodes with distance `pitch` between neighbours. The
 /// first node is at the top, and the order is clockwise.
-fn circle(i: u32, n: u32, pitch: f64) -> Point {
+fn circle(i: u32, n: u32, pitch: f64) -> Position {
     if n < 2 {
         return (0.0, 0.0);
     }
@@ -41,14 +41,14 @@ fn circle(i: u32, n: u32, pitch: f64) -> Point {
     (radius * sin(angle), -radius * cos(angle))
 }
 
-fn product(t: &Topology, axes: &[Axis]) -> Result<Vec<Point>, Fault> {
+fn product(t: &Topology, axes: &[AxisLayout]) -> Result<Vec<Position>, Fault> {
     // The offset of every coordinate of every axis, innermost first, and the size of the block so
     // far.
-    let mut offsets: Vec<Vec<Point>> = vec![];
+    let mut offsets: Vec<Vec<Position>> = vec![];
     let (mut w, mut h) = (0.0f64, 0.0f64);
     let mut rows = 0;
     for axis in axes.iter().rev() {
-        if axis.way == Way::Behind {
+        if axis.direction == AxisDirection::Behind {
             // Each plane is shifted by a fraction of a step to the right and up, so that no link
             // covers another.
             let part = 1.0 / f64::from(axis.size);
@@ -56,7 +56,7 @@ fn product(t: &Topology, axes: &[Axis]) -> Result<Vec<Point>, Fault> {
             continue;
         }
         let gap = if w + h == 0.0 { 1.0 } else { 1.35 };
-        let places: Vec<Point> = if axis.way == Way::Circle {
+        let places: Vec<Position> = if axis.direction == AxisDirection::Circle {
             let pitch = if w + h == 0.0 { 1.0 } else { hypot(w, h) + gap };
             (0..axis.size).map(|i| circle(i, axis.size, pitch)).collect()
         } else if axes.len() == 1 && axis.size > FOLD {
@@ -79,7 +79,7 @@ fn product(t: &Topology, axes: &[Axis]) -> Result<Vec<Point>, Fault> {
             let at = |i: u32| f64::from(i) * step;
             (0..axis.size).map(|i| if right { (at(i), 0.0) } else { (0.0, at(i)) }).collect()
         };
-        let extent = |of: fn(&Point) -> f64| {
+        let extent = |of: fn(&Position) -> f64| {
             let (lo, hi) = places.iter().map(of).fold((0.0f64, 0.0f64), |r, v| (r.0.min(v), r.1.max(v)));
             hi - lo
         };
@@ -88,7 +88,7 @@ fn product(t: &Topology, axes: &[Axis]) -> Result<Vec<Point>, Fault> {
         offsets.push(places);
     }
     offsets.reverse();
-    let places: Result<Vec<Point>, Fault> = t
+    let places: Result<Vec<Position>, Fault> = t
         .nodes
         .iter()
         .map(|node| {
@@ -108,7 +108,7 @@ fn product(t: &Topology, axes: &[Axis]) -> Result<Vec<Point>, Fault> {
 }
 
 /// Scales the picture so that nine of ten nodes are at least 1 away from every other node.
-fn spread(at: Vec<Point>) -> Vec<Point> {
+fn spread(at: Vec<Position>) -> Vec<Position> {
     let n = at.len();
     let mut nearest: Vec<f64> = (0..n)
         .map(|i| {
@@ -124,7 +124,7 @@ fn spread(at: Vec<Point>) -> Vec<Point> {
 
 /// Rotates the picture so that its longest direction (the one of the largest variance) is
 /// horizontal.
-fn level(at: Vec<Point>) -> Vec<Point> {
+fn level(at: Vec<Position>) -> Vec<Position> {
     let n = at.len() as f64;
     let (mx, my) = (at.iter().map(|p| p.0).sum::<f64>() / n, at.iter().map(|p| p.1).sum::<f64>() / n);
     let sum = |of: fn(f64, f64) -> f64| at.iter().map(|p| of(p.0 - mx, p.1 - my)).sum::<f64>();
@@ -148,7 +148,7 @@ fn neighbours(t: &Topology) -> Vec<Vec<usize>> {
     out
 }
 
-fn layers(t: &Topology) -> Vec<Point> {
+fn layers(t: &Topology) -> Vec<Position> {
     let near = neighbours(t);
     let top = t.nodes.iter().map(|n| n.level).max().unwrap_or(0);
     // The position along the row of a level: devices in their order, and a switch in the middle of
@@ -194,10 +194,10 @@ fn layers(t: &Topology) -> Vec<Point> {
 /// Computes the force-directed layout of Fruchterman and Reingold (1991): every two nodes push each
 /// other away with 1/d, and links pull with d^2. The largest step decreases to zero. All nodes
 /// begin on a circle.
-fn free(t: &Topology) -> Vec<Point> {
+fn free(t: &Topology) -> Vec<Position> {
     let n = t.nodes.len();
     let near = neighbours(t);
-    let mut at: Vec<Point> = (0..n).map(|i| circle(i as u32, n as u32, 1.0)).collect();
+    let mut at: Vec<Position> = (0..n).map(|i| circle(i as u32, n as u32, 1.0)).collect();
     // Without this shift, nodes that are mirror images of each other would never separate.
     for (i, p) in at.iter_mut().enumerate() {
         p.0 += 0.01 * ((i * 7 % 13) as f64 - 6.0);
@@ -231,12 +231,12 @@ fn free(t: &Topology) -> Vec<Point> {
             *p = (p.0 + dx * part, p.1 + dy * part);
         }
     }
-    apart(spread(level(at)))
+    push_apart(spread(level(at)))
 }
 
 /// Pushes apart nodes that are closer to each other than 0.9, until no such nodes are left, in at
 /// most [`STEPS`] rounds.
-fn apart(mut at: Vec<Point>) -> Vec<Point> {
+fn push_apart(mut at: Vec<Position>) -> Vec<Position> {
     for _ in 0..STEPS {
         let mut near = false;
         for i in 0..at.len() {

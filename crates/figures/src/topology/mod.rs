@@ -22,7 +22,7 @@ pub const MAX_LINKS: usize = 20_000;
 pub enum Form {
     /// A product of axes, slowest first. The position of a node is given by its coordinates. A
     /// single long row is folded.
-    Product(Vec<Axis>),
+    Product(Vec<AxisLayout>),
     /// Switches above the nodes that they join, by level. If there are many devices, the levels are
     /// rings around the top level.
     Layers,
@@ -34,16 +34,16 @@ pub enum Form {
 
 /// An axis of a product.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Axis {
+pub struct AxisLayout {
     /// The number of nodes along the axis.
     pub size: u32,
     /// The direction of the axis.
-    pub way: Way,
+    pub direction: AxisDirection,
 }
 
 /// The direction of an axis in the picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Way {
+pub enum AxisDirection {
     /// A straight row. Such axes alternate between right and down, beginning at the last one, which
     /// goes to the right.
     #[default]

@@ -3,14 +3,14 @@
 
 #![allow(dead_code, reason = "no test uses all of them")]
 
-use kbc_figures::algorithms::{Against, Algorithms};
+use kbc_figures::algorithms::{Algorithms, Baseline};
 use kbc_figures::latency::Latency;
 use kbc_figures::memory::Memory;
 use kbc_figures::published::{self, Published};
 use kbc_figures::reference::{self, Reference};
-use kbc_figures::roofline::{Point, Roof, Roofline};
+use kbc_figures::roofline::{Roof, Roofline, RooflinePoint};
 use kbc_figures::scaling::{Measure, Scaling};
-use kbc_figures::topology::{Axis, Form, Link, Node, Topology, Way};
+use kbc_figures::topology::{AxisDirection, AxisLayout, Form, Link, Node, Topology};
 use kbc_figures::units::Quantity;
 use kbc_figures::{Fault, Figure, Heading, Series, Theme};
 
@@ -123,7 +123,7 @@ pub fn algorithms(theme: Theme) -> Result<Figure, Fault> {
         .with_theme(theme),
         x_label: "bytes per rank".into(),
         series: on_a_ring(),
-        against: Against::Best,
+        against: Baseline::Best,
         chosen: SIZES.into_iter().zip(took.map(str::to_owned)).collect(),
     }
     .draw()
@@ -141,7 +141,7 @@ pub fn against_bound(theme: Theme) -> Result<Figure, Fault> {
         .with_theme(theme),
         x_label: "bytes per rank".into(),
         series,
-        against: Against::Bound(ring_bound().points),
+        against: Baseline::Bound(ring_bound().points),
         chosen: vec![],
     }
     .draw()
@@ -183,7 +183,7 @@ pub fn memory_far(theme: Theme) -> Result<Figure, Fault> {
 /// Draws values that are 1 to 12,000 apart, with two breaks in the axis. Some are invented, so that
 /// there are deviations.
 pub fn reference(theme: Theme) -> Result<Figure, Fault> {
-    let row = |name: &str, model, reference| reference::Row { name: name.into(), model, reference };
+    let row = |name: &str, model, reference| reference::ReferenceRow { name: name.into(), model, reference };
     Reference {
         heading: Heading::new(
             "The model beside published figures",
@@ -211,7 +211,7 @@ pub fn reference(theme: Theme) -> Result<Figure, Fault> {
 /// Draws curves and two points of others: one among the curves, one far above; `far` multiplies the
 /// last one.
 pub fn published(theme: Theme, far: f64) -> Result<Figure, Fault> {
-    let point = |name: &str, x, y| published::Point { name: name.into(), x, y };
+    let point = |name: &str, x, y| published::PublishedPoint { name: name.into(), x, y };
     Published {
         heading: Heading::new("The model beside another simulator", "six packages of sixteen cubes")
             .with_theme(theme),
@@ -242,7 +242,7 @@ pub fn roofline(theme: Theme) -> Result<Figure, Fault> {
     ] {
         for (kind, rate) in ["both streamed", "one staged", "both staged"].into_iter().zip(rates) {
             let kind = kind.to_owned();
-            points.push(Point { name: name.into(), intensity, rate, kind });
+            points.push(RooflinePoint { name: name.into(), intensity, rate, kind });
         }
     }
     Roofline {
@@ -306,7 +306,7 @@ pub fn scaling(theme: Theme, measure: Measure) -> Result<Figure, Fault> {
 
 /// Returns a product of axes with the links along them. They wrap around if `wrap`; `full` connects
 /// a circle completely.
-pub fn product(axes: &[Axis], wrap: bool, full: u32) -> (Vec<Node>, Vec<Link>) {
+pub fn product(axes: &[AxisLayout], wrap: bool, full: u32) -> (Vec<Node>, Vec<Link>) {
     let count: u32 = axes.iter().map(|a| a.size).product();
     let at = |mut i: u32| {
         let mut out = vec![0; axes.len()];
@@ -326,14 +326,19 @@ pub fn product(axes: &[Axis], wrap: bool, full: u32) -> (Vec<Node>, Vec<Link>) {
                 let here = node.at[k];
                 let next = (here + 1) % axis.size == c || (c + 1) % axis.size == here;
                 let around = here.abs_diff(c) + 1 == axis.size && axis.size > 2;
-                let joined = if axis.way == Way::Circle && axis.size == full {
+                let joined = if axis.direction == AxisDirection::Circle && axis.size == full {
                     c != here
                 } else {
                     next && c != here && (wrap || !around)
                 };
                 if joined {
                     let to = from + (c * stride) as usize - (here * stride) as usize;
-                    links.push(Link { from, to, wrap: around && axis.way != Way::Circle, percent: None });
+                    links.push(Link {
+                        from,
+                        to,
+                        wrap: around && axis.direction != AxisDirection::Circle,
+                        percent: None,
+                    });
                 }
             }
         }
@@ -350,25 +355,25 @@ fn used(mut links: Vec<Link>, most: f64) -> Vec<Link> {
 }
 
 /// Returns an axis drawn as a row.
-pub fn row(size: u32) -> Axis {
-    Axis { size, way: Way::Row }
+pub fn row(size: u32) -> AxisLayout {
+    AxisLayout { size, direction: AxisDirection::Row }
 }
 
 /// Returns an axis drawn as planes.
-pub fn behind(size: u32) -> Axis {
-    Axis { size, way: Way::Behind }
+pub fn behind(size: u32) -> AxisLayout {
+    AxisLayout { size, direction: AxisDirection::Behind }
 }
 
 /// Returns an axis drawn as a circle.
-pub fn round(size: u32) -> Axis {
-    Axis { size, way: Way::Circle }
+pub fn round(size: u32) -> AxisLayout {
+    AxisLayout { size, direction: AxisDirection::Circle }
 }
 
 /// Draws a machine by its axes.
 pub fn machine(
     title: &str,
     theme: Theme,
-    axes: &[Axis],
+    axes: &[AxisLayout],
     wrap: bool,
     full: u32,
     most: Option<f64>,

@@ -25,7 +25,7 @@ struct Column {
 
 /// Aligns the requested columns. Takes the lines without alignment and returns the lines with it.
 pub fn tokens(it: &mut Layout<'_>, lines: Vec<Line>) -> Vec<Line> {
-    let mut columns = wanted(it, &lines);
+    let mut columns = requested_columns(it, &lines);
     if columns.is_empty() {
         return lines;
     }
@@ -50,12 +50,12 @@ pub fn tokens(it: &mut Layout<'_>, lines: Vec<Line>) -> Vec<Line> {
 }
 
 /// Returns the requested columns, ordered from left to right within the lines in which they begin.
-fn wanted(it: &Layout<'_>, lines: &[Line]) -> Vec<Column> {
+fn requested_columns(it: &Layout<'_>, lines: &[Line]) -> Vec<Column> {
     let asks = |&i: &usize| it.all[i].newlines == 0 && it.all[i].blanks > 1;
     let mut out = vec![];
     let mut from = 0;
     while from < lines.len() {
-        let to = (from + 1..lines.len()).find(|n| apart(it, lines, *n)).unwrap_or(lines.len());
+        let to = (from + 1..lines.len()).find(|n| starts_new_group(it, lines, *n)).unwrap_or(lines.len());
         // If no line of a group requests a column, the group has none.
         if (lines[from].from..lines[to - 1].to).any(|i| asks(&i)) {
             together(it, lines, from..to, asks, &mut out);
@@ -92,7 +92,7 @@ fn together(
 
 /// Returns whether line `n` does not belong to the group of the line before, because an empty line,
 /// or a brace that opens or closes a block, separates them.
-fn apart(it: &Layout<'_>, lines: &[Line], n: usize) -> bool {
+fn starts_new_group(it: &Layout<'_>, lines: &[Line], n: usize) -> bool {
     let edge = |before: &Line| {
         let last = (before.from..before.to).rev().map(|i| &it.all[i]).find(|p| !p.is_comment());
         last.is_some_and(|p| p.token == Token::OpenBrace)
@@ -156,7 +156,7 @@ pub fn comments(it: &mut Layout<'_>, lines: &[Line]) {
     let mut groups: Vec<Vec<&Line>> = vec![];
     let mut open = false;
     for (n, l) in lines.iter().enumerate() {
-        match groups.last_mut().filter(|_| open && !apart(it, lines, n)) {
+        match groups.last_mut().filter(|_| open && !starts_new_group(it, lines, n)) {
             Some(g) if ends(l) => g.push(l),
             _ if ends(l) => groups.push(vec![l]),
             _ => {}

@@ -31,7 +31,7 @@ pub struct Layout<'s> {
 }
 
 /// An open bracket.
-struct Open {
+struct BracketFrame {
     /// The column of lines inside the bracket.
     inner: usize,
     /// The column of the closing bracket, if it begins a line.
@@ -158,7 +158,7 @@ impl<'s> Layout<'s> {
 
     /// Returns all lines. If `fit` is set, lines that are too long are broken first.
     pub fn lines(&mut self, fit: bool) -> Vec<Line> {
-        let mut open: Vec<Open> = vec![];
+        let mut open: Vec<BracketFrame> = vec![];
         let mut out = vec![];
         let mut from = 0;
         while from < self.all.len() {
@@ -186,7 +186,7 @@ impl<'s> Layout<'s> {
     }
 
     /// Updates the stack of open brackets with the brackets of a line.
-    fn walk(&self, from: usize, to: usize, indent: usize, open: &mut Vec<Open>) {
+    fn walk(&self, from: usize, to: usize, indent: usize, open: &mut Vec<BracketFrame>) {
         let mut col = indent;
         for i in from..to {
             col += if i > from { self.step(i) } else { 0 };
@@ -198,18 +198,18 @@ impl<'s> Layout<'s> {
                     self.all.get(i + 1).is_none_or(|n| n.is_comment() || self.breaks[i + 1] != Break::None);
                 open.push(if self.all[i].token == Token::OpenBrace {
                     let outer = open.last().map_or(0, |o| o.inner);
-                    Open { inner: outer + INDENT, close: outer, block: true }
+                    BracketFrame { inner: outer + INDENT, close: outer, block: true }
                 } else if last {
-                    Open { inner: indent + INDENT, close: indent, block: false }
+                    BracketFrame { inner: indent + INDENT, close: indent, block: false }
                 } else {
-                    Open { inner: col, close: col, block: false }
+                    BracketFrame { inner: col, close: col, block: false }
                 });
             }
         }
     }
 
     /// Returns the column of a line that begins with piece `from`.
-    fn indent(&self, from: usize, open: &[Open]) -> usize {
+    fn indent(&self, from: usize, open: &[BracketFrame]) -> usize {
         let Some(code) = (from..self.all.len()).find(|&i| !self.all[i].is_comment()) else { return 0 };
         let top = open.last();
         if self.all[code].closes() {

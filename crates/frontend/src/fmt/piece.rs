@@ -2,7 +2,7 @@
 //! parser.
 
 use crate::make::Marks;
-use crate::token::{MARK, Number, Token};
+use crate::token::{MARK, NumberLiteral, Token};
 use logos::Logos;
 use std::borrow::Cow;
 
@@ -155,7 +155,7 @@ fn columns(text: &str) -> usize {
 fn written<'s>(token: Token<'s>, text: &'s str) -> Cow<'s, str> {
     match token {
         Token::Comment(c) => c.trim_end().into(),
-        Token::Number(Number::Quantity(_)) => {
+        Token::Number(NumberLiteral::Quantity(_)) => {
             // The unit begins after the digits, the fraction and the exponent. No unit begins with
             // `e` or `E`.
             let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '/').trim_end();

@@ -14,17 +14,17 @@ use kbc_rounds::eval::unknown;
 pub(super) struct Arguments<'c> {
     call: &'c Call,
     /// The names that were asked for, whether given or not.
-    asked: Vec<String>,
+    requested: Vec<String>,
 }
 
 impl<'c> Arguments<'c> {
     pub fn new(call: &'c Call) -> Self {
-        Arguments { call, asked: vec![] }
+        Arguments { call, requested: vec![] }
     }
 
     /// Returns the argument with this name.
     pub fn take(&mut self, name: &str) -> Option<&'c Named> {
-        self.asked.push(name.to_owned());
+        self.requested.push(name.to_owned());
         self.call.named.iter().find(|n| n.name.node == name)
     }
 
@@ -33,9 +33,9 @@ impl<'c> Arguments<'c> {
     pub fn finish(self, found: &mut Diagnostics) -> bool {
         let before = found.list.len();
         for (i, n) in self.call.named.iter().enumerate() {
-            if !self.asked.contains(&n.name.node) {
+            if !self.requested.contains(&n.name.node) {
                 let what = format!("argument of `{}`", self.call.name.node);
-                found.push(*unknown("E006", &what, &n.name.node, n.name.span, &self.asked));
+                found.push(*unknown("E006", &what, &n.name.node, n.name.span, &self.requested));
             } else if let Some(first) = self.call.named[..i].iter().find(|o| o.name.node == n.name.node) {
                 found.push(
                     Diagnostic::error("E006", format!("`{}` is given twice", n.name.node))

@@ -6,20 +6,20 @@
 //! lowers written types.
 
 use super::locals::Local;
-use super::params::Number;
+use super::params::ParamValue;
 use super::program::Lowering;
 use crate::ast::{self, Arg, DataKind};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
-use kbc_ir::graph::{Op, OpId, OpKind};
+use kbc_ir::graph::{GraphOp, OpId, OpKind};
 use kbc_ir::result::result_of;
 use kbc_ir::types::{DType, TensorType};
 use kbc_rounds::ast::ExprKind;
 
 /// The kind of an argument of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum ArgumentKind {
     Tensor,
     Int,
     Number,
@@ -29,17 +29,17 @@ pub(super) enum Kind {
 
 /// Returns the kind of an argument. It is given by a word in the position of the type, or is a
 /// tensor type.
-pub(super) fn kind(arg: &Arg) -> Kind {
+pub(super) fn kind(arg: &Arg) -> ArgumentKind {
     let ty = &arg.ty;
     if ty.any || !ty.dims.is_empty() || !ty.places.is_empty() {
-        return Kind::Tensor;
+        return ArgumentKind::Tensor;
     }
     match ty.dtype.node.as_str() {
-        "int" => Kind::Int,
-        "number" => Kind::Number,
-        "bool" => Kind::Bool,
-        "axis" => Kind::Axis,
-        _ => Kind::Tensor,
+        "int" => ArgumentKind::Int,
+        "number" => ArgumentKind::Number,
+        "bool" => ArgumentKind::Bool,
+        "axis" => ArgumentKind::Axis,
+        _ => ArgumentKind::Tensor,
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) fn has_number(arg: &Arg) -> bool {
 /// arguments, in the order of their first use.
 pub(super) fn sizes(args: &[Arg]) -> Vec<&str> {
     let mut out: Vec<&str> = vec![];
-    let dims = args.iter().filter(|a| kind(a) == Kind::Tensor).flat_map(|a| &a.ty.dims);
+    let dims = args.iter().filter(|a| kind(a) == ArgumentKind::Tensor).flat_map(|a| &a.ty.dims);
     for d in dims {
         if let ExprKind::Name(n) = &d.size.kind
             && !out.contains(&n.as_str())
@@ -68,13 +68,13 @@ pub(super) fn sizes(args: &[Arg]) -> Vec<&str> {
 /// element type too closely to be accepted as a name for any type.
 pub(super) fn misspelt(name: &str) -> Option<&'static str> {
     let plain = name.to_lowercase();
-    let elsewhere = DType::elsewhere(&plain).map(DType::name);
+    let elsewhere = DType::foreign_name(&plain).map(DType::name);
     elsewhere.or_else(|| nearest(name, DType::ALL.map(DType::name)))
 }
 
 /// The known facts about a value during lowering.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Known {
+pub(super) enum KnownValue {
     Type(DType, Vec<u64>),
     /// The operation does not fit its operands, for this reason.
     Fault(String),
@@ -85,22 +85,22 @@ pub(super) enum Known {
 
 impl Lowering<'_> {
     /// Appends an operation and records the shape of its value.
-    pub(super) fn add(&mut self, op: Op, operands: &[OpId]) -> OpId {
+    pub(super) fn add(&mut self, op: GraphOp, operands: &[OpId]) -> OpId {
         let known = match (&op.kind, &op.want) {
             (OpKind::Input(i), _) => match self.graph.inputs.get(*i) {
-                Some(input) => Known::Type(input.ty.dtype, input.ty.sizes()),
-                None => Known::Nothing,
+                Some(input) => KnownValue::Type(input.ty.dtype, input.ty.sizes()),
+                None => KnownValue::Nothing,
             },
-            (_, Some(want)) => Known::Type(want.dtype, want.sizes()),
+            (_, Some(want)) => KnownValue::Type(want.dtype, want.sizes()),
             (kind, None) => {
                 let of = |o: &OpId| match self.known.get(o) {
-                    Some(Known::Type(dtype, sizes)) => Some((*dtype, sizes.clone())),
+                    Some(KnownValue::Type(dtype, sizes)) => Some((*dtype, sizes.clone())),
                     _ => None,
                 };
                 match operands.iter().map(of).collect::<Option<Vec<_>>>().map(|all| result_of(kind, &all)) {
-                    Some(Ok(Some((dtype, sizes)))) => Known::Type(dtype, sizes),
-                    Some(Err(why)) => Known::Fault(why),
-                    Some(Ok(None)) | None => Known::Nothing,
+                    Some(Ok(Some((dtype, sizes)))) => KnownValue::Type(dtype, sizes),
+                    Some(Err(why)) => KnownValue::Fault(why),
+                    Some(Ok(None)) | None => KnownValue::Nothing,
                 }
             }
         };
@@ -112,7 +112,7 @@ impl Lowering<'_> {
     /// Returns the number of dimensions of a value, if it is known.
     pub(super) fn rank_of(&self, value: OpId) -> Option<usize> {
         match self.known.get(&value) {
-            Some(Known::Type(_, sizes)) => Some(sizes.len()),
+            Some(KnownValue::Type(_, sizes)) => Some(sizes.len()),
             _ => None,
         }
     }
@@ -120,7 +120,7 @@ impl Lowering<'_> {
     /// Returns the element type of a value, if it is known.
     pub(super) fn dtype_of(&self, value: OpId) -> Option<DType> {
         match self.known.get(&value) {
-            Some(Known::Type(dtype, _)) => Some(*dtype),
+            Some(KnownValue::Type(dtype, _)) => Some(*dtype),
             _ => None,
         }
     }
@@ -128,20 +128,20 @@ impl Lowering<'_> {
     /// Returns the element type and the sizes of a value. If they are unknown, reports the reason
     /// and returns None.
     pub(super) fn shape_of(&mut self, value: OpId, at: Span) -> Option<(DType, Vec<u64>)> {
-        if let Some(Known::Type(dtype, sizes)) = self.known.get(&value) {
+        if let Some(KnownValue::Type(dtype, sizes)) = self.known.get(&value) {
             return Some((*dtype, sizes.clone()));
         }
         let (mut todo, mut told) = (vec![value], false);
         while let Some(id) = todo.pop() {
-            if let Some(Known::Fault(why)) = self.known.get(&id) {
+            if let Some(KnownValue::Fault(why)) = self.known.get(&id) {
                 let d = Diagnostic::error("E201", format!("shapes do not match: {why}"))
                     .primary(self.graph.op(id).span, "computed here");
-                let d = self.graph.told(id, d);
+                let d = self.graph.with_call_sites(id, d);
                 if !self.found.list.contains(&d) {
                     self.found.push(d);
                 }
                 told = true;
-            } else if !matches!(self.known.get(&id), Some(Known::Type(..))) {
+            } else if !matches!(self.known.get(&id), Some(KnownValue::Type(..))) {
                 todo.extend(self.graph.operands(id));
             }
         }
@@ -172,7 +172,7 @@ impl Lowering<'_> {
                 && self.cx.params.find(dim.size.span.file, n).is_none()
                 && let Ok(size) = i64::try_from(*size)
             {
-                self.cx.locals.set(n, Local::Number(Number::Int(size)), dim.size.span);
+                self.cx.locals.set(n, Local::Number(ParamValue::Int(size)), dim.size.span);
             }
         }
     }
@@ -227,14 +227,21 @@ impl Lowering<'_> {
 
     /// Appends the demand of a called program that the value has the placement of this type.
     /// Returns the value itself if the type asks for no placement.
-    pub(super) fn asked(&mut self, ty: &ast::Type, want: TensorType, value: OpId, name: Name) -> OpId {
+    pub(super) fn demand_placement(
+        &mut self,
+        ty: &ast::Type,
+        want: TensorType,
+        value: OpId,
+        name: Name,
+    ) -> OpId {
         let cut = |d: &ast::Dim| d.cut.is_some();
         if !ty.dims.iter().any(cut) && ty.places.is_empty() {
             return value;
         }
         let first = want.dims.len() - ty.dims.len();
         let open = (0..want.dims.len()).filter(|i| *i < first || !cut(&ty.dims[i - first])).collect();
-        let op = Op { kind: OpKind::Ask(open), name, ty: None, want: Some(want), span: ty.span };
+        let op =
+            GraphOp { kind: OpKind::PartialDemand(open), name, ty: None, want: Some(want), span: ty.span };
         self.add(op, &[value])
     }
 }

@@ -1,7 +1,8 @@
 //! Calls in tensor expressions: operations, functions, casts and kernels.
 //!
 //! This module owns the list of operations, their arguments, and the messages about operations that
-//! do not exist. [`super::collective`] and [`super::own`] lower explicit collectives.
+//! do not exist. [`super::collective`] and [`super::contract_collectives`] lower explicit
+//! collectives.
 
 use super::arguments::{Arguments, cannot, count_args, missing};
 use super::kernel::{checked_exponent, comparison};

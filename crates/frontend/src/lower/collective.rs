@@ -18,7 +18,7 @@ use kbc_ir::types::ReduceOp;
 use kbc_rounds::CollId;
 use kbc_rounds::ast::{AlgorithmDecl, Expr, ExprKind, Ident};
 use kbc_rounds::checks::algorithm_valued;
-use kbc_rounds::eval::{Evaluator, Fault, ListScope, unknown};
+use kbc_rounds::eval::{ConcreteEvaluator, Fault, ListScope, unknown};
 use kbc_rounds::options::{OPTIONS, OptionKind, option_kind, option_value};
 
 /// The reduction that is a sum followed by a division.
@@ -283,7 +283,7 @@ impl Cx<'_> {
                 OptionKind::Count => constant(value)?,
                 OptionKind::Word(_) | OptionKind::Flag => value.clone(),
             };
-            option_value(name, &value, &Evaluator::new(library), &ListScope::default())?;
+            option_value(name, &value, &ConcreteEvaluator::new(library), &ListScope::default())?;
             return Ok(match &value.kind {
                 ExprKind::Int(i) => UsingArg::Int(*i),
                 ExprKind::Bool(b) => UsingArg::Name(if *b { "true" } else { "false" }.into()),

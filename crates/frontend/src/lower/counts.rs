@@ -15,35 +15,40 @@ use kbc_rounds::ast::{Expr, ExprKind, Ident};
 use kbc_rounds::eval::Functions;
 
 /// The largest number of ranks for which lengths may be listed.
-const MOST_RANKS: u64 = 1024;
+const MAX_RANKS: u64 = 1024;
 
 /// A kind of list: its error code, the meaning of its numbers, and the parameters of a function
 /// that may replace it.
-struct Listed {
+struct ListKind {
     code: &'static str,
     number: &'static str,
     parameters: &'static str,
 }
 
-const PARTS: Listed = Listed {
+const PARTS: ListKind = ListKind {
     code: "E216",
     number: "a length",
     parameters: "the rank and the number of ranks, fn f(r, p) = .., or of the source, the destination and the number of ranks, fn f(s, d, p) = .., which is summed over the destinations",
 };
-const COUNTS: Listed = Listed {
+const COUNTS: ListKind = ListKind {
     code: "E217",
     number: "a count",
     parameters: "the source, the destination and the number of ranks: fn f(s, d, p) = ..",
 };
 
 /// Returns the axis, if lengths may be listed for its number of ranks.
-fn listed_for<'a>(what: &Listed, axis: &'a Axis, span: Span, found: &mut Diagnostics) -> Option<&'a Axis> {
-    if axis.size > MOST_RANKS {
+fn listed_for<'a>(what: &ListKind, axis: &'a Axis, span: Span, found: &mut Diagnostics) -> Option<&'a Axis> {
+    if axis.size > MAX_RANKS {
         let d = Diagnostic::error(
             what.code,
             format!("a list of lengths for {} ranks, which is too many", axis.size),
         );
-        found.push(d.primary(span, format!("lengths per rank are limited to {MOST_RANKS} ranks, because every rank then has its own sizes")));
+        found.push(d.primary(
+            span,
+            format!(
+                "lengths per rank are limited to {MAX_RANKS} ranks, because every rank then has its own sizes"
+            ),
+        ));
         return None;
     }
     Some(axis)
@@ -161,7 +166,7 @@ impl Cx<'_> {
         Parts::new(&rows)
     }
 
-    fn function(&self, what: &Listed, name: &Ident, found: &mut Diagnostics) -> Option<Ident> {
+    fn function(&self, what: &ListKind, name: &Ident, found: &mut Diagnostics) -> Option<Ident> {
         if self.loaded.library.function(name).is_some() {
             return Some(name.clone());
         }
@@ -172,13 +177,13 @@ impl Cx<'_> {
         None
     }
 
-    fn value_of(&self, what: &Listed, f: &Ident, args: &[u64], found: &mut Diagnostics) -> Option<u64> {
+    fn value_of(&self, what: &ListKind, f: &Ident, args: &[u64], found: &mut Diagnostics) -> Option<u64> {
         let int = |v: &u64| Expr { kind: ExprKind::Int(*v as i64), span: f.span };
         let call = ExprKind::Call(f.clone(), args.iter().map(int).collect());
         self.listed(what, &Expr { kind: call, span: f.span }, found)
     }
 
-    fn listed(&self, what: &Listed, e: &Expr, found: &mut Diagnostics) -> Option<u64> {
+    fn listed(&self, what: &ListKind, e: &Expr, found: &mut Diagnostics) -> Option<u64> {
         let v = self.int(e).map_err(|d| found.push(*d)).ok()?;
         let count = u64::try_from(v).ok();
         if count.is_none() {

@@ -10,7 +10,7 @@ use super::program::Lowering;
 use super::tensor::Value;
 use crate::ast::{Call, Named, OptionValue, Tensor, TensorKind};
 use kbc_diag::{Diagnostic, Span};
-use kbc_ir::fill::{Fill, With};
+use kbc_ir::fill::{Fill, FillContent};
 use kbc_ir::graph::OpKind;
 use kbc_ir::types::DType;
 use kbc_rounds::ast::{Expr, ExprKind};
@@ -29,15 +29,15 @@ impl Lowering<'_> {
         let with = if iota {
             let rank = sizes.as_ref().map(Vec::len);
             match (named.take("dim"), rank) {
-                (Some(n), _) => self.cx.dimension(n, rank, &mut self.found).map(With::Place),
-                (None, Some(1) | None) => Some(With::Place(0)),
+                (Some(n), _) => self.cx.dimension(n, rank, &mut self.found).map(FillContent::Place),
+                (None, Some(1) | None) => Some(FillContent::Place(0)),
                 (None, Some(_)) => {
                     self.found.push(missing(call, "dim", form));
                     None
                 }
             }
         } else {
-            call.args.get(1).and_then(|v| self.number_of(v)).map(With::Number)
+            call.args.get(1).and_then(|v| self.number_of(v)).map(FillContent::Number)
         };
         let sound = named.finish(&mut self.found);
         let right = count_args(call, if iota { 1 } else { 2 }, Span::NONE, &mut self.found);

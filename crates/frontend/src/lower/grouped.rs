@@ -5,7 +5,7 @@
 //! the operands.
 
 use super::arguments::{Arguments, cannot, count_args, missing};
-use super::bind::Known;
+use super::bind::KnownValue;
 use super::program::Lowering;
 use super::tensor::Value;
 use crate::ast::{Call, Named, OptionValue};
@@ -16,7 +16,7 @@ use kbc_rounds::ast::{Expr, ExprKind, Ident};
 use kbc_rounds::eval::Functions;
 
 /// The largest number of runs of rows.
-const MOST_RUNS: u64 = 1 << 16;
+const MAX_RUNS: u64 = 1 << 16;
 
 impl Lowering<'_> {
     /// Lowers a grouped matmul. Returns None if errors were reported.
@@ -25,7 +25,7 @@ impl Lowering<'_> {
         let operands: Vec<Option<_>> = call.args.iter().map(|a| self.operand(a)).collect();
         let (counts, groups, runs) = (named.take("counts"), named.take("groups"), named.take("runs"));
         let matrices = match operands.get(1).copied().flatten().and_then(|w| self.known.get(&w)) {
-            Some(Known::Type(_, sizes)) => sizes.first().copied(),
+            Some(KnownValue::Type(_, sizes)) => sizes.first().copied(),
             _ => None,
         };
         let listed = [counts, groups].into_iter().flatten().find_map(|n| match &n.value {
@@ -38,9 +38,9 @@ impl Lowering<'_> {
             (None, None) => matrices,
         };
         let many = match many {
-            Some(n) if n > MOST_RUNS => {
+            Some(n) if n > MAX_RUNS => {
                 let d = Diagnostic::error("E571", format!("a grouped matmul with {n} groups of rows"));
-                self.found.push(d.primary(span, format!("the limit is {MOST_RUNS}")));
+                self.found.push(d.primary(span, format!("the limit is {MAX_RUNS}")));
                 None
             }
             other => other,

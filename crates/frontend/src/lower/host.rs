@@ -5,7 +5,7 @@
 //! region is launched once per call. `expand` lowers these operations to schedules.
 
 use super::locals::Local;
-use super::params::Number;
+use super::params::ParamValue;
 use super::program::Lowering;
 use super::tensor::Value;
 use crate::ast::{HostAct, HostLoop, Statement};
@@ -167,7 +167,7 @@ impl Lowering<'_> {
                 break;
             }
             let found = self.found.list.len();
-            self.cx.locals.set(&f.var.node, Local::Number(Number::Int(i)), f.var.span);
+            self.cx.locals.set(&f.var.node, Local::Number(ParamValue::Int(i)), f.var.span);
             f.body.iter().for_each(|s| self.statement(s));
             // Names that an iteration declares are local to it.
             self.names.retain(|n, _| before.binary_search(n).is_ok());

@@ -4,10 +4,10 @@
 //! to messages about a body. [`super::bind`] binds and checks the types of a called program.
 
 use super::arguments::{Arguments, cannot};
-use super::bind::{Kind, has_number, kind};
+use super::bind::{ArgumentKind, has_number, kind};
 use super::kernel::wrong_count;
 use super::locals::{Local, Locals};
-use super::params::Number;
+use super::params::ParamValue;
 use super::program::Lowering;
 use super::tensor::Value;
 use crate::ast::{Arg, Call, DataKind, Named, OptionValue, ProgramDecl};
@@ -27,12 +27,12 @@ const MAX_CALLS: usize = 50;
 impl<'a> Lowering<'a> {
     /// Lowers a call of a program. Returns None if errors were reported.
     pub(super) fn call_program(&mut self, decl: &'a ProgramDecl, call: &Call) -> Option<Value> {
-        let tensors: Vec<&Arg> = decl.args.iter().filter(|a| kind(a) == Kind::Tensor).collect();
+        let tensors: Vec<&Arg> = decl.args.iter().filter(|a| kind(a) == ArgumentKind::Tensor).collect();
         let mut named = Arguments::new(call);
         let given: Vec<(&Arg, Option<&Named>)> = decl
             .args
             .iter()
-            .filter(|a| kind(a) != Kind::Tensor)
+            .filter(|a| kind(a) != ArgumentKind::Tensor)
             .map(|a| (a, named.take(&a.name.node)))
             .collect();
         let sound = named.finish(&mut self.found);
@@ -129,7 +129,7 @@ impl<'a> Lowering<'a> {
                     match self.fit(&arg.ty, (*dtype, sizes), &what, places[i]) {
                         Some(want) => {
                             let name = Name::from(&arg.name.node);
-                            Some(Value::Tensor(self.asked(&arg.ty, want, *id, name)))
+                            Some(Value::Tensor(self.demand_placement(&arg.ty, want, *id, name)))
                         }
                         None => {
                             sound = false;
@@ -169,13 +169,13 @@ impl<'a> Lowering<'a> {
     /// did not give.
     pub(super) fn constants(&mut self, decl: &ProgramDecl, at: Span) -> Option<()> {
         let mut complete = Some(());
-        for arg in decl.args.iter().filter(|a| kind(a) != Kind::Tensor) {
+        for arg in decl.args.iter().filter(|a| kind(a) != ArgumentKind::Tensor) {
             if self.cx.locals.get(&arg.name.node).is_some() {
                 continue;
             }
             let value = match (kind(arg), arg.data.as_ref().map(|d| &d.kind)) {
                 (kind, Some(DataKind::Value(e))) => self.constant(kind, e),
-                (Kind::Axis, None) => match &self.cx.mesh.axes[..] {
+                (ArgumentKind::Axis, None) => match &self.cx.mesh.axes[..] {
                     [only] => Ok(Local::Axis(only.name.clone())),
                     all => {
                         let all: Vec<&str> = all.iter().map(|a| a.name.as_str()).collect();
@@ -211,7 +211,7 @@ impl<'a> Lowering<'a> {
                 Diagnostic::error("E231", format!("`{name}` of `{program}` has no value"))
                     .primary(arg.span, format!("expected {what}"))
                     .help(match kind(arg) {
-                        Kind::Int | Kind::Number => {
+                        ArgumentKind::Int | ArgumentKind::Number => {
                             format!("give it with -D {name}=.., or give it a default")
                         }
                         _ => "give it a default, or call the program from another".into(),
@@ -236,12 +236,12 @@ impl<'a> Lowering<'a> {
     }
 
     /// Evaluates a constant of a given kind, using the names of the program that is being lowered.
-    fn constant(&self, kind: Kind, e: &Expr) -> Result<Local, Fault> {
+    fn constant(&self, kind: ArgumentKind, e: &Expr) -> Result<Local, Fault> {
         match kind {
-            Kind::Int => self.cx.int(e).map(|i| Local::Number(Number::Int(i))),
-            Kind::Number | Kind::Tensor => self.cx.number(e).map(Local::Number),
-            Kind::Bool => self.cx.truth(e).map(Local::Flag),
-            Kind::Axis => match &e.kind {
+            ArgumentKind::Int => self.cx.int(e).map(|i| Local::Number(ParamValue::Int(i))),
+            ArgumentKind::Number | ArgumentKind::Tensor => self.cx.number(e).map(Local::Number),
+            ArgumentKind::Bool => self.cx.truth(e).map(Local::Flag),
+            ArgumentKind::Axis => match &e.kind {
                 ExprKind::Name(n) => {
                     let mut found = kbc_diag::Diagnostics::new();
                     let axis = self.cx.axis(&Ident::new(n.clone(), e.span), &mut found);
@@ -292,13 +292,13 @@ fn none() -> Fault {
 }
 
 /// Returns the description of a kind.
-fn word(kind: Kind) -> &'static str {
+fn word(kind: ArgumentKind) -> &'static str {
     match kind {
-        Kind::Tensor => "a tensor",
-        Kind::Int => "an integer",
-        Kind::Number => "a number",
-        Kind::Bool => "true or false",
-        Kind::Axis => "an axis of the mesh",
+        ArgumentKind::Tensor => "a tensor",
+        ArgumentKind::Int => "an integer",
+        ArgumentKind::Number => "a number",
+        ArgumentKind::Bool => "true or false",
+        ArgumentKind::Axis => "an axis of the mesh",
     }
 }
 
@@ -311,10 +311,10 @@ fn form(decl: &ProgramDecl) -> String {
 /// omitted, and the other arguments by name.
 pub fn call_form(decl: &ProgramDecl) -> String {
     let mut parts: Vec<String> = vec![];
-    for a in decl.args.iter().filter(|a| kind(a) == Kind::Tensor) {
+    for a in decl.args.iter().filter(|a| kind(a) == ArgumentKind::Tensor) {
         parts.push(if has_number(a) { format!("[{}]", a.name.node) } else { a.name.node.clone() });
     }
-    for a in decl.args.iter().filter(|a| kind(a) != Kind::Tensor) {
+    for a in decl.args.iter().filter(|a| kind(a) != ArgumentKind::Tensor) {
         let default = match a.data.as_ref().map(|d| &d.kind) {
             Some(DataKind::Value(e)) => constant_text(e).map(|d| format!(" = {d}")),
             _ => None,
@@ -340,4 +340,4 @@ fn constant_text(e: &Expr) -> Option<String> {
 pub(super) type Names = BTreeMap<String, (Option<Value>, Span)>;
 
 /// The programs whose unused lets have been checked.
-pub(super) type LookedAt = BTreeSet<Span>;
+pub(super) type CheckedLets = BTreeSet<Span>;

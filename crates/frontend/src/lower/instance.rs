@@ -4,9 +4,9 @@
 //! This module determines which names of a program are variables, enumerates values for them, and
 //! builds the graph of each such call. The driver runs the passes and the checker on each of them.
 
-use super::bind::{Kind, kind, misspelt, sizes};
+use super::bind::{ArgumentKind, kind, misspelt, sizes};
 use super::locals::{Local, Locals};
-use super::params::{Number, Params};
+use super::params::{ParamValue, Params};
 use super::program::Lowering;
 use super::tensor::Value;
 use super::{Cx, LowerOptions, Lowered, kernel::Kernels, machine, ok};
@@ -15,7 +15,7 @@ use crate::ast::{
 };
 use crate::load::Loaded;
 use kbc_diag::{Diagnostics, FileId, Severity, Span};
-use kbc_ir::graph::{Graph, Input, Op, OpKind};
+use kbc_ir::graph::{Graph, GraphOp, Input, OpKind};
 use kbc_ir::types::{Axis, DType, Mesh, TensorType};
 use kbc_ir::{Body, Module, Name, Props};
 use kbc_rounds::ast::{Expr, ExprKind, Ident};
@@ -26,7 +26,7 @@ const SIZES: [i64; 6] = [4, 2, 8, 6, 3, 1];
 
 /// The largest number of size combinations that are tried. If there are more, a sample of this many
 /// is tried.
-const MOST: usize = 600;
+const MAX_COMBINATIONS: usize = 600;
 
 /// The number of ranks of each axis if the file declares no mesh.
 const RANKS: u64 = 2;
@@ -38,7 +38,7 @@ const LASTING: [&str; 15] = [
 ];
 
 /// The result of trying to call a program.
-pub enum Tried {
+pub enum CallTrial {
     /// The program can be called with these values. There is one entry for each combination of its
     /// flags, with and without the optional arguments.
     Called(Vec<String>),
@@ -71,13 +71,14 @@ pub fn is_generic(loaded: &Loaded, root: FileId, name: &str) -> bool {
 
 /// Returns whether an argument of the program has `..` or a variable element type, or is an axis.
 pub(super) fn generic(p: &ProgramDecl) -> bool {
-    p.args.iter().any(|a| a.ty.any || variable_type(a).is_some() || kind(a) == Kind::Axis)
+    p.args.iter().any(|a| a.ty.any || variable_type(a).is_some() || kind(a) == ArgumentKind::Axis)
 }
 
 /// Returns the name that stands for the element type of an argument.
 fn variable_type(a: &Arg) -> Option<&str> {
     let name = &a.ty.dtype.node;
-    (kind(a) == Kind::Tensor && DType::parse(name).is_none() && misspelt(name).is_none()).then_some(name)
+    (kind(a) == ArgumentKind::Tensor && DType::parse(name).is_none() && misspelt(name).is_none())
+        .then_some(name)
 }
 
 fn declared<'a>(loaded: &'a Loaded, root: FileId, name: &str) -> Option<&'a ProgramDecl> {
@@ -98,10 +99,10 @@ pub fn instances(
     options: &LowerOptions,
     name: &str,
     judge: &mut dyn FnMut(Lowered) -> Result<(), Diagnostics>,
-) -> Result<Tried, Diagnostics> {
+) -> Result<CallTrial, Diagnostics> {
     let root = loaded.root.unwrap_or_default();
     let Some(decl) = declared(loaded, root, name) else {
-        return Ok(Tried::Not("it is not a program".into()));
+        return Ok(CallTrial::Not("it is not a program".into()));
     };
     let variables = Variables::of(loaded, options, decl);
     let mut out = vec![];
@@ -130,7 +131,7 @@ pub fn instances(
         let (with, lasting) = (variables.words(&mode), lasting(&d));
         if !lasting && !whole {
             let title = d.list.first().map_or("", |d| d.title.as_str());
-            return Ok(Tried::Not(format!(
+            return Ok(CallTrial::Not(format!(
                 "none of {tried} combinations of small sizes fits{with}: {title}"
             )));
         }
@@ -141,7 +142,7 @@ pub fn instances(
         }
         return Err(d);
     }
-    Ok(Tried::Called(out))
+    Ok(CallTrial::Called(out))
 }
 
 fn lasting(d: &Diagnostics) -> bool {
@@ -189,7 +190,7 @@ struct Values {
 impl Variables {
     fn of(loaded: &Loaded, options: &LowerOptions, decl: &ProgramDecl) -> Variables {
         let root = loaded.root.unwrap_or_default();
-        let of = |k: Kind| decl.args.iter().filter(move |a| kind(a) == k);
+        let of = |k: ArgumentKind| decl.args.iter().filter(move |a| kind(a) == k);
         let open = |a: &&Arg| a.data.is_none();
         let names = |list: Vec<&Arg>| list.iter().map(|a| a.name.node.clone()).collect::<Vec<_>>();
         let mut types: Vec<String> = vec![];
@@ -199,13 +200,14 @@ impl Variables {
             }
         }
         let parameter = |n: &str| loaded.params(root).any(|p| p.name.node == n);
-        let integers: BTreeSet<String> = of(Kind::Int).filter(open).map(|a| a.name.node.clone()).collect();
+        let integers: BTreeSet<String> =
+            of(ArgumentKind::Int).filter(open).map(|a| a.name.node.clone()).collect();
         let mut all: Vec<String> =
             sizes(&decl.args).into_iter().filter(|n| !parameter(n)).map(str::to_owned).collect();
         all.extend(integers.iter().cloned());
         let given = options.defines.iter().filter(|d| all.contains(&d.0));
         let given = given.filter_map(|(n, v)| Some((n.clone(), v.parse().ok()?))).collect();
-        let asked = names(of(Kind::Axis).collect());
+        let asked = names(of(ArgumentKind::Axis).collect());
         let (mesh, own) = axes_of(loaded, root, decl, &asked);
         let axes = asked.iter().enumerate().map(|(i, n)| (n.clone(), own[i % own.len()].clone())).collect();
         Variables {
@@ -213,10 +215,10 @@ impl Variables {
             any: decl.args.iter().any(|a| a.ty.any),
             sizes: all,
             integers,
-            numbers: names(of(Kind::Number).filter(open).collect()),
-            flags: names(of(Kind::Bool).collect()),
+            numbers: names(of(ArgumentKind::Number).filter(open).collect()),
+            flags: names(of(ArgumentKind::Bool).collect()),
             axes,
-            optional: of(Kind::Tensor).any(super::bind::has_number),
+            optional: of(ArgumentKind::Tensor).any(super::bind::has_number),
             mesh,
             given,
         }
@@ -272,8 +274,8 @@ impl Variables {
         add(different(8));
         add(vec![4; n]);
         add(vec![2; n]);
-        let all = SIZES.len().checked_pow(n as u32).filter(|all| *all <= MOST);
-        let count = all.unwrap_or(MOST);
+        let all = SIZES.len().checked_pow(n as u32).filter(|all| *all <= MAX_COMBINATIONS);
+        let count = all.unwrap_or(MAX_COMBINATIONS);
         for number in 0..count {
             // All combinations in order, or a sample of them.
             let mut rest =
@@ -494,7 +496,10 @@ impl Instance<'_> {
         let (v, values, at) = (self.variables, self.values, decl.name.span);
         let mut out = Locals::default();
         v.types.iter().zip(&values.types).for_each(|(n, t)| out.set(n, Local::Type(*t), at));
-        v.sizes.iter().zip(&values.sizes).for_each(|(n, s)| out.set(n, Local::Number(Number::Int(*s)), at));
+        v.sizes
+            .iter()
+            .zip(&values.sizes)
+            .for_each(|(n, s)| out.set(n, Local::Number(ParamValue::Int(*s)), at));
         v.axes.iter().for_each(|(n, a)| out.set(n, Local::Axis(Name::from(a)), at));
         out
     }
@@ -509,7 +514,7 @@ impl Instance<'_> {
         l.graph.name = Some(Name::from(&decl.name.node));
         l.cx.locals = self.locals(decl);
         let mut args = vec![];
-        for arg in decl.args.iter().filter(|a| kind(a) == Kind::Tensor) {
+        for arg in decl.args.iter().filter(|a| kind(a) == ArgumentKind::Tensor) {
             if super::bind::has_number(arg) && !self.mode.full {
                 break;
             }
@@ -517,7 +522,7 @@ impl Instance<'_> {
             let Some(ty) = l.cx.ty_behind(&arg.ty, any, &mut l.found) else { continue };
             let (name, at, span) = (Name::from(&arg.name.node), l.graph.inputs.len(), arg.name.span);
             l.graph.inputs.push(Input { name: name.clone(), ty, data: None, span });
-            let op = Op { kind: OpKind::Input(at), name, ty: None, want: None, span };
+            let op = GraphOp { kind: OpKind::Input(at), name, ty: None, want: None, span };
             let value = l.add(op, &[]);
             l.names.insert(arg.name.node.clone(), (Some(Value::Tensor(value)), span));
             args.push(Tensor { kind: TensorKind::Name(arg.name.node.clone()), span });
@@ -545,7 +550,7 @@ impl Instance<'_> {
             };
             l.graph.results.push(TensorType::replicated(dtype, &sizes));
             let name = Name::from(format!("out{i}"));
-            l.graph.push(Op { kind: OpKind::Output(i), name, ty: None, want: None, span }, &[id]);
+            l.graph.push(GraphOp { kind: OpKind::Output(i), name, ty: None, want: None, span }, &[id]);
         }
         if !ok(&l.found) {
             return Err(l.found.finish());

@@ -7,9 +7,9 @@
 
 use super::Cx;
 use super::arguments::{Arguments, cannot, count_args, missing};
-use super::bind::Known;
-use super::params::Number;
-use super::program::{Lowered, Lowering};
+use super::bind::KnownValue;
+use super::params::ParamValue;
+use super::program::{LoweredProgram, Lowering};
 use super::tensor::{Value, function};
 use crate::ast::{Call, GroupDecl, LocalDecl, Named, OptionValue, ProgramDecl, RanksPart, Type};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
@@ -37,7 +37,7 @@ pub(super) struct Scope<'p> {
 
 /// A local program, its warnings, and the sizes and numbers for which it was lowered and which are
 /// not parameters.
-pub(super) type LoweredLocal = (Local, Diagnostics, Vec<(String, Number)>);
+pub(super) type LoweredLocal = (Local, Diagnostics, Vec<(String, ParamValue)>);
 
 /// Lowers a local program.
 ///
@@ -68,7 +68,7 @@ pub(super) fn lower(cx: &Cx<'_>, decl: &LocalDecl) -> Result<LoweredLocal, Diagn
         };
         let scope = Scope { ranks: &ranks, groups: &groups };
         match super::program::lower_in(cx, &program, &[], Some(scope)) {
-            Ok(Lowered { mut graph, warnings, bound }) => {
+            Ok(LoweredProgram { mut graph, warnings, bound }) => {
                 found.extend(warnings);
                 sizes.extend(bound);
                 // The whole program has the name, not its parts.
@@ -428,18 +428,19 @@ impl Lowering<'_> {
     }
 
     /// Returns the element type and sizes of a collective's result, if they are known.
-    fn result_of(&self, c: &Collective, operand: OpId) -> Known {
-        let (Some(Known::Type(dtype, sizes)), Some(scope)) = (self.known.get(&operand), &self.local) else {
-            return Known::Nothing;
+    fn result_of(&self, c: &Collective, operand: OpId) -> KnownValue {
+        let (Some(KnownValue::Type(dtype, sizes)), Some(scope)) = (self.known.get(&operand), &self.local)
+        else {
+            return KnownValue::Nothing;
         };
-        let Some(groups) = Groups::over(self.cx.mesh, &c.axes()) else { return Known::Nothing };
+        let Some(groups) = Groups::over(self.cx.mesh, &c.axes()) else { return KnownValue::Nothing };
         let p = groups.list.first().map_or(1, |g| g.len() as u64);
         let places: Vec<u64> =
             scope.ranks.iter().filter_map(|r| groups.of.get(*r as usize)).map(|g| g.1).collect();
         match result_sizes(c, p, &places, sizes) {
-            Ok(sizes) => Known::Type(*dtype, sizes),
+            Ok(sizes) => KnownValue::Type(*dtype, sizes),
             // `infer` reports this error.
-            Err(_) => Known::Nothing,
+            Err(_) => KnownValue::Nothing,
         }
     }
 

@@ -3,7 +3,7 @@
 //!
 //! This module owns the table. [`super::bind`] fills it.
 
-use super::params::Number;
+use super::params::ParamValue;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::types::DType;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Local {
     /// An argument of kind `int` or `number`, or a size.
-    Number(Number),
+    Number(ParamValue),
     /// An argument of kind `bool`.
     Flag(bool),
     /// An argument of kind `axis`.
@@ -27,7 +27,7 @@ pub(super) enum Local {
 /// The value of a name in an expression.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Constant {
-    Number(Number),
+    Number(ParamValue),
     Flag(bool),
 }
 
@@ -78,7 +78,7 @@ impl Locals {
     }
 
     /// Iterates over the integers and numbers with their names, sorted.
-    pub fn numbers(&self) -> impl Iterator<Item = (&str, Number)> {
+    pub fn numbers(&self) -> impl Iterator<Item = (&str, ParamValue)> {
         self.map.iter().filter_map(|(n, l)| match l.0 {
             Local::Number(v) => Some((n.as_str(), v)),
             _ => None,

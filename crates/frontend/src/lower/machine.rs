@@ -19,8 +19,8 @@ use kbc_ir::types::{Axis, Mesh};
 use kbc_machine::memory::Placements;
 use kbc_machine::topology::perturb::Perturb;
 use kbc_machine::topology::{
-    Described, Dimension, OwnLink, Part, Quantity, SHAPE_NAMES, SettingValue, Settings, Shape, Topology,
-    Written, device_count,
+    Described, Dimension, OwnLink, Quantity, SHAPE_NAMES, SettingValue, Settings, Shape, ShapeArgument,
+    Topology, Written, device_count,
 };
 use kbc_rounds::ast::{Expr, ExprKind};
 use kbc_rounds::eval::{Fault, unknown};
@@ -218,9 +218,9 @@ fn call(name: &Spanned<String>, parts: &[Expr], params: &Params<'_>) -> Result<S
     for p in parts {
         let part = match &p.kind {
             ExprKind::Call(inner, parts) if SHAPE_NAMES.contains(&inner.node.as_str()) => {
-                Part::Shape(call(inner, parts, params)?)
+                ShapeArgument::Shape(call(inner, parts, params)?)
             }
-            _ => Part::Size(params.int(p)?),
+            _ => ShapeArgument::Size(params.int(p)?),
         };
         list.push(Spanned::new(part, p.span));
     }

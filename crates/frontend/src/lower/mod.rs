@@ -11,11 +11,11 @@
 //! warning) unused values, E230 to E233 called programs, E290 unsupported constructs, E420 to E422
 //! `-D`.
 
-mod alone;
 mod arguments;
 mod bind;
 mod call;
 mod collective;
+mod contract_collectives;
 mod counts;
 mod fill;
 mod grouped;
@@ -26,22 +26,22 @@ mod kernel;
 mod local;
 mod locals;
 mod machine;
-mod own;
 mod params;
 mod program;
 mod shape;
+mod standalone;
 mod tensor;
 mod tiles;
 mod types;
 
 pub use inline::call_form;
-pub use instance::{Tried, instances, is_generic, programs, uncalled_kernels, variables};
-pub use params::Number;
+pub use instance::{CallTrial, instances, is_generic, programs, uncalled_kernels, variables};
+pub use params::ParamValue;
 
 use crate::ast::{Arg, DataKind, Item, LocalDecl, ProgramDecl};
 use crate::load::Loaded;
 use crate::machine::MachineFile;
-use bind::Kind;
+use bind::ArgumentKind;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
 use kbc_ir::types::Mesh;
 use kbc_ir::{Body, Module, Props};
@@ -65,7 +65,7 @@ pub struct LowerOptions {
     pub program: Option<String>,
     /// `--algorithm NAME` (or `COLLECTIVE.NAME`) with arguments, which compiles the collective of
     /// this algorithm by itself.
-    pub algorithm: Option<AskedAlgorithm>,
+    pub algorithm: Option<RequestedAlgorithm>,
     /// `--topology SHAPE`, and the file into which its spans point.
     pub topology: Option<(String, FileId)>,
     /// `--topology FILE`.
@@ -78,17 +78,17 @@ pub struct LowerOptions {
 
 /// An algorithm as the command line names it.
 #[derive(Clone, Debug)]
-pub struct AskedAlgorithm {
+pub struct RequestedAlgorithm {
     /// The name: `NAME` or `COLLECTIVE.NAME`.
     pub name: Ident,
     /// The arguments and options of the use.
     pub args: Vec<(Ident, Expr)>,
 }
 
-impl AskedAlgorithm {
+impl RequestedAlgorithm {
     /// Returns the algorithm with this name, without arguments and without a place in a text.
-    pub fn named(name: impl Into<String>) -> AskedAlgorithm {
-        AskedAlgorithm { name: Ident::new(name.into(), Span::NONE), args: vec![] }
+    pub fn named(name: impl Into<String>) -> RequestedAlgorithm {
+        RequestedAlgorithm { name: Ident::new(name.into(), Span::NONE), args: vec![] }
     }
 }
 
@@ -106,7 +106,7 @@ pub struct Lowered {
     /// Settings of the machine that its file marks as chosen, each as `name: value`.
     pub chosen: Vec<String>,
     /// The values of all parameters that the program sees, in the order of lookup.
-    pub params: Vec<(String, Number)>,
+    pub params: Vec<(String, ParamValue)>,
     /// The warnings and notes.
     pub warnings: Diagnostics,
 }
@@ -126,7 +126,7 @@ struct Cx<'a> {
 
 impl Cx<'_> {
     /// Evaluates an expression of integers and numbers.
-    fn number(&self, e: &Expr) -> Result<Number, Fault> {
+    fn number(&self, e: &Expr) -> Result<ParamValue, Fault> {
         self.params.number_in(e, &self.locals)
     }
 
@@ -144,7 +144,7 @@ impl Cx<'_> {
 /// Returns the names of a program that `-D` may give: its unbound sizes, and its integer and number
 /// arguments.
 fn program_extras(args: &[Arg]) -> Vec<String> {
-    let numbers = args.iter().filter(|a| matches!(bind::kind(a), Kind::Int | Kind::Number));
+    let numbers = args.iter().filter(|a| matches!(bind::kind(a), ArgumentKind::Int | ArgumentKind::Number));
     let sizes = bind::sizes(args).into_iter().map(str::to_owned);
     sizes.chain(numbers.map(|a| a.name.node.clone())).collect()
 }
@@ -212,7 +212,7 @@ pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnos
             let names: BTreeSet<String> = l.parts.iter().flat_map(|p| program_extras(&p.args)).collect();
             names.into_iter().map(|n| (n, None)).collect()
         }
-        Target::Algorithm(id) => alone::extras(loaded, id),
+        Target::Algorithm(id) => standalone::extras(loaded, id),
     };
     let mut params = Params::new(loaded, root, &options.defines, extras)?;
     let machine = machine::topology(loaded, root, options, &mut params)?;
@@ -225,7 +225,7 @@ pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnos
     let cx = Cx { loaded, params: &params, kernels: &kernels, mesh: &mesh, locals, called: false };
     let (name, body, warnings, bound) = match target {
         Target::Program(p) => {
-            let program::Lowered { graph, warnings, bound } = program::lower(&cx, p, &options.shapes)?;
+            let program::LoweredProgram { graph, warnings, bound } = program::lower(&cx, p, &options.shapes)?;
             (graph.name.clone(), Body::Graph(graph), warnings, bound)
         }
         Target::Local(l) => {
@@ -233,7 +233,7 @@ pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnos
             (local.name.clone(), Body::Local(local), warnings, bound)
         }
         Target::Algorithm(id) => {
-            let graph = alone::lower(&cx, id, options.algorithm.as_ref())?;
+            let graph = standalone::lower(&cx, id, options.algorithm.as_ref())?;
             (graph.name.clone(), Body::Graph(graph), Diagnostics::new(), vec![])
         }
     };
@@ -401,7 +401,11 @@ pub fn find_algorithm(loaded: &Loaded, root: FileId, name: &Ident) -> Result<Alg
 
 /// Returns the algorithm of a file that has no program. If the file has several, the user must name
 /// one.
-fn algorithm(loaded: &Loaded, root: FileId, asked: Option<&AskedAlgorithm>) -> Result<AlgId, Diagnostics> {
+fn algorithm(
+    loaded: &Loaded,
+    root: FileId,
+    asked: Option<&RequestedAlgorithm>,
+) -> Result<AlgId, Diagnostics> {
     if let Some(asked) = asked {
         return find_algorithm(loaded, root, &asked.name);
     }

@@ -9,7 +9,7 @@ use crate::load::Loaded;
 use crate::parse;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
 use kbc_rounds::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
-use kbc_rounds::eval::{Evaluator, Fault, Scope, Value, unknown};
+use kbc_rounds::eval::{ConcreteEvaluator, Fault, Scope, Value, unknown};
 use kbc_rounds::library::Layer;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,28 +17,28 @@ use std::fmt;
 
 /// The value of a parameter.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Number {
+pub enum ParamValue {
     /// An integer.
     Int(i64),
     /// A number with a fraction or an exponent.
     Float(f64),
 }
 
-impl Number {
+impl ParamValue {
     /// Converts the value to a number for arithmetic with tensors.
     pub fn as_f64(self) -> f64 {
         match self {
-            Number::Int(i) => i as f64,
-            Number::Float(x) => x,
+            ParamValue::Int(i) => i as f64,
+            ParamValue::Float(x) => x,
         }
     }
 }
 
-impl fmt::Display for Number {
+impl fmt::Display for ParamValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Number::Int(i) => write!(f, "{i}"),
-            Number::Float(x) => write!(f, "{x:?}"),
+            ParamValue::Int(i) => write!(f, "{i}"),
+            ParamValue::Float(x) => write!(f, "{x:?}"),
         }
     }
 }
@@ -54,13 +54,13 @@ pub(super) struct Params<'a> {
     loaded: &'a Loaded,
     root: FileId,
     /// Values from `-D`.
-    given: BTreeMap<Key, Number>,
+    given: BTreeMap<Key, ParamValue>,
     /// Values from `--topology`.
-    bound: BTreeMap<Key, Number>,
+    bound: BTreeMap<Key, ParamValue>,
     /// Names that are not parameters of a file but may be given, with their values or defaults.
-    extras: Vec<(String, Option<Number>)>,
+    extras: Vec<(String, Option<ParamValue>)>,
     /// The values computed so far. None while a value is being computed.
-    known: RefCell<BTreeMap<Key, Option<Result<Number, Fault>>>>,
+    known: RefCell<BTreeMap<Key, Option<Result<ParamValue, Fault>>>>,
     /// The number of parameters that are being computed.
     depth: Cell<usize>,
     /// The parameters that each of the user's files sees, by name. Files of the library see no
@@ -87,7 +87,7 @@ impl<'a> Params<'a> {
         loaded: &'a Loaded,
         root: FileId,
         defines: &[(String, String)],
-        extras: Vec<(String, Option<Number>)>,
+        extras: Vec<(String, Option<ParamValue>)>,
     ) -> Result<Self, Diagnostics> {
         let mut params = Params {
             loaded,
@@ -130,7 +130,7 @@ impl<'a> Params<'a> {
                 return Err(Box::new(d));
             }
         };
-        if let (Some(Number::Int(_)), Number::Float(_)) = (wanted, value) {
+        if let (Some(ParamValue::Int(_)), ParamValue::Float(_)) = (wanted, value) {
             let place = decl.map_or(Span::NONE, |p| p.name.span);
             return Err(Box::new(
                 not_a_value(name, text, &format!("{name} must be an integer; {text} is a float"))
@@ -149,14 +149,16 @@ impl<'a> Params<'a> {
     }
 
     /// Returns the value of `-D name=text`.
-    fn command_line(&self, name: &str, text: &str) -> Result<Number, Fault> {
+    fn command_line(&self, name: &str, text: &str) -> Result<ParamValue, Fault> {
         // The text is parsed as the value of a `param`, in no file, so spans have no place.
         let (tree, found) = parse(Span::NONE.file, &format!("param value = {text}"));
         let fault = found.list.iter().find(|d| d.severity == Severity::Error);
         match (&tree.items[..], fault) {
             (_, Some(d)) => Err(Box::new(not_a_value(name, text, &d.title))),
-            ([Item::Param(p)], None) => constant(&p.value, &Evaluator::new(&self.loaded.library), &Empty)
-                .map_err(|d| Box::new(not_a_value(name, text, &d.title))),
+            ([Item::Param(p)], None) => {
+                constant(&p.value, &ConcreteEvaluator::new(&self.loaded.library), &Empty)
+                    .map_err(|d| Box::new(not_a_value(name, text, &d.title)))
+            }
             _ => Err(Box::new(not_a_value(name, text, "it is not one expression"))),
         }
     }
@@ -166,7 +168,7 @@ impl<'a> Params<'a> {
     /// # Errors
     /// Returns E422 if `-D` gives another value.
     pub fn bind(&mut self, decl: &ParamDecl, size: i64, machine: &str) -> Result<(), Fault> {
-        let (name, value) = (&decl.name.node, Number::Int(size));
+        let (name, value) = (&decl.name.node, ParamValue::Int(size));
         if let Some(given) = self.given.get(&decl.name.span).filter(|g| **g != value) {
             return Err(Box::new(
                 Diagnostic::error("E422", format!("-D {name}={given} and --topology '{machine}' disagree"))
@@ -192,7 +194,7 @@ impl<'a> Params<'a> {
     ///
     /// # Errors
     /// Returns the errors of the parameter's expression.
-    pub fn extra(&self, name: &str) -> Result<Option<Number>, Fault> {
+    pub fn extra(&self, name: &str) -> Result<Option<ParamValue>, Fault> {
         match self.find(self.root, name) {
             Some(p) if self.extras.iter().any(|e| e.0 == name) => self.of(p).map(Some),
             _ => Ok(self.extras.iter().find(|e| e.0 == name).and_then(|e| e.1)),
@@ -204,7 +206,7 @@ impl<'a> Params<'a> {
     /// # Errors
     /// Returns E010 if the parameter is defined by itself or through too many others, or the errors
     /// of its expression.
-    pub fn of(&self, decl: &ParamDecl) -> Result<Number, Fault> {
+    pub fn of(&self, decl: &ParamDecl) -> Result<ParamValue, Fault> {
         let key = decl.name.span;
         if let Some(v) = self.bound.get(&key).or(self.given.get(&key)) {
             return Ok(*v);
@@ -246,7 +248,7 @@ impl<'a> Params<'a> {
     /// # Errors
     /// Returns E005 for an unknown name, E006 for the arguments of a function, and E010 for
     /// arithmetic.
-    pub fn number(&self, e: &Expr) -> Result<Number, Fault> {
+    pub fn number(&self, e: &Expr) -> Result<ParamValue, Fault> {
         self.number_in(e, &Locals::default())
     }
 
@@ -254,8 +256,8 @@ impl<'a> Params<'a> {
     ///
     /// # Errors
     /// Fails as [`Params::number`] does.
-    pub fn number_in(&self, e: &Expr, locals: &Locals) -> Result<Number, Fault> {
-        constant(e, &Evaluator::new(&self.loaded.library), &self.visible(e, locals)?)
+    pub fn number_in(&self, e: &Expr, locals: &Locals) -> Result<ParamValue, Fault> {
+        constant(e, &ConcreteEvaluator::new(&self.loaded.library), &self.visible(e, locals)?)
     }
 
     /// Evaluates a condition inside a program that is being lowered.
@@ -263,7 +265,7 @@ impl<'a> Params<'a> {
     /// # Errors
     /// Fails as [`Params::number`] does, and returns E010 if the value is not a truth value.
     pub fn truth_in(&self, e: &Expr, locals: &Locals) -> Result<bool, Fault> {
-        match Evaluator::new(&self.loaded.library).eval(e, &self.visible(e, locals)?)? {
+        match ConcreteEvaluator::new(&self.loaded.library).eval(e, &self.visible(e, locals)?)? {
             kbc_rounds::eval::Value::Bool(b) => Ok(b),
             other => Err(Box::new(
                 Diagnostic::error("E010", format!("expected a truth value, found {other}"))
@@ -311,8 +313,8 @@ impl<'a> Params<'a> {
     /// Fails as [`Params::int`] does.
     pub fn int_in(&self, e: &Expr, locals: &Locals) -> Result<i64, Fault> {
         match self.number_in(e, locals)? {
-            Number::Int(i) => Ok(i),
-            Number::Float(x) => Err(Box::new(
+            ParamValue::Int(i) => Ok(i),
+            ParamValue::Float(x) => Err(Box::new(
                 Diagnostic::error("E010", format!("expected an integer, found {x:?}"))
                     .primary(e.span, "this is not an integer"),
             )),
@@ -323,8 +325,8 @@ impl<'a> Params<'a> {
     ///
     /// # Errors
     /// Returns the errors of their expressions.
-    pub fn all(&self) -> Result<Vec<(String, Number)>, Fault> {
-        let mut out: Vec<(String, Number)> = vec![];
+    pub fn all(&self) -> Result<Vec<(String, ParamValue)>, Fault> {
+        let mut out: Vec<(String, ParamValue)> = vec![];
         let mut names = BTreeSet::new();
         for p in self.loaded.params(self.root) {
             if names.insert(p.name.node.as_str()) {
@@ -397,7 +399,7 @@ struct Visible<'p, 'a> {
 impl Scope for Visible<'_, '_> {
     fn lookup(&self, name: &str) -> Option<Value> {
         match self.values.get(name) {
-            Some(Constant::Number(Number::Int(i))) => Some(Value::Int(*i)),
+            Some(Constant::Number(ParamValue::Int(i))) => Some(Value::Int(*i)),
             Some(Constant::Flag(b)) => Some(Value::Bool(*b)),
             _ => None,
         }
@@ -411,7 +413,7 @@ impl Scope for Visible<'_, '_> {
 impl Constants for Visible<'_, '_> {
     fn float(&self, name: &str) -> Option<f64> {
         match self.values.get(name) {
-            Some(Constant::Number(Number::Float(x))) => Some(*x),
+            Some(Constant::Number(ParamValue::Float(x))) => Some(*x),
             _ => None,
         }
     }
@@ -430,10 +432,10 @@ fn fractional(e: &Expr, scope: &dyn Constants) -> bool {
     }
 }
 
-fn constant(e: &Expr, evaluator: &Evaluator<'_>, scope: &dyn Constants) -> Result<Number, Fault> {
+fn constant(e: &Expr, evaluator: &ConcreteEvaluator<'_>, scope: &dyn Constants) -> Result<ParamValue, Fault> {
     if !fractional(e, scope) {
         return match evaluator.eval(e, scope)? {
-            Value::Int(i) => Ok(Number::Int(i)),
+            Value::Int(i) => Ok(ParamValue::Int(i)),
             other => Err(Box::new(
                 Diagnostic::error("E010", format!("expected a number, found {other}"))
                     .primary(e.span, "here"),
@@ -465,7 +467,7 @@ fn constant(e: &Expr, evaluator: &Evaluator<'_>, scope: &dyn Constants) -> Resul
         }
     };
     if value.is_finite() {
-        Ok(Number::Float(value))
+        Ok(ParamValue::Float(value))
     } else {
         Err(Box::new(
             Diagnostic::error("E010", "a number is out of range").primary(e.span, format!("this is {value}")),

@@ -4,26 +4,26 @@
 //! lowers expressions.
 
 use super::Cx;
-use super::bind::{Kind, Known, has_number, kind};
-use super::inline::{LookedAt, Names};
+use super::bind::{ArgumentKind, KnownValue, has_number, kind};
+use super::inline::{CheckedLets, Names};
 use super::local::Scope;
 use super::locals::Local;
-use super::params::Number;
+use super::params::ParamValue;
 use super::tensor::Value;
 use crate::ast::{self, Data, DataKind, Let, ProgramDecl, Tensor, TensorKind};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
-use kbc_ir::graph::{DataSource, Expect, Graph, Input, Op, OpId, OpKind};
+use kbc_ir::graph::{DataSource, Expect, Graph, GraphOp, Input, OpId, OpKind};
 use kbc_rounds::ast::{ExprKind, Ident};
 use kbc_rounds::eval::Fault;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A lowered program.
-pub(super) struct Lowered {
+pub(super) struct LoweredProgram {
     pub graph: Graph,
     pub warnings: Diagnostics,
     /// The sizes and numbers for which it was lowered and which are not parameters, sorted by name.
-    pub bound: Vec<(String, Number)>,
+    pub bound: Vec<(String, ParamValue)>,
 }
 
 /// Lowers a program to a graph. `shapes` are the shapes of the data of its inputs, where they are
@@ -35,7 +35,7 @@ pub(super) fn lower<'a>(
     cx: &Cx<'a>,
     program: &'a ProgramDecl,
     shapes: &[(String, Vec<u64>)],
-) -> Result<Lowered, Diagnostics> {
+) -> Result<LoweredProgram, Diagnostics> {
     lower_in(cx, program, shapes, None)
 }
 
@@ -48,7 +48,7 @@ pub(super) fn lower_in<'a>(
     program: &'a ProgramDecl,
     shapes: &[(String, Vec<u64>)],
     local: Option<Scope<'a>>,
-) -> Result<Lowered, Diagnostics> {
+) -> Result<LoweredProgram, Diagnostics> {
     let mut l = Lowering { local, ..Lowering::begin(cx) };
     l.graph.name = Some(Name::from(&program.name.node));
     l.inputs(program, shapes);
@@ -65,12 +65,12 @@ pub(super) fn lower_in<'a>(
     for (i, (value, span)) in results.into_iter().enumerate() {
         let name = if several { format!("out{i}") } else { "out".to_owned() };
         l.graph.push(
-            Op { kind: OpKind::Output(i), name: Name::from(&name), ty: None, want: None, span },
+            GraphOp { kind: OpKind::Output(i), name: Name::from(&name), ty: None, want: None, span },
             &[value],
         );
     }
     let bound = l.cx.locals.numbers().map(|(n, v)| (n.to_owned(), v)).collect();
-    Ok(Lowered { graph: l.graph, warnings: l.found.finish(), bound })
+    Ok(LoweredProgram { graph: l.graph, warnings: l.found.finish(), bound })
 }
 
 /// The state of lowering a program.
@@ -85,12 +85,12 @@ pub(super) struct Lowering<'a> {
     /// The names that were read.
     pub used: BTreeSet<String>,
     /// The shapes and element types of the values so far.
-    pub known: BTreeMap<OpId, Known>,
+    pub known: BTreeMap<OpId, KnownValue>,
     /// The programs whose calls are being lowered, the outermost first, identified by the places of
     /// their names.
     pub calls: Vec<Span>,
     /// The called programs whose unused lets have been checked.
-    pub looked_at: LookedAt,
+    pub looked_at: CheckedLets,
     /// The nesting depth of expressions, including those of callers.
     pub depth: usize,
     /// The number of statements that loops have been unrolled to so far.
@@ -121,7 +121,7 @@ impl Lowering<'_> {
     fn inputs(&mut self, program: &ProgramDecl, shapes: &[(String, Vec<u64>)]) {
         self.given(program);
         self.constants(program, program.name.span);
-        let tensors = || program.args.iter().filter(|a| kind(a) == Kind::Tensor);
+        let tensors = || program.args.iter().filter(|a| kind(a) == ArgumentKind::Tensor);
         for arg in tensors() {
             if let Some((_, sizes)) = shapes.iter().find(|s| s.0 == arg.name.node) {
                 self.learn(&arg.ty, None, sizes);
@@ -152,7 +152,7 @@ impl Lowering<'_> {
                     data,
                     span: arg.name.span.to(arg.ty.span),
                 });
-                let op = Op { kind: OpKind::Input(at), name, ty: None, want: None, span };
+                let op = GraphOp { kind: OpKind::Input(at), name, ty: None, want: None, span };
                 Value::Tensor(self.add(op, &[]))
             });
             self.declare(&arg.name, value);
@@ -162,7 +162,7 @@ impl Lowering<'_> {
     /// Reports each size of the program that has no value. Uses of the size cause no further
     /// errors.
     fn unbound(&mut self, program: &ProgramDecl) {
-        for arg in program.args.iter().filter(|a| kind(a) == Kind::Tensor) {
+        for arg in program.args.iter().filter(|a| kind(a) == ArgumentKind::Tensor) {
             for d in &arg.ty.dims {
                 if let ExprKind::Name(n) = &d.size.kind
                     && self.cx.locals.get(n).is_none()
@@ -255,7 +255,7 @@ impl Lowering<'_> {
                             self.learn(ty, Some(dtype), &sizes);
                             let what = format!("`{}`", name.node);
                             let want = self.fit(ty, (dtype, &sizes), &what, item.value.span)?;
-                            Some(Value::Tensor(self.asked(ty, want, v, hint)))
+                            Some(Value::Tensor(self.demand_placement(ty, want, v, hint)))
                         })
                     }
                 };
@@ -295,11 +295,11 @@ impl Lowering<'_> {
     /// Appends a demand of the compiled program that a value has this type. `infer` checks whether
     /// the value has it.
     fn demanded(&mut self, ty: &ast::Type, value: OpId, name: Name) -> Option<OpId> {
-        if let Some(Known::Type(dtype, sizes)) = self.known.get(&value).cloned() {
+        if let Some(KnownValue::Type(dtype, sizes)) = self.known.get(&value).cloned() {
             self.learn(ty, Some(dtype), &sizes);
         }
         let want = self.cx.ty(ty, &mut self.found)?;
-        let op = Op { kind: OpKind::Demand, name, ty: None, want: Some(want), span: ty.span };
+        let op = GraphOp { kind: OpKind::Demand, name, ty: None, want: Some(want), span: ty.span };
         Some(self.add(op, &[value]))
     }
 
@@ -346,7 +346,8 @@ impl Lowering<'_> {
         for (i, ((value, span), ty)) in values.into_iter().zip(&program.results).enumerate() {
             let value = value.and_then(|v| self.tensor(v, span));
             if self.calls.is_empty() {
-                if let Some(Known::Type(dtype, sizes)) = value.and_then(|v| self.known.get(&v)).cloned() {
+                if let Some(KnownValue::Type(dtype, sizes)) = value.and_then(|v| self.known.get(&v)).cloned()
+                {
                     self.learn(ty, Some(dtype), &sizes);
                 }
                 if let Some(ty) = self.cx.ty(ty, &mut self.found) {
@@ -361,7 +362,7 @@ impl Lowering<'_> {
                 let which = if program.results.len() > 1 { format!(" {i}") } else { String::new() };
                 let what = format!("result{which} of `{}`", program.name.node);
                 let want = self.fit(ty, (dtype, &sizes), &what, span)?;
-                Some(self.asked(ty, want, v, self.graph.op(v).name.clone()))
+                Some(self.demand_placement(ty, want, v, self.graph.op(v).name.clone()))
             });
             out.extend(asked.map(|v| (v, ty.span)));
         }

@@ -10,7 +10,7 @@ use super::program::Lowering;
 use crate::ast::{Tensor, TensorKind};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
-use kbc_ir::graph::{Op, OpId, OpKind};
+use kbc_ir::graph::{GraphOp, OpId, OpKind};
 use kbc_ir::scalar::{Scalar, ScalarBin, ScalarFn, ScalarUn};
 use kbc_rounds::ast::BinaryOp;
 use kbc_rounds::eval::unknown;
@@ -214,7 +214,7 @@ impl Lowering<'_> {
 
     /// Appends an operation.
     pub(super) fn push(&mut self, kind: OpKind, name: Name, operands: &[OpId], span: Span) -> Value {
-        Value::Tensor(self.add(Op { kind, name, ty: None, want: None, span }, operands))
+        Value::Tensor(self.add(GraphOp { kind, name, ty: None, want: None, span }, operands))
     }
 
     /// Returns the value as a tensor. If it is something else, reports an error and returns None.

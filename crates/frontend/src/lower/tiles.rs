@@ -15,7 +15,7 @@ use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::graph::OpKind;
 use kbc_ir::scalar::{Compare, Scalar, ScalarBin, ScalarUn};
-use kbc_ir::tiles::{Index, Side, Stmt, Tile, TileKernel, Var};
+use kbc_ir::tiles::{Index, KernelTensor, Stmt, Tile, TileKernel, Var};
 use kbc_ir::types::DType;
 use kbc_rounds::ast::{Expr, ExprKind, Ident};
 use kbc_rounds::eval::unknown;
@@ -71,7 +71,7 @@ impl<'a> Lowering<'a> {
             }
             let what = format!("argument `{}` of `{}`", arg.name.node, decl.name.node);
             sound &= self.fit(&arg.ty, (*dtype, sizes), &what, places[i]).is_some();
-            params.push(Side { name: Name::from(&arg.name.node), dtype: *dtype, dims: sizes.len() });
+            params.push(KernelTensor { name: Name::from(&arg.name.node), dtype: *dtype, dims: sizes.len() });
         }
         let (name, ty) = &decl.result;
         sound &= self.plain(ty, None);
@@ -79,7 +79,8 @@ impl<'a> Lowering<'a> {
         if !sound {
             return None;
         }
-        let result = Side { name: Name::from(&name.node), dtype: result.dtype, dims: result.dims.len() };
+        let result =
+            KernelTensor { name: Name::from(&name.node), dtype: result.dtype, dims: result.dims.len() };
         let body = vec![];
         let kernel = TileKernel {
             name: Name::from(&decl.name.node),

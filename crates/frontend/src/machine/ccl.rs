@@ -5,7 +5,7 @@
 //! origin of the world size. [`super::read`] reads machines. Queues and algorithms are not examined
 //! here.
 
-use super::yaml::{Document, Key, Kind, Node};
+use super::yaml::{Document, Key, Node, NodeKind};
 use super::{Reader, kernbench};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span, Spanned};
@@ -127,9 +127,9 @@ impl Run {
 
 /// Values that override parts of the file, as from a command line.
 #[derive(Clone, Debug, Default)]
-pub struct Asked(Section);
+pub struct Overrides(Section);
 
-impl Asked {
+impl Overrides {
     /// Overrides a key of `defaults`. If a key is set several times, the last value counts. `name`
     /// and `value` have the places where they were written.
     ///
@@ -296,14 +296,15 @@ fn section(
 ) -> Section {
     let mut out = Section::default();
     // An entry may have no keys of its own.
-    if matches!(node.kind, Kind::Null) {
+    if matches!(node.kind, NodeKind::Null) {
         return out;
     }
     let Some(keys) = reader.map(node, what, found) else { return out };
     let names: Vec<&str> = KEYS.iter().map(|k| k.0).collect();
     for (key, node) in keys {
         let Some((name, takes)) = KEYS.iter().find(|k| k.0 == key.name) else {
-            if let (Some(name), Kind::Scalar(text)) = (CODE.iter().find(|k| **k == key.name), &node.kind) {
+            if let (Some(name), NodeKind::Scalar(text)) = (CODE.iter().find(|k| **k == key.name), &node.kind)
+            {
                 out.values.push((name, Spanned::new(text.clone(), reader.0.span(node.number))));
             } else if !KEPT.contains(&key.name.as_str()) {
                 warnings.push(unknown(reader, key, &key.name, &names));
@@ -312,18 +313,18 @@ fn section(
         };
         let span = reader.0.span(node.number);
         let text = match &node.kind {
-            Kind::Scalar(text) => takes.read(text),
-            Kind::List(list) if *takes == Takes::Place => {
+            NodeKind::Scalar(text) => takes.read(text),
+            NodeKind::List(list) if *takes == Takes::Place => {
                 let parts: Option<Vec<&str>> = list
                     .iter()
-                    .map(|n| if let Kind::Scalar(text) = &n.kind { Some(text.as_str()) } else { None })
+                    .map(|n| if let NodeKind::Scalar(text) = &n.kind { Some(text.as_str()) } else { None })
                     .collect();
                 parts.and_then(|p| place(&p))
             }
             _ => None,
         };
         let (is, word) = match &node.kind {
-            Kind::Scalar(text) => (format!("`{text}`"), text.as_str()),
+            NodeKind::Scalar(text) => (format!("`{text}`"), text.as_str()),
             _ => (node.what().to_owned(), ""),
         };
         match text {
@@ -371,7 +372,7 @@ impl CclFile {
     /// # Errors
     /// Returns E463 if no algorithm is chosen, E005 if the chosen one has no entry, and E467 for a
     /// world size that the ranks cannot have.
-    pub fn run(&self, sips: u64, pes: u64, asked: &Asked) -> Result<Run, Diagnostic> {
+    pub fn run(&self, sips: u64, pes: u64, asked: &Overrides) -> Result<Run, Diagnostic> {
         let names: Vec<&str> = self.algorithms().collect();
         let asked = &asked.0;
         let Some(chosen) = asked.get("algorithm").or(self.defaults.get("algorithm")) else {

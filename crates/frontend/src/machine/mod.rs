@@ -19,7 +19,7 @@ use kbc_diag::{Diagnostic, Diagnostics, FileId, Spanned};
 use kbc_machine::memory::Placements;
 use kbc_machine::topology::perturb::Perturb;
 use kbc_machine::topology::{Fragment, MAX_NODES, OwnLink, SettingValue, Settings, Shape, link_rate};
-use yaml::{Document, Key, Kind, Node};
+use yaml::{Document, Key, Node, NodeKind};
 
 /// A machine, as a file describes it.
 #[derive(Clone, Debug)]
@@ -161,7 +161,7 @@ pub fn read(text: &str, file: FileId) -> Result<MachineFile, Diagnostics> {
 /// Fails as [`read`] does.
 pub fn read_perturb(text: &str, file: FileId) -> Result<Perturb, Diagnostics> {
     let reader = Reader(Document::read(text, file)?);
-    if let Kind::Map(keys) = &reader.0.root.kind {
+    if let NodeKind::Map(keys) = &reader.0.root.kind {
         foreign(&reader, keys)?;
         if keys.iter().any(|(k, _)| k.name == "perturb") || kernbench::is_one(keys) {
             // The whole file is read, so that errors elsewhere in it are reported, too.
@@ -194,7 +194,7 @@ struct Reader<'t>(Document<'t>);
 impl<'t> Reader<'t> {
     fn map<'n>(&self, node: &'n Node, what: &str, found: &mut Diagnostics) -> Option<&'n [(Key, Node)]> {
         match &node.kind {
-            Kind::Map(keys) => Some(keys),
+            NodeKind::Map(keys) => Some(keys),
             _ => {
                 found.push(self.kind(node, &format!("{what} must be a mapping")));
                 None
@@ -205,7 +205,7 @@ impl<'t> Reader<'t> {
     /// Returns E462 for a value of the wrong kind.
     fn kind(&self, node: &Node, wanted: &str) -> Diagnostic {
         let is = match &node.kind {
-            yaml::Kind::Scalar(text) if !text.trim().is_empty() => format!("`{}`", text.trim()),
+            yaml::NodeKind::Scalar(text) if !text.trim().is_empty() => format!("`{}`", text.trim()),
             _ => node.what().to_owned(),
         };
         Diagnostic::error("E462", format!("{wanted}, and this is {is}"))
@@ -234,7 +234,7 @@ impl<'t> Reader<'t> {
 
     /// Returns a single value as a piece of text with its place.
     fn fragment<'n>(&self, node: &'n Node) -> Result<Fragment<'n>, Diagnostic> {
-        let Kind::Scalar(text) = &node.kind else {
+        let NodeKind::Scalar(text) = &node.kind else {
             return Err(self.kind(node, "this key needs a single value, such as `50 GB/s, 500 ns`"));
         };
         // If the source text of a value differs from the value (escapes, numbers in other forms),
@@ -263,7 +263,7 @@ impl<'t> Reader<'t> {
     fn size(&self, key: &str, node: &Node) -> Result<u32, Diagnostic> {
         let least = u32::from(key == "devices");
         let wanted = || format!("`{key}` must be an integer from {least} to {MAX_NODES}");
-        let Kind::Scalar(text) = &node.kind else { return Err(self.kind(node, &wanted())) };
+        let NodeKind::Scalar(text) = &node.kind else { return Err(self.kind(node, &wanted())) };
         text.parse().ok().filter(|n| (least..=MAX_NODES).contains(n)).ok_or_else(|| {
             Diagnostic::error("E462", format!("{}, and this is {text}", wanted()))
                 .primary(self.0.span(node.number), "here")
@@ -280,7 +280,7 @@ impl<'t> Reader<'t> {
         for (key, value) in entries {
             let span = self.0.span(key.number);
             let own = || {
-                let name = Node { number: key.number, kind: Kind::Scalar(key.name.clone()) };
+                let name = Node { number: key.number, kind: NodeKind::Scalar(key.name.clone()) };
                 let sets = self.fragment(&name)?.link_sets()?;
                 let rate = link_rate(span, &self.values(value)?)?;
                 Ok(sets.into_iter().map(move |set| OwnLink { set: Spanned::new(set, span), rate }))

@@ -5,7 +5,7 @@
 //! therefore takes quadratic time before the parser rejects it for its depth.
 
 /// The largest number of open brackets. The YAML parser accepts fewer levels.
-const MOST: usize = 200;
+const MAX_DEPTH: usize = 200;
 
 /// Returns the byte of the first bracket that exceeds the limit, if there is one.
 pub fn too_deep(text: &str) -> Option<usize> {
@@ -30,7 +30,7 @@ pub fn too_deep(text: &str) -> Option<usize> {
             }
             '[' | '{' => {
                 open += 1;
-                if open > MOST {
+                if open > MAX_DEPTH {
                     return Some(at);
                 }
             }
@@ -48,8 +48,8 @@ mod tests {
 
     #[test]
     fn brackets_that_are_open_are_counted() {
-        let deep = "[".repeat(MOST + 1);
-        assert_eq!(too_deep(&deep), Some(MOST));
+        let deep = "[".repeat(MAX_DEPTH + 1);
+        assert_eq!(too_deep(&deep), Some(MAX_DEPTH));
         assert_eq!(too_deep(&format!("a: {}", "{b: ".repeat(100_000))).map(|at| at % 4), Some(3));
         for fine in [
             "a: [1, {b: 2}]\n".repeat(1000),

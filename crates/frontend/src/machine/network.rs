@@ -5,7 +5,7 @@
 //! and ASTRA-sim's rules for links: store and forward, whole nanoseconds, and a gigabyte of 2^30
 //! bytes (TOPO-1, IO-3).
 
-use super::yaml::{Key, Kind, Node};
+use super::yaml::{Key, Node, NodeKind};
 use super::{MachineFile, Reader};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Spanned};
@@ -126,11 +126,11 @@ impl Reader<'_> {
     /// Returns the single values of a list, or a value that stands alone.
     fn column(&self, key: &str, node: &Node, found: &mut Diagnostics) -> Vec<Spanned<String>> {
         let one = |node: &Node| match &node.kind {
-            Kind::Scalar(text) => Ok(Spanned::new(text.clone(), self.0.span(node.number))),
+            NodeKind::Scalar(text) => Ok(Spanned::new(text.clone(), self.0.span(node.number))),
             _ => Err(self.kind(node, &format!("`{key}` needs a single value per dimension"))),
         };
         let list = match &node.kind {
-            Kind::List(list) => list.iter().collect(),
+            NodeKind::List(list) => list.iter().collect(),
             _ => vec![node],
         };
         let mut out = vec![];

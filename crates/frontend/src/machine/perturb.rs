@@ -3,11 +3,11 @@
 //! This module owns the keys. [`kbc_machine::topology::perturb`] defines distributions.
 
 use super::Reader;
-use super::yaml::{Key, Kind, Node};
+use super::yaml::{Key, Node, NodeKind};
 use kbc_diag::{Diagnostic, Diagnostics, Spanned};
 use kbc_machine::topology::LinkSet;
 use kbc_machine::topology::perturb::{
-    Chosen, Drawn, MAX_RUNS, Perturb, RankName, SlowLinks, Spread, Stragglers,
+    Distribution, DrawnQuantity, MAX_RUNS, Perturb, PerturbTargets, RankName, SlowLinks, Stragglers,
 };
 
 const KEYS: [&str; 4] = ["seed", "runs", "stragglers", "links"];
@@ -48,7 +48,7 @@ fn each(
     found: &mut Diagnostics,
     mut entry: impl FnMut(&Node) -> Result<(), Diagnostic>,
 ) -> Result<(), Diagnostic> {
-    let Kind::List(list) = &node.kind else {
+    let NodeKind::List(list) = &node.kind else {
         return Err(reader.kind(node, "this key needs a list of entries"));
     };
     list.iter().filter_map(|e| entry(e).err()).for_each(|d| found.push(d));
@@ -56,7 +56,7 @@ fn each(
 }
 
 /// The keys of an entry that select ranks or links.
-enum Who<'n> {
+enum Selector<'n> {
     Named(&'n Node),
     Share(f64),
     Count(Spanned<u64>),
@@ -65,7 +65,7 @@ enum Who<'n> {
 impl Reader<'_> {
     /// Returns the keys of an entry, or an error if one of them is unknown.
     fn entry<'n>(&self, node: &'n Node, what: &str, valid: &[&str]) -> Result<&'n [(Key, Node)], Diagnostic> {
-        let Kind::Map(keys) = &node.kind else {
+        let NodeKind::Map(keys) = &node.kind else {
             return Err(self.kind(node, &format!("{what} must be a mapping")));
         };
         match keys.iter().find(|(k, _)| !valid.contains(&k.name.as_str())) {
@@ -80,14 +80,18 @@ impl Reader<'_> {
                 .primary(self.0.span(node.number), "here")
         };
         match &node.kind {
-            Kind::Scalar(text) => text.parse().ok().filter(|n| (least..=most).contains(n)).ok_or_else(fault),
+            NodeKind::Scalar(text) => {
+                text.parse().ok().filter(|n| (least..=most).contains(n)).ok_or_else(fault)
+            }
             _ => Err(self.kind(node, "this key needs an integer")),
         }
     }
 
     /// Reads a share: `5%` or `0.05`.
     fn share(&self, node: &Node) -> Result<f64, Diagnostic> {
-        let Kind::Scalar(text) = &node.kind else { return Err(self.kind(node, "`share` needs a number")) };
+        let NodeKind::Scalar(text) = &node.kind else {
+            return Err(self.kind(node, "`share` needs a number"));
+        };
         let value = match text.strip_suffix('%') {
             Some(percent) => percent.trim().parse::<f64>().ok().map(|p| p / 100.0),
             None => text.parse().ok(),
@@ -99,7 +103,7 @@ impl Reader<'_> {
         })
     }
 
-    fn spread(&self, node: &Node, of: Drawn) -> Result<Spread, Diagnostic> {
+    fn spread(&self, node: &Node, of: DrawnQuantity) -> Result<Distribution, Diagnostic> {
         self.fragment(node)?.spread(of)
     }
 
@@ -110,17 +114,17 @@ impl Reader<'_> {
         keys: &'n [(Key, Node)],
         names: &str,
         what: &str,
-    ) -> Result<Who<'n>, Diagnostic> {
+    ) -> Result<Selector<'n>, Diagnostic> {
         let given: Vec<&(Key, Node)> =
             keys.iter().filter(|(k, _)| [names, "share", "count"].contains(&k.name.as_str())).collect();
         match given[..] {
             [(key, value)] => match key.name.as_str() {
-                "share" => Ok(Who::Share(self.share(value)?)),
+                "share" => Ok(Selector::Share(self.share(value)?)),
                 "count" => {
                     let n = self.whole(value, 1, u64::from(u32::MAX))?;
-                    Ok(Who::Count(Spanned::new(n, self.0.span(value.number))))
+                    Ok(Selector::Count(Spanned::new(n, self.0.span(value.number))))
                 }
-                _ => Ok(Who::Named(value)),
+                _ => Ok(Selector::Named(value)),
             },
             [] => Err(self
                 .missing(node, names, what)
@@ -134,7 +138,7 @@ impl Reader<'_> {
     /// Returns the values of a list, or a single value.
     fn list<'n>(&self, node: &'n Node) -> &'n [Node] {
         match &node.kind {
-            Kind::List(list) => list,
+            NodeKind::List(list) => list,
             _ => std::slice::from_ref(node),
         }
     }
@@ -149,17 +153,17 @@ impl Reader<'_> {
         const WHAT: &str = "an entry of `stragglers`";
         let keys = self.entry(node, WHAT, &STRAGGLER_KEYS)?;
         let who = match self.who(node, keys, "ranks", WHAT)? {
-            Who::Share(s) => Chosen::Share(s),
-            Who::Count(n) => Chosen::Count(n),
-            Who::Named(list) => {
-                Chosen::These(self.list(list).iter().map(|n| self.rank(n)).collect::<Result<_, _>>()?)
+            Selector::Share(s) => PerturbTargets::Share(s),
+            Selector::Count(n) => PerturbTargets::Count(n),
+            Selector::Named(list) => {
+                PerturbTargets::These(self.list(list).iter().map(|n| self.rank(n)).collect::<Result<_, _>>()?)
             }
         };
         let mut out = Stragglers { who, slow: None, units: [true; 3], late: None };
         for (key, value) in keys {
             match key.name.as_str() {
-                "slow" => out.slow = Some(self.spread(value, Drawn::Factor)?),
-                "late" => out.late = Some(self.spread(value, Drawn::Time)?),
+                "slow" => out.slow = Some(self.spread(value, DrawnQuantity::Factor)?),
+                "late" => out.late = Some(self.spread(value, DrawnQuantity::Time)?),
                 "units" => out.units = self.units(value)?,
                 _ => {}
             }
@@ -181,20 +185,20 @@ impl Reader<'_> {
         const WHAT: &str = "an entry of `links`";
         let keys = self.entry(node, WHAT, &LINK_KEYS)?;
         let who = match self.who(node, keys, "links", WHAT)? {
-            Who::Share(s) => Chosen::Share(s),
-            Who::Count(n) => Chosen::Count(n),
-            Who::Named(list) => {
+            Selector::Share(s) => PerturbTargets::Share(s),
+            Selector::Count(n) => PerturbTargets::Count(n),
+            Selector::Named(list) => {
                 let link = |n: &Node| -> Result<Spanned<LinkSet>, Diagnostic> {
                     Ok(Spanned::new(self.fragment(n)?.links()?, self.0.span(n.number)))
                 };
-                Chosen::These(self.list(list).iter().map(link).collect::<Result<_, _>>()?)
+                PerturbTargets::These(self.list(list).iter().map(link).collect::<Result<_, _>>()?)
             }
         };
         let mut out = SlowLinks { who, slow: None, latency: None };
         for (key, value) in keys {
             match key.name.as_str() {
-                "slow" => out.slow = Some(self.spread(value, Drawn::Factor)?),
-                "latency" => out.latency = Some(self.spread(value, Drawn::Time)?),
+                "slow" => out.slow = Some(self.spread(value, DrawnQuantity::Factor)?),
+                "latency" => out.latency = Some(self.spread(value, DrawnQuantity::Time)?),
                 _ => {}
             }
         }
@@ -217,7 +221,7 @@ impl Reader<'_> {
     fn units(&self, node: &Node) -> Result<[bool; 3], Diagnostic> {
         let mut out = [false; 3];
         for n in self.list(node) {
-            let Kind::Scalar(word) = &n.kind else { return Err(self.kind(n, "a unit must be a word")) };
+            let NodeKind::Scalar(word) = &n.kind else { return Err(self.kind(n, "a unit must be a word")) };
             match UNITS.iter().position(|u| u == word) {
                 Some(i) => out[i] = true,
                 None => {

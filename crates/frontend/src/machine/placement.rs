@@ -4,7 +4,7 @@
 //! This module owns the keys. [`kbc_machine::placement`] defines policies, their splits and limits.
 
 use super::Reader;
-use super::yaml::{Key, Kind, Node};
+use super::yaml::{Key, Node, NodeKind};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_machine::memory::Placements;
@@ -39,7 +39,7 @@ fn entry(reader: &Reader<'_>, keys: &[(Key, Node)]) -> Result<DevicePlacement, D
     let mut out =
         DevicePlacement { cube: Policy::Replicate, pe: Policy::Replicate, num_cubes: None, num_pes: None };
     for (key, node) in keys {
-        let text = if let Kind::Scalar(text) = &node.kind { text.as_str() } else { "" };
+        let text = if let NodeKind::Scalar(text) = &node.kind { text.as_str() } else { "" };
         let mut policy = || {
             let known = Policy::parse(text);
             if known.is_none() {

@@ -7,7 +7,7 @@
 //! constructs that are unusual in machine files (references, tags, block scalars, words over
 //! several lines) are not supported. For these, the text is parsed again for each position.
 
-use super::yaml::{Kind, Node};
+use super::yaml::{Node, NodeKind};
 
 /// Returns the first byte of each node and key, by number, or [`NONE`] for a node without text.
 /// Returns None if the text and its tree do not match word by word.
@@ -63,7 +63,7 @@ impl Walk<'_> {
 
     fn node(&mut self, node: &Node, flow: bool) -> Option<()> {
         match &node.kind {
-            Kind::Null => {
+            NodeKind::Null => {
                 self.begin(node.number, NONE)?;
                 let before = self.at;
                 self.skip();
@@ -74,8 +74,8 @@ impl Walk<'_> {
                 }
                 Some(())
             }
-            Kind::Scalar(value) => self.scalar(node.number, value, flow),
-            Kind::List(list) => {
+            NodeKind::Scalar(value) => self.scalar(node.number, value, flow),
+            NodeKind::List(list) => {
                 self.skip();
                 self.begin(node.number, self.at)?;
                 let inside = self.rest().starts_with('[');
@@ -93,7 +93,7 @@ impl Walk<'_> {
                 }
                 Some(())
             }
-            Kind::Map(entries) => {
+            NodeKind::Map(entries) => {
                 self.skip();
                 self.begin(node.number, self.at)?;
                 let inside = self.rest().starts_with('{');

@@ -17,12 +17,12 @@ use std::fmt;
 pub(super) struct Node {
     /// The number of nodes and keys before it.
     pub number: usize,
-    pub kind: Kind,
+    pub kind: NodeKind,
 }
 
 /// The kind of a node.
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(super) enum NodeKind {
     Null,
     /// A scalar as text. Numbers are in their standard form.
     Scalar(String),
@@ -41,10 +41,10 @@ impl Node {
     /// Returns the description of the node's kind.
     pub fn what(&self) -> &'static str {
         match self.kind {
-            Kind::Null => "nothing",
-            Kind::Scalar(_) => "a single value",
-            Kind::List(_) => "a list",
-            Kind::Map(_) => "a mapping",
+            NodeKind::Null => "nothing",
+            NodeKind::Scalar(_) => "a single value",
+            NodeKind::List(_) => "a list",
+            NodeKind::Map(_) => "a mapping",
         }
     }
 }
@@ -119,17 +119,17 @@ impl<'t> Document<'t> {
 fn value(node: &Node, number: usize) -> Option<&str> {
     // Numbers increase from entry to entry.
     match &node.kind {
-        Kind::Scalar(text) => (node.number == number).then_some(text),
-        Kind::List(list) => {
+        NodeKind::Scalar(text) => (node.number == number).then_some(text),
+        NodeKind::List(list) => {
             let after = list.partition_point(|n| n.number <= number);
             value(list.get(after.checked_sub(1)?)?, number)
         }
-        Kind::Map(keys) => {
+        NodeKind::Map(keys) => {
             let after = keys.partition_point(|(k, _)| k.number <= number);
             let (k, n) = keys.get(after.checked_sub(1)?)?;
             if k.number == number { Some(&k.name) } else { value(n, number) }
         }
-        Kind::Null => None,
+        NodeKind::Null => None,
     }
 }
 
@@ -190,7 +190,7 @@ impl Seed<'_> {
         {
             return Err(E::custom(format!("key `{text}` is given twice")));
         }
-        Ok(Node { number, kind: Kind::Scalar(text) })
+        Ok(Node { number, kind: NodeKind::Scalar(text) })
     }
 }
 
@@ -212,7 +212,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         if self.keys.is_some() {
             return self.scalar("null".into());
         }
-        Ok(Node { number: self.begin()?, kind: Kind::Null })
+        Ok(Node { number: self.begin()?, kind: NodeKind::Null })
     }
 
     fn visit_bool<E: serde::de::Error>(self, v: bool) -> Result<Node, E> {
@@ -244,7 +244,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         while let Some(node) = list.next_element_seed(self)? {
             out.push(node);
         }
-        Ok(Node { number, kind: Kind::List(out) })
+        Ok(Node { number, kind: NodeKind::List(out) })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
@@ -255,12 +255,12 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let keys = RefCell::default();
         let mut out = vec![];
         while let Some(key) = map.next_key_seed(Seed { keys: Some(&keys), ..self })? {
-            let Kind::Scalar(name) = key.kind else {
+            let NodeKind::Scalar(name) = key.kind else {
                 return Err(A::Error::custom("a key must be a single value"));
             };
             out.push((Key { number: key.number, name }, map.next_value_seed(self)?));
         }
-        Ok(Node { number, kind: Kind::Map(out) })
+        Ok(Node { number, kind: NodeKind::Map(out) })
     }
 }
 
@@ -273,16 +273,16 @@ mod tests {
         let text =
             "# a comment\nshape: ring(8)\nlinks:\n  (0)->(1): 1 GB/s, 2 ns  # slow\n  'q': [a, {b: 7}]\n";
         let d = Document::read(text, FileId(0)).unwrap();
-        let Kind::Map(top) = &d.root.kind else { panic!() };
+        let NodeKind::Map(top) = &d.root.kind else { panic!() };
         let at = |n: usize| {
             let s = d.span(n);
             &text[s.start as usize..s.end as usize]
         };
         assert_eq!((at(top[0].0.number), at(top[0].1.number)), ("shape", "ring(8)"));
-        let Kind::Map(links) = &top[1].1.kind else { panic!() };
+        let NodeKind::Map(links) = &top[1].1.kind else { panic!() };
         assert_eq!((at(links[0].0.number), at(links[0].1.number)), ("(0)->(1)", "1 GB/s, 2 ns"));
-        let Kind::List(list) = &links[1].1.kind else { panic!() };
-        let Kind::Map(inner) = &list[1].kind else { panic!() };
+        let NodeKind::List(list) = &links[1].1.kind else { panic!() };
+        let NodeKind::Map(inner) = &list[1].kind else { panic!() };
         assert_eq!(at(links[1].0.number), "'q'");
         assert_eq!((at(list[0].number), at(inner[0].1.number)), ("a", "7"));
         assert_eq!(d.verbatim(top[0].1.number, "ring(8)"), Some(text.find("ring").unwrap()));

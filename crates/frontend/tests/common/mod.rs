@@ -5,7 +5,7 @@
 
 use kbc_diag::{Diagnostic, Diagnostics, FileId, SourceMap};
 use kbc_frontend::load::{Sources, load};
-use kbc_frontend::lower::{AskedAlgorithm, LowerOptions, Lowered, lower};
+use kbc_frontend::lower::{LowerOptions, Lowered, RequestedAlgorithm, lower};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -66,7 +66,7 @@ pub fn options(line: &str, disk: &mut Disk) -> LowerOptions {
                 out.defines.push((name.into(), value.into()));
             }
             "--program" => out.program = Some(value),
-            "--algorithm" => out.algorithm = Some(AskedAlgorithm::named(value)),
+            "--algorithm" => out.algorithm = Some(RequestedAlgorithm::named(value)),
             "--topology" => {
                 let file = disk.map.add("--topology", value.clone());
                 out.topology = Some((value, file));

@@ -5,11 +5,11 @@
 //! It begins only when its connections allow both, as in the runtime. The registers are chunks of
 //! one buffer; every stream has its own, and no other stream touches them.
 
-use super::fifo::MOST_AT_ONCE;
-use super::{Algo, Buf, Dep, Op, Place, Step, Tb, steps};
+use super::fifo::MAX_AT_ONCE;
+use super::{Algo, Buf, ChunkRun, Dep, Op, Step, Tb, steps};
+use kbc_ir::contract::Contract;
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
-use kbc_ir::promise::Promise;
 use kbc_ir::schedule::*;
 use kbc_ir::types::{Axis, Cut, CutRule, DType, Dim, MemKind, Mesh, ReduceOp, TensorType};
 use kbc_ir::{Body, Module, Props};
@@ -35,7 +35,7 @@ pub struct Options {
     /// Number of slots of a queue. If absent, it is that of the protocol.
     pub depth: Option<u64>,
     /// Postcondition that replaces that of the collective.
-    pub post: Option<Promise>,
+    pub post: Option<Contract>,
 }
 
 impl Default for Options {
@@ -45,7 +45,7 @@ impl Default for Options {
             op: ReduceOp::Sum,
             root: 0,
             elements: 4,
-            at_once: MOST_AT_ONCE,
+            at_once: MAX_AT_ONCE,
             depth: None,
             post: None,
         }
@@ -58,7 +58,7 @@ pub struct Built {
     /// The schedule, as a module.
     pub module: Module,
     /// The contract of the schedule; none if the collective has no known postcondition.
-    pub promise: Option<Promise>,
+    pub contract: Option<Contract>,
     /// The same schedule for execution: the buffer of results starts as zeros if the contract does
     /// not cover it completely.
     pub execute: Schedule,
@@ -173,9 +173,9 @@ pub fn build(algo: &Algo, options: &Options) -> Built {
     if algo.aliased {
         s.regions.push(load(algo, &sizes, c));
     }
-    let promise = match &options.post {
+    let contract = match &options.post {
         Some(p) => Some(p.clone()),
-        None => algo.coll.promise(algo.aliased, options.op, options.root),
+        None => algo.coll.contract(algo.aliased, options.op, options.root),
     };
     let roles = (0..algo.gpus.len())
         .map(|gpu| Writer { algo, options, sizes: &sizes, gpu, scratch, registers }.role())
@@ -185,7 +185,7 @@ pub fn build(algo: &Algo, options: &Options) -> Built {
         over: vec![AXIS.into()],
         coords: vec![(AXIS.into(), n)],
         operands,
-        promise: promise.clone(),
+        contract: contract.clone(),
         label: Some(format!("{}, {}", algo.name, algo.proto.name())),
         after: vec![],
         roles,
@@ -199,7 +199,7 @@ pub fn build(algo: &Algo, options: &Options) -> Built {
     execute.buffers[1].zero = !complete;
     let props = Props::EXPANDED.with(Props::ALLOCATED).with(Props::SYNCHRONIZED);
     let module = Module { name: s.name.clone(), machine: None, mesh, body: Body::Schedule(s), props };
-    Built { module, promise, execute }
+    Built { module, contract, execute }
 }
 
 /// Makes a name of the IR from arbitrary text: at most 63 characters, without control characters
@@ -230,7 +230,7 @@ fn load(algo: &Algo, sizes: &Sizes, elements: u64) -> Region {
         over: vec![],
         coords: vec![(AXIS.into(), algo.ranks())],
         operands: vec![operand("x", 0, sizes.input), operand("v", 1, sizes.output)],
-        promise: None,
+        contract: None,
         label: None,
         after: vec![],
         roles: vec![Role {
@@ -360,7 +360,7 @@ impl Writer<'_> {
     }
 
     /// Returns the operand of a place, the first chunk, and the number of chunks of the operand.
-    fn chunk(&self, p: Place) -> (OperandId, i64, u64) {
+    fn chunk(&self, p: ChunkRun) -> (OperandId, i64, u64) {
         if p.buf == Buf::Scratch {
             let (operand, chunks) = self.scratch.unwrap_or((OperandId(0), 1));
             return (operand, p.off, chunks);
@@ -375,7 +375,7 @@ impl Writer<'_> {
         }
     }
 
-    fn place(&self, p: Place, at: u64, cnt: u64) -> Ref {
+    fn place(&self, p: ChunkRun, at: u64, cnt: u64) -> Ref {
         let (operand, off, of) = self.chunk(p);
         let path = vec![Part { index: Expr::Int(off.saturating_add(at as i64)), len: int(cnt), of: int(of) }];
         Ref::Chunk { operand, path }

@@ -1,10 +1,10 @@
 //! Collectives of the MSCCL format: their names, the layout of their buffers, and their contracts.
 
-use super::{Buf, Place};
+use super::{Buf, ChunkRun};
 use kbc_ir::collective::{CollKind, Holding};
+use kbc_ir::contract::{Cell, Clause, Contract, ContractBuffer, SumOver};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::name::Name;
-use kbc_ir::promise::{Cell, Clause, Promise, PromiseBuffer, SumOver};
 use kbc_ir::types::ReduceOp;
 
 /// A value of the attribute `coll`.
@@ -91,7 +91,7 @@ impl Coll {
 
     /// Returns the first chunk of a place of `i` or `o` within the single buffer of an in-place
     /// call, for a rank whose block has `block` chunks.
-    pub fn in_place(self, place: Place, rank: u64, block: u64) -> i64 {
+    pub fn in_place(self, place: ChunkRun, rank: u64, block: u64) -> i64 {
         let shifted = match place.buf {
             Buf::Input => self.small_input(),
             Buf::Output => self.small_output(),
@@ -102,10 +102,10 @@ impl Coll {
 
     /// Returns the contract, over operand `v` if the call is in place and over `src` and `dst`
     /// otherwise. Returns none for a collective without a known postcondition.
-    pub fn promise(self, inplace: bool, op: ReduceOp, root: u64) -> Option<Promise> {
+    pub fn contract(self, inplace: bool, op: ReduceOp, root: u64) -> Option<Contract> {
         let kind = self.kind()?;
         let mut p =
-            kbc_ir::promise::standard(kind, self.reduces().then_some(op), self.rooted().then_some(root));
+            kbc_ir::contract::standard(kind, self.reduces().then_some(op), self.rooted().then_some(root));
         if inplace {
             // The standard contract of all_to_all has two buffers; here it has one.
             p.buffers.retain(|b| b.name == *"v" || b.name == *"src");
@@ -149,7 +149,7 @@ impl Coll {
         let source = cell("src", from, delivered);
         let start_if = if before == Holding::Root { is_root() } else { None };
         let end_if = if after == Holding::Root { is_root() } else { None };
-        let named = |name: &str, blocks| PromiseBuffer { name: Name::from(name), blocks };
+        let named = |name: &str, blocks| ContractBuffer { name: Name::from(name), blocks };
         p.buffers = vec![named("src", from), named("dst", to)];
         p.clauses = vec![
             Clause::Start { cell: cell("src", from, "b"), cond: start_if },

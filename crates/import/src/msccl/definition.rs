@@ -4,14 +4,14 @@
 //! Contributions are taken from the inputs and combined in f64. Nothing of a schedule is read. This
 //! module interprets the clauses of a contract by itself and shares no code with the checker.
 
+use kbc_ir::contract::{Cell, Clause, Contract};
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
-use kbc_ir::promise::{Cell, Clause, Promise};
 use kbc_ir::types::ReduceOp;
 
 /// The results that a contract requires.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct RequiredResults {
     /// One value per element of the result of each rank; none where the contract states nothing.
     pub values: Vec<Vec<Option<f64>>>,
     /// Greatest number of contributions to one element.
@@ -19,7 +19,7 @@ pub struct Wanted {
 }
 
 struct Reader<'a> {
-    promise: &'a Promise,
+    contract: &'a Contract,
     ranks: i64,
     env: Vec<(Name, i64)>,
 }
@@ -30,14 +30,19 @@ struct Reader<'a> {
 ///
 /// # Errors
 /// Returns a sentence about a clause that cannot be evaluated.
-pub fn wanted(promise: &Promise, inputs: &[Vec<f64>], output: &str, elements: u64) -> Result<Wanted, String> {
+pub fn required_results(
+    contract: &Contract,
+    inputs: &[Vec<f64>],
+    output: &str,
+    elements: u64,
+) -> Result<RequiredResults, String> {
     let ranks = inputs.len() as i64;
-    let mut out = Wanted { values: vec![vec![None; elements as usize]; inputs.len()], summands: 1 };
+    let mut out = RequiredResults { values: vec![vec![None; elements as usize]; inputs.len()], summands: 1 };
     for rank in 0..ranks {
-        let mut r = Reader { promise, ranks, env: vec![] };
-        r.env.push((promise.rank.clone(), rank));
-        r.env.push((promise.size.clone(), ranks));
-        for clause in &promise.clauses {
+        let mut r = Reader { contract, ranks, env: vec![] };
+        r.env.push((contract.rank.clone(), rank));
+        r.env.push((contract.size.clone(), ranks));
+        for clause in &contract.clauses {
             let Clause::End { cell, cond, from, at, sum } = clause else { continue };
             if *cell.buffer != *output {
                 continue;
@@ -105,16 +110,16 @@ impl Reader<'_> {
     fn start(&self, from: &Cell, rank: i64, inputs: &[Vec<f64>], n: u64) -> Result<Vec<f64>, String> {
         let input =
             usize::try_from(rank).ok().and_then(|r| inputs.get(r)).ok_or("a rank that does not exist")?;
-        let mut r = Reader { promise: self.promise, ranks: self.ranks, env: vec![] };
-        r.env.push((self.promise.rank.clone(), rank));
-        r.env.push((self.promise.size.clone(), self.ranks));
+        let mut r = Reader { contract: self.contract, ranks: self.ranks, env: vec![] };
+        r.env.push((self.contract.rank.clone(), rank));
+        r.env.push((self.contract.size.clone(), self.ranks));
         // The input has the blocks in the order in which the rank owns them.
         let wanted = match &from.index[..] {
             [block, _] => Some(self.eval(block)?),
             _ => None,
         };
         let mut own = vec![];
-        for clause in &self.promise.clauses {
+        for clause in &self.contract.clauses {
             let Clause::Start { cell, cond } = clause else { continue };
             if cell.buffer != from.buffer {
                 continue;
@@ -150,7 +155,7 @@ impl Reader<'_> {
         &mut self,
         from: &Cell,
         at: &Expr,
-        sum: Option<&kbc_ir::promise::SumOver>,
+        sum: Option<&kbc_ir::contract::SumOver>,
         inputs: &[Vec<f64>],
         n: u64,
     ) -> Result<(Vec<f64>, u64), String> {
@@ -178,7 +183,7 @@ impl Reader<'_> {
     }
 
     fn combine(&self, a: f64, b: f64) -> f64 {
-        match self.promise.red.unwrap_or(ReduceOp::Sum) {
+        match self.contract.red.unwrap_or(ReduceOp::Sum) {
             ReduceOp::Sum => a + b,
             ReduceOp::Prod => a * b,
             ReduceOp::Min => a.min(b),

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// Steps of a connection buffer (`NCCL_STEPS`).
 const SLOTS: u64 = 8;
 /// Greatest number of chunks that one operation moves (`MSCCL_MAX_COUNT` - 1).
-pub const MOST_AT_ONCE: u64 = 71;
+pub const MAX_AT_ONCE: u64 = 71;
 
 impl Proto {
     /// Returns the number of operations in flight on a connection. An operation takes 4 of the 8
@@ -42,13 +42,13 @@ impl Proto {
     /// `chunks` chunks.
     pub fn at_once(self, bytes: u64, chunks: u64) -> u64 {
         let one = bytes.div_ceil(chunks.max(1)).max(1);
-        (self.chunk_bytes() / one).clamp(1, MOST_AT_ONCE)
+        (self.chunk_bytes() / one).clamp(1, MAX_AT_ONCE)
     }
 }
 
 /// The message sizes at which a schedule does not hang.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Safe {
+pub enum SafeSizes {
     /// Every size.
     Any,
     /// Sizes up to this number of bytes of the largest user buffer.
@@ -59,8 +59,8 @@ pub enum Safe {
 
 /// Returns the message sizes at which a schedule does not hang, with the queue depth
 /// of its protocol.
-pub fn safe(algo: &Algo) -> Safe {
-    let most = algo.steps().map(|(_, s)| s.cnt).max().unwrap_or(1).clamp(1, MOST_AT_ONCE);
+pub fn safe(algo: &Algo) -> SafeSizes {
+    let most = algo.steps().map(|(_, s)| s.cnt).max().unwrap_or(1).clamp(1, MAX_AT_ONCE);
     let depth = algo.proto.depth();
     // Larger messages have a smaller m. The first m that hangs bounds the safe sizes.
     let mut least = None;
@@ -71,9 +71,9 @@ pub fn safe(algo: &Algo) -> Safe {
         least = Some(m);
     }
     match least {
-        None => Safe::Never,
-        Some(1) => Safe::Any,
-        Some(m) => Safe::UpTo((algo.proto.chunk_bytes() / m).saturating_mul(algo.chunks)),
+        None => SafeSizes::Never,
+        Some(1) => SafeSizes::Any,
+        Some(m) => SafeSizes::UpTo((algo.proto.chunk_bytes() / m).saturating_mul(algo.chunks)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Verdict on an imported schedule: the kinds of mistakes that the checker finds, reported by the
 //! steps of the file.
 
-use super::fifo::{self, Safe};
+use super::fifo::{self, SafeSizes};
 use super::{Algo, Built, Options};
 use kbc_checker::{CheckOptions, Verdict, check};
 use kbc_diag::{Diagnostic, Diagnostics, Severity, Span};
@@ -38,7 +38,7 @@ pub struct Finding {
     /// Number of distinct pairs of steps that race.
     pub races: u64,
     /// Message sizes at which the schedule does not hang.
-    pub safe: Safe,
+    pub safe: SafeSizes,
 }
 
 impl Finding {
@@ -102,7 +102,7 @@ pub fn judge(
     let order =
         ["hang", "postcondition", "uninitialised", "race", "connection", "sizes", "leftover", "other"];
     let kinds = order.into_iter().filter(|k| count(k) > 0).collect();
-    let post = match built.promise.as_ref().filter(|p| !p.clauses.is_empty()) {
+    let post = match built.contract.as_ref().filter(|p| !p.clauses.is_empty()) {
         Some(_) if hang == Hang::None && count("other") == 0 => Some(count("postcondition") == 0),
         _ => None,
     };
@@ -143,7 +143,7 @@ fn published(algo: &Algo, options: &Options, found: &mut Diagnostics) {
 /// Compares the message sizes that the file declares with those at which the schedule does
 /// not hang (E388).
 fn window(algo: &Algo, f: &mut Finding) {
-    let (Some((least, most)), Safe::UpTo(n)) = (algo.window, f.safe) else { return };
+    let (Some((least, most)), SafeSizes::UpTo(n)) = (algo.window, f.safe) else { return };
     if f.hang != Hang::None || most <= n.saturating_add(1) {
         return;
     }

@@ -17,7 +17,7 @@ mod steps;
 
 pub use build::{Built, Options, build};
 pub use coll::Coll;
-pub use read::{MOST_CHUNKS, MOST_RANKS, read};
+pub use read::{MAX_CHUNKS, MAX_RANKS, read};
 
 use kbc_diag::Span;
 use std::fmt;
@@ -73,7 +73,7 @@ impl Buf {
 
 /// A run of chunks. Fields are -1 where the file has no place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct ChunkRun {
     /// The buffer.
     pub buf: Buf,
     /// Index of the first chunk.
@@ -151,9 +151,9 @@ pub struct Step {
     /// Its operation.
     pub op: Op,
     /// `srcbuf`, `srcoff`; without meaning unless the operation reads.
-    pub src: Place,
+    pub src: ChunkRun,
     /// `dstbuf`, `dstoff`; without meaning unless the operation writes.
-    pub dst: Place,
+    pub dst: ChunkRun,
     /// Number of chunks.
     pub cnt: u64,
     /// `depid`, `deps` as written.

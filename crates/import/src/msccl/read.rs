@@ -4,17 +4,17 @@
 //! What only the tables of a loader limit is a warning, because the schedule still has a meaning.
 
 use super::steps;
-use super::{Algo, Buf, Coll, Dep, Gpu, Op, Place, Proto, Step, Tb};
+use super::{Algo, Buf, ChunkRun, Coll, Dep, Gpu, Op, Proto, Step, Tb};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use roxmltree::{Document, Node};
 
 /// Greatest number of ranks; a file with more is rejected.
-pub const MOST_RANKS: u64 = 1024;
+pub const MAX_RANKS: u64 = 1024;
 /// Greatest number of chunks of a buffer; a file with more is rejected.
-pub const MOST_CHUNKS: u64 = 1 << 16;
+pub const MAX_CHUNKS: u64 = 1 << 16;
 /// Greatest number of channels; a file with more is rejected.
-const MOST_CHANNELS: u64 = 1 << 10;
+const MAX_CHANNELS: u64 = 1 << 10;
 
 const ALGO: [&str; 7] = ["name", "proto", "nchannels", "nchunksperloop", "ngpus", "coll", "inplace"];
 const ALGO_MORE: [&str; 4] = ["outofplace", "minBytes", "maxBytes", "nthreads"];
@@ -196,9 +196,9 @@ impl Reader {
         let proto = self.word(&e, "proto", Proto::parse, &["Simple", "LL", "LL128"]);
         let names: Vec<&str> = Coll::names().map(|c| c.0).collect();
         let coll = self.word(&e, "coll", Coll::parse, &names);
-        let declared = self.number(&e, "nchannels", 0, MOST_CHANNELS as i64);
-        let chunks = self.number(&e, "nchunksperloop", 1, MOST_CHUNKS as i64);
-        let ranks = self.number(&e, "ngpus", 1, MOST_RANKS as i64);
+        let declared = self.number(&e, "nchannels", 0, MAX_CHANNELS as i64);
+        let chunks = self.number(&e, "nchunksperloop", 1, MAX_CHUNKS as i64);
+        let ranks = self.number(&e, "ngpus", 1, MAX_RANKS as i64);
         let inplace = self.number(&e, "inplace", 0, 1);
         let optional = |r: &mut Self, name: &str| {
             e.node.has_attribute(name).then(|| r.number(&e, name, 0, i64::MAX)).flatten().map(|v| v as u64)
@@ -287,7 +287,7 @@ impl Reader {
             e.what = format!("gpu {id}");
         }
         self.known(&e, &GPU);
-        let sizes = [GPU[1], GPU[2], GPU[3]].map(|n| self.number(&e, n, 0, MOST_CHUNKS as i64));
+        let sizes = [GPU[1], GPU[2], GPU[3]].map(|n| self.number(&e, n, 0, MAX_CHUNKS as i64));
         let mut tbs: Vec<Option<Tb>> = vec![];
         let nodes = self.children(&e, "tb");
         let count = nodes.len();
@@ -338,7 +338,7 @@ impl Reader {
             Some(u64::try_from(v).ok())
         };
         let (send, recv) = (peer(self, "send"), peer(self, "recv"));
-        let chan = self.number(&e, "chan", 0, MOST_CHANNELS as i64 - 1);
+        let chan = self.number(&e, "chan", 0, MAX_CHANNELS as i64 - 1);
         let nodes = self.children(&e, "step");
         let (send, recv) = (send?, recv?);
         let mut steps = vec![];
@@ -380,11 +380,11 @@ impl Reader {
         let op = self.word(&e, "type", |t| Op::ALL.iter().find(|o| o.0 == t).map(|o| o.1), &types);
         let place = |r: &mut Self, buf: &str, off: &str| {
             let b = r.word(&e, buf, Buf::parse, &["i", "o", "s"]);
-            let o = r.number(&e, off, -1, MOST_CHUNKS as i64);
-            Some(Place { buf: b?, off: o? })
+            let o = r.number(&e, off, -1, MAX_CHUNKS as i64);
+            Some(ChunkRun { buf: b?, off: o? })
         };
         let (src, dst) = (place(self, "srcbuf", "srcoff"), place(self, "dstbuf", "dstoff"));
-        let cnt = self.number(&e, "cnt", 0, MOST_CHUNKS as i64);
+        let cnt = self.number(&e, "cnt", 0, MAX_CHUNKS as i64);
         let depid = self.number(&e, "depid", -1, i64::from(u16::MAX));
         let deps = self.number(&e, "deps", -1, i64::from(u32::MAX));
         let hasdep = self.number(&e, "hasdep", 0, 1);

@@ -1,7 +1,7 @@
 //! Relations between steps: the dependencies that each step really has, whether its places exist,
 //! and what loaders reject.
 
-use super::{Algo, Buf, Dep, Op, Place, Step, StepName};
+use super::{Algo, Buf, ChunkRun, Dep, Op, Step, StepName};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 
 /// Table sizes of microsoft/msccl: steps of a thread block, thread blocks of a rank, and a bound on
@@ -13,7 +13,7 @@ const COUNT: u64 = 72;
 const FUSED: usize = 16;
 
 /// A local reduction that later ones may join: its destination and its source buffer.
-type Chain = Option<(Place, Buf)>;
+type Chain = Option<(ChunkRun, Buf)>;
 
 /// Computes the dependencies of each step as the loader does. Nops pass their dependencies to the
 /// next operation. The exception is a `re` that the loader merges with the `re` before it: such a

@@ -7,7 +7,7 @@
 
 use super::dtype::DType;
 use super::exported::meta;
-use super::json::{self, Fault};
+use super::json::{self, JsonFault};
 use super::model::{Arg, Meta, Role, Written};
 use super::pickle;
 use super::symbols::Size;
@@ -126,7 +126,7 @@ pub fn read(bytes: &[u8]) -> Result<Archive, String> {
             let program = zip.text(at)?;
             let weights = match old(&mut zip) {
                 Ok(list) => {
-                    let size = |v: &Values| v.bytes.len() as u64;
+                    let size = |v: &WeightElements| v.bytes.len() as u64;
                     Weights::Raw(list.into_iter().map(|(n, v)| (n, (v.meta(), size(&v)))).collect())
                 }
                 Err(why) => Weights::Pickled(why),
@@ -138,7 +138,7 @@ pub fn read(bytes: &[u8]) -> Result<Archive, String> {
 }
 
 /// An entry of an archive's list of weights.
-struct Listed {
+struct WeightEntry {
     meta: Meta,
     /// Distance between neighbours along each dimension, in elements.
     strides: Vec<i64>,
@@ -149,7 +149,7 @@ struct Listed {
 }
 
 /// Returns the list of weights by their names in the model; none if the weights are a pickle.
-fn listed(zip: &mut Zip) -> Result<Option<BTreeMap<String, Listed>>, String> {
+fn listed(zip: &mut Zip) -> Result<Option<BTreeMap<String, WeightEntry>>, String> {
     let mut out = BTreeMap::new();
     for (folder, config) in [
         ("data/weights", "data/weights/model_weights_config.json"),
@@ -157,7 +157,7 @@ fn listed(zip: &mut Zip) -> Result<Option<BTreeMap<String, Listed>>, String> {
     ] {
         let Some(at) = zip.find(config) else { continue };
         let text = zip.text(at)?;
-        let fault = |f: Fault| format!("{config}, byte {}: {}", f.at, f.why);
+        let fault = |f: JsonFault| format!("{config}, byte {}: {}", f.at, f.why);
         let parsed = json::parse(&text).map_err(fault)?;
         for (name, w) in parsed.root().want("config").and_then(|c| c.map()).map_err(fault)? {
             if w.get("use_pickle").is_some_and(|p| p.bool() == Ok(true)) {
@@ -176,7 +176,7 @@ fn listed(zip: &mut Zip) -> Result<Option<BTreeMap<String, Listed>>, String> {
             if zip.find(&entry).is_none() {
                 return Err(format!("{config} names {entry}, which does not exist"));
             }
-            out.insert(name.to_string(), Listed { meta, strides, offset, entry });
+            out.insert(name.to_string(), WeightEntry { meta, strides, offset, entry });
         }
     }
     Ok(Some(out))
@@ -184,7 +184,7 @@ fn listed(zip: &mut Zip) -> Result<Option<BTreeMap<String, Listed>>, String> {
 
 /// The elements of a weight.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Values {
+pub struct WeightElements {
     /// Element type.
     pub dtype: DType,
     /// One size per dimension.
@@ -193,7 +193,7 @@ pub struct Values {
     pub bytes: Vec<u8>,
 }
 
-impl Values {
+impl WeightElements {
     /// Returns element type and sizes.
     pub fn meta(&self) -> Meta {
         Meta { dtype: self.dtype, sizes: self.sizes.iter().map(|n| Size::of(*n)).collect() }
@@ -205,7 +205,7 @@ impl Values {
 ///
 /// # Errors
 /// Returns a sentence that describes what is wrong with the archive.
-pub fn values(bytes: &[u8]) -> Result<BTreeMap<String, Values>, String> {
+pub fn values(bytes: &[u8]) -> Result<BTreeMap<String, WeightElements>, String> {
     let mut zip = opened(bytes)?;
     let mut out = BTreeMap::new();
     if zip.find(PROGRAM).is_none() {
@@ -220,13 +220,13 @@ pub fn values(bytes: &[u8]) -> Result<BTreeMap<String, Values>, String> {
         let bytes = strided(&all, &sizes, &w.strides, w.offset, w.meta.dtype.bytes()).ok_or_else(|| {
             cannot(format!("{} with strides {:?} exceeds its {} bytes", w.meta, w.strides, all.len()))
         })?;
-        out.insert(name, Values { dtype: w.meta.dtype, sizes, bytes });
+        out.insert(name, WeightElements { dtype: w.meta.dtype, sizes, bytes });
     }
     Ok(out)
 }
 
 /// Reads the weights of an archive of PyTorch 2.6.
-fn old(zip: &mut Zip) -> Result<BTreeMap<String, Values>, String> {
+fn old(zip: &mut Zip) -> Result<BTreeMap<String, WeightElements>, String> {
     let mut out = BTreeMap::new();
     for file in OLD_WEIGHTS {
         let Some(at) = zip.find(file) else { continue };
@@ -253,7 +253,7 @@ fn old(zip: &mut Zip) -> Result<BTreeMap<String, Values>, String> {
             }
             let bytes = strided(&storages[&t.key], &t.sizes, &t.strides, t.offset, t.dtype.bytes())
                 .ok_or_else(|| cannot(format!("`{name}` exceeds its storage")))?;
-            out.insert(name, Values { dtype: t.dtype, sizes: t.sizes, bytes });
+            out.insert(name, WeightElements { dtype: t.dtype, sizes: t.sizes, bytes });
         }
     }
     Ok(out)

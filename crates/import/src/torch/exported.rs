@@ -4,7 +4,7 @@
 //! needs is an error with its byte position. Stack traces lose their local paths.
 
 use super::dtype::DType;
-use super::json::{self, Fault, Json, Kind};
+use super::json::{self, Json, JsonFault, JsonKind};
 use super::model::{Arg, Int, Meta, Role, Written, WrittenNode};
 use super::symbols::{Expr, Size};
 use std::collections::BTreeMap;
@@ -20,13 +20,13 @@ pub const LARGEST: i64 = 1 << 40;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Unread {
     /// The text is not an exported program.
-    Fault(Fault),
+    Fault(JsonFault),
     /// The schema has another major version.
     Schema(i64),
 }
 
-impl From<Fault> for Unread {
-    fn from(f: Fault) -> Self {
+impl From<JsonFault> for Unread {
+    fn from(f: JsonFault) -> Self {
         Unread::Fault(f)
     }
 }
@@ -38,9 +38,9 @@ impl From<Fault> for Unread {
 pub fn read(text: &str) -> Result<Written, Unread> {
     let parsed = json::parse(text)?;
     let root = parsed.root();
-    let version = root
-        .get("schema_version")
-        .ok_or_else(|| Fault::new(root.at, "this is not an exported program: `schema_version` is missing"))?;
+    let version = root.get("schema_version").ok_or_else(|| {
+        JsonFault::new(root.at, "this is not an exported program: `schema_version` is missing")
+    })?;
     let major = version.want("major")?.int()?;
     if major != SCHEMA {
         return Err(Unread::Schema(major));
@@ -54,7 +54,7 @@ pub fn read(text: &str) -> Result<Written, Unread> {
     if let Some(ranges) = root.get("range_constraints") {
         for (name, range) in ranges.map()? {
             let bound = |key: &str| {
-                let number = range.get(key).filter(|v| v.kind() == Kind::Number);
+                let number = range.get(key).filter(|v| v.kind() == JsonKind::Number);
                 number.map(|v| v.int()).transpose()
             };
             out.ranges.insert(name.into_owned(), (bound("min_val")?, bound("max_val")?));
@@ -65,7 +65,7 @@ pub fn read(text: &str) -> Result<Written, Unread> {
         match out.tensors.entry(name.into_owned()) {
             Entry::Vacant(e) => e.insert(meta),
             Entry::Occupied(e) => {
-                return Err(Fault::new(record.at, format!("a second record of `{}`", e.key())).into());
+                return Err(JsonFault::new(record.at, format!("a second record of `{}`", e.key())).into());
             }
         };
     }
@@ -92,30 +92,30 @@ pub fn read(text: &str) -> Result<Written, Unread> {
 ///
 /// # Errors
 /// Returns a fault if the value is not a tensor record.
-pub fn meta(record: Json<'_>) -> Result<Meta, Fault> {
+pub fn meta(record: Json<'_>) -> Result<Meta, JsonFault> {
     let code = record.want("dtype")?;
     let dtype = DType::of_code(code.int()?)
-        .ok_or_else(|| Fault::new(code.at, "unknown number of an element type"))?;
+        .ok_or_else(|| JsonFault::new(code.at, "unknown number of an element type"))?;
     let sizes = record.want("sizes")?.list()?.map(size).collect::<Result<Vec<_>, _>>()?;
     if let Some(s) = sizes.iter().find(|s| !(0..=LARGEST).contains(&s.value)) {
-        return Err(Fault::new(record.at, format!("a dimension of size {}", s.value)));
+        return Err(JsonFault::new(record.at, format!("a dimension of size {}", s.value)));
     }
     Ok(Meta { dtype, sizes })
 }
 
 /// Reads a size: `{as_int: 8}`, or `{as_expr: {expr_str: .., hint: {as_int: 8}}}`.
-fn size(j: Json<'_>) -> Result<Size, Fault> {
+fn size(j: Json<'_>) -> Result<Size, JsonFault> {
     if let Some(n) = j.get("as_int") {
         return Ok(Size::of(n.int()?));
     }
     let e = j.want("as_expr")?;
     let text = e.want("expr_str")?;
     let hint = match e.get("hint") {
-        Some(h) if h.kind() != Kind::Null => h,
-        _ => return Err(Fault::new(e.at, "a size that depends on data, without a `hint`")),
+        Some(h) if h.kind() != JsonKind::Null => h,
+        _ => return Err(JsonFault::new(e.at, "a size that depends on data, without a `hint`")),
     };
     let value = hint.get("as_int").unwrap_or(hint).int()?;
-    let expr = Expr::parse(&text.text()?).map_err(|why| Fault::new(text.at, why))?;
+    let expr = Expr::parse(&text.text()?).map_err(|why| JsonFault::new(text.at, why))?;
     Ok(match expr {
         Expr::Number(n) => Size::of(n),
         e => Size { value, expr: Some(e) },
@@ -123,7 +123,7 @@ fn size(j: Json<'_>) -> Result<Size, Fault> {
 }
 
 /// Returns the role of each input, by its name.
-fn roles(module: Json<'_>) -> Result<BTreeMap<String, Role>, Fault> {
+fn roles(module: Json<'_>) -> Result<BTreeMap<String, Role>, JsonFault> {
     let mut out = BTreeMap::new();
     let Some(signature) = module.get("signature") else { return Ok(out) };
     for spec in signature.want("input_specs")?.list()? {
@@ -141,7 +141,7 @@ fn roles(module: Json<'_>) -> Result<BTreeMap<String, Role>, Fault> {
     Ok(out)
 }
 
-fn node(j: Json<'_>) -> Result<WrittenNode, Fault> {
+fn node(j: Json<'_>) -> Result<WrittenNode, JsonFault> {
     let target = j.want("target")?.text()?;
     let mut args = vec![];
     for input in j.want("inputs")?.list()? {
@@ -172,15 +172,15 @@ fn source(trace: &str) -> Option<String> {
     ))
 }
 
-fn name(j: Json<'_>) -> Result<String, Fault> {
+fn name(j: Json<'_>) -> Result<String, JsonFault> {
     Ok(j.want("name")?.text()?.into_owned())
 }
 
-fn each<T>(j: Json<'_>, f: impl Fn(Json<'_>) -> Result<T, Fault>) -> Result<Vec<T>, Fault> {
+fn each<T>(j: Json<'_>, f: impl Fn(Json<'_>) -> Result<T, JsonFault>) -> Result<Vec<T>, JsonFault> {
     j.list()?.map(f).collect()
 }
 
-fn whole(j: Json<'_>) -> Result<Int<String>, Fault> {
+fn integer(j: Json<'_>) -> Result<Int<String>, JsonFault> {
     match (j.get("as_name"), j.get("as_int")) {
         (Some(n), _) => Ok(Int::Of(n.text()?.into_owned())),
         (_, Some(n)) => n.int().map(Int::Is),
@@ -189,10 +189,10 @@ fn whole(j: Json<'_>) -> Result<Int<String>, Fault> {
 }
 
 /// Reads an argument, which is a union: an object with exactly one key.
-fn argument(j: Json<'_>) -> Result<Arg<String>, Fault> {
+fn argument(j: Json<'_>) -> Result<Arg<String>, JsonFault> {
     let mut entries = j.map()?;
     let (Some((key, v)), None) = (entries.next(), entries.next()) else {
-        return Err(Fault::new(j.at, "expected an argument with one key"));
+        return Err(JsonFault::new(j.at, "expected an argument with one key"));
     };
     Ok(match &*key {
         "as_none" => Arg::None,
@@ -204,8 +204,8 @@ fn argument(j: Json<'_>) -> Result<Arg<String>, Fault> {
             None => Arg::None,
         },
         "as_int" => Arg::Int(Int::Is(v.int()?)),
-        "as_sym_int" => Arg::Int(whole(v)?),
-        "as_ints" | "as_sym_ints" => Arg::Ints(each(v, whole)?),
+        "as_sym_int" => Arg::Int(integer(v)?),
+        "as_ints" | "as_sym_ints" => Arg::Ints(each(v, integer)?),
         "as_float" => Arg::Float(v.float()?),
         "as_bool" => Arg::Bool(v.bool()?),
         "as_sym_bool" => match v.get("as_bool") {
@@ -214,11 +214,12 @@ fn argument(j: Json<'_>) -> Result<Arg<String>, Fault> {
         },
         "as_string" => Arg::Text(v.text()?.into_owned()),
         "as_scalar_type" => Arg::DType(
-            DType::of_code(v.int()?).ok_or_else(|| Fault::new(v.at, "unknown number of an element type"))?,
+            DType::of_code(v.int()?)
+                .ok_or_else(|| JsonFault::new(v.at, "unknown number of an element type"))?,
         ),
         "as_device" | "as_layout" | "as_memory_format" | "as_bools" => Arg::Place,
         other => {
-            return Err(Fault::new(j.at, format!("unsupported kind of argument `{other}`")));
+            return Err(JsonFault::new(j.at, format!("unsupported kind of argument `{other}`")));
         }
     })
 }

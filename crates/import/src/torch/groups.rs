@@ -3,7 +3,7 @@
 //! Group names are local to a rank. The tables of two ranks may give one name to different groups,
 //! or different names to one group.
 
-use super::json::{self, Fault, Json, Kind};
+use super::json::{self, Json, JsonFault, JsonKind};
 use super::model::{Arg, Placement, Program};
 use super::rules::Rule;
 use super::text::types::placements;
@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Greatest number of ranks.
-pub const MOST_RANKS: u64 = 1 << 16;
+pub const MAX_RANKS: u64 = 1 << 16;
 
 /// The contents of a `groups.json`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -40,13 +40,15 @@ pub struct Table {
 ///
 /// # Errors
 /// Returns a fault if the text is neither of these.
-pub fn read(text: &str) -> Result<Table, Fault> {
+pub fn read(text: &str) -> Result<Table, JsonFault> {
     let parsed = json::parse(text)?;
     let root = parsed.root();
     let mut out = Table::default();
     for (key, to) in [("world_size", &mut out.world), ("rank", &mut out.rank)] {
         if let Some(v) = root.get(key) {
-            *to = Some(u64::try_from(v.int()?).map_err(|_| Fault::new(v.at, "expected a number of ranks"))?);
+            *to = Some(
+                u64::try_from(v.int()?).map_err(|_| JsonFault::new(v.at, "expected a number of ranks"))?,
+            );
         }
     }
     if let Some(names) = root.get("arg_names") {
@@ -56,10 +58,10 @@ pub fn read(text: &str) -> Result<Table, Fault> {
         && let (Some(shape), Some(names)) = (mesh.get("shape"), mesh.get("dim_names"))
     {
         for (size, name) in shape.list()?.zip(names.list()?) {
-            let n = u64::try_from(size.int()?).ok().filter(|n| (1..=MOST_RANKS).contains(n));
-            let n = n.ok_or_else(|| Fault::new(size.at, "expected a number of ranks"))?;
+            let n = u64::try_from(size.int()?).ok().filter(|n| (1..=MAX_RANKS).contains(n));
+            let n = n.ok_or_else(|| JsonFault::new(size.at, "expected a number of ranks"))?;
             let name = Some(name.text()?).filter(|n| is_name(n)).map(Cow::into_owned);
-            out.mesh.push((name.ok_or_else(|| Fault::new(mesh.at, "expected names of axes"))?, n));
+            out.mesh.push((name.ok_or_else(|| JsonFault::new(mesh.at, "expected names of axes"))?, n));
         }
     }
     if let Some(all) = root.get("placements") {
@@ -69,7 +71,7 @@ pub fn read(text: &str) -> Result<Table, Fault> {
     }
     if let Some(of) = root.get("out_placements") {
         // One placement for a single result, or a list with one per result.
-        let lists = of.kind() == Kind::List && of.list()?.any(|p| p.kind() == Kind::List);
+        let lists = of.kind() == JsonKind::List && of.list()?.any(|p| p.kind() == JsonKind::List);
         out.results =
             if lists { of.list()?.map(places).collect::<Result<_, _>>()? } else { vec![places(of)?] };
     }
@@ -86,14 +88,14 @@ pub fn read(text: &str) -> Result<Table, Fault> {
     };
     let mut axes = vec![];
     let list = match (root.kind(), root.get("pg_config")) {
-        (Kind::List, _) => Some(root.list()?),
+        (JsonKind::List, _) => Some(root.list()?),
         (_, Some(l)) => Some(l.list()?),
         _ => None,
     };
     let mut add = |at: Json<'_>, name: &str, members: Vec<u64>| {
         let mut seen = BTreeSet::new();
-        if members.is_empty() || !members.iter().all(|m| seen.insert(*m) && *m < MOST_RANKS) {
-            return Err(Fault::new(at.at, format!("a member of group '{name}' is listed twice")));
+        if members.is_empty() || !members.iter().all(|m| seen.insert(*m) && *m < MAX_RANKS) {
+            return Err(JsonFault::new(at.at, format!("a member of group '{name}' is listed twice")));
         }
         out.groups.insert(name.to_owned(), members);
         Ok(())
@@ -104,9 +106,9 @@ pub fn read(text: &str) -> Result<Table, Fault> {
             let size = g.get("pg_size").map(|n| n.int()).transpose()?;
             if members.is_empty() {
                 // An empty list stands for all ranks.
-                let n = size.and_then(|n| u64::try_from(n).ok()).filter(|n| *n <= MOST_RANKS);
+                let n = size.and_then(|n| u64::try_from(n).ok()).filter(|n| *n <= MAX_RANKS);
                 members =
-                    (0..n.ok_or_else(|| Fault::new(g.at, "a group needs members or a size"))?).collect();
+                    (0..n.ok_or_else(|| JsonFault::new(g.at, "a group needs members or a size"))?).collect();
             }
             let name = g.want("pg_name")?.text()?;
             axes.extend(described(g, "pg_desc").map(|a| (name.to_string(), a)));
@@ -118,7 +120,7 @@ pub fn read(text: &str) -> Result<Table, Fault> {
             if let Some(n) = g.get("size")
                 && n.int()? != members.len() as i64
             {
-                return Err(Fault::new(n.at, format!("group '{name}' has {} members", members.len())));
+                return Err(JsonFault::new(n.at, format!("group '{name}' has {} members", members.len())));
             }
             axes.extend(described(g, "desc").map(|a| (name.to_string(), a)));
             add(g, &name, members)?;
@@ -132,7 +134,7 @@ pub fn read(text: &str) -> Result<Table, Fault> {
 }
 
 /// Reads placements, one per mesh dimension: `"S(0)R"`, or `["Shard(dim=0)", "Replicate()"]`.
-fn places(of: Json<'_>) -> Result<Vec<Placement>, Fault> {
+fn places(of: Json<'_>) -> Result<Vec<Placement>, JsonFault> {
     let one = |j: Json<'_>| {
         let text = j.text()?;
         let short = text
@@ -144,10 +146,10 @@ fn places(of: Json<'_>) -> Result<Vec<Placement>, Fault> {
             .replace("dim=", "")
             .replace("reduce_op=", "");
         let short = if short == "P()" { "P(sum)".to_owned() } else { short };
-        placements(&short).map_err(|why| Fault::new(j.at, why))
+        placements(&short).map_err(|why| JsonFault::new(j.at, why))
     };
     match of.kind() {
-        Kind::List => Ok(of.list()?.map(one).collect::<Result<Vec<_>, _>>()?.concat()),
+        JsonKind::List => Ok(of.list()?.map(one).collect::<Result<Vec<_>, _>>()?.concat()),
         _ => one(of),
     }
 }
@@ -158,8 +160,8 @@ fn is_name(word: &str) -> bool {
         && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-fn ranks(j: Json<'_>) -> Result<Vec<u64>, Fault> {
-    let one = |r: Json<'_>| u64::try_from(r.int()?).map_err(|_| Fault::new(r.at, "expected a rank"));
+fn ranks(j: Json<'_>) -> Result<Vec<u64>, JsonFault> {
+    let one = |r: Json<'_>| u64::try_from(r.int()?).map_err(|_| JsonFault::new(r.at, "expected a rank"));
     j.list()?.map(one).collect()
 }
 
@@ -272,7 +274,7 @@ pub fn world(mut ranks: Vec<(Program, Option<(String, Table)>)>, lone: bool) -> 
     }
     let size = size.unwrap_or(given.len() as u64).max(given.last().map_or(0, |r| r.saturating_add(1)));
     let missing: Vec<u64> =
-        (0..size.min(MOST_RANKS)).filter(|r| given.binary_search(r).is_err()).take(9).collect();
+        (0..size.min(MAX_RANKS)).filter(|r| given.binary_search(r).is_err()).take(9).collect();
     let by_itself = lone && with == ranks.len();
     if !missing.is_empty() && !by_itself {
         let list = if missing.len() > 8 { format!("{}, ..", words(&missing[..8])) } else { words(&missing) };

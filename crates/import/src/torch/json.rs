@@ -13,24 +13,24 @@ use std::borrow::Cow;
 #[derive(Clone, Debug)]
 pub struct Parsed<'t> {
     text: &'t str,
-    values: Vec<Place>,
+    values: Vec<JsonNode>,
 }
 
 /// A value of the text; 12 bytes.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct JsonNode {
     /// First byte in the text.
     at: u32,
     /// For lists and objects, the index of the value after their contents; for other values, the
     /// byte after them.
     end: u32,
-    kind: Kind,
+    kind: JsonKind,
 }
 
 /// The kind of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the names are those of JSON")]
-pub enum Kind {
+pub enum JsonKind {
     Null,
     True,
     False,
@@ -54,17 +54,17 @@ pub struct Json<'d> {
 
 /// An error in a text, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct JsonFault {
     /// Byte of the text.
     pub at: usize,
     /// What was expected there, or why the text is invalid.
     pub why: String,
 }
 
-impl Fault {
+impl JsonFault {
     /// Makes a fault at a byte.
-    pub fn new(at: usize, why: impl Into<String>) -> Fault {
-        Fault { at, why: why.into() }
+    pub fn new(at: usize, why: impl Into<String>) -> JsonFault {
+        JsonFault { at, why: why.into() }
     }
 }
 
@@ -80,16 +80,16 @@ const A_VALUE: usize = 8;
 ///
 /// # Errors
 /// Returns a fault if the text is not JSON.
-pub fn parse(text: &str) -> Result<Parsed<'_>, Fault> {
+pub fn parse(text: &str) -> Result<Parsed<'_>, JsonFault> {
     if u32::try_from(text.len()).is_err() {
-        return Err(Fault::new(0, "the JSON text is 4 GB or larger"));
+        return Err(JsonFault::new(0, "the JSON text is 4 GB or larger"));
     }
     let start = if text.starts_with('\u{feff}') { 3 } else { 0 };
     let mut p = Parser { text, at: start, values: Vec::with_capacity(text.len() / A_VALUE) };
     p.value(0)?;
     p.blank();
     if p.at < text.len() {
-        return Err(Fault::new(p.at, "expected the end of the file"));
+        return Err(JsonFault::new(p.at, "expected the end of the file"));
     }
     Ok(Parsed { text, values: p.values })
 }
@@ -107,7 +107,7 @@ impl Parsed<'_> {
     /// Returns the index of the value after a value and its contents.
     fn behind(&self, number: usize) -> usize {
         let v = &self.values[number];
-        if matches!(v.kind, Kind::List | Kind::Map) { v.end as usize } else { number + 1 }
+        if matches!(v.kind, JsonKind::List | JsonKind::Map) { v.end as usize } else { number + 1 }
     }
 }
 
@@ -147,7 +147,7 @@ impl<'d> Iterator for Entries<'d> {
 
 impl<'d> Json<'d> {
     /// Returns the kind of the value.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> JsonKind {
         self.of.values[self.number].kind
     }
 
@@ -166,19 +166,19 @@ impl<'d> Json<'d> {
     fn characters(&self) -> Cow<'d, str> {
         let word = self.word();
         let inner = &word[1..word.len() - 1];
-        if self.kind() == Kind::Plain { inner.into() } else { unescaped(inner).into() }
+        if self.kind() == JsonKind::Plain { inner.into() } else { unescaped(inner).into() }
     }
 
     /// Returns the value of a key, if this is an object with that key.
     pub fn get(&self, key: &str) -> Option<Json<'d>> {
-        if self.kind() != Kind::Map {
+        if self.kind() != JsonKind::Map {
             return None;
         }
         let mut inside = self.inside();
         while let (Some(k), Some(v)) = (inside.next(), inside.next()) {
             let word = k.word();
             let same = match k.kind() {
-                Kind::Plain => word[1..word.len() - 1] == *key,
+                JsonKind::Plain => word[1..word.len() - 1] == *key,
                 _ => k.characters() == key,
             };
             if same {
@@ -192,18 +192,19 @@ impl<'d> Json<'d> {
     ///
     /// # Errors
     /// Returns a fault if the key is missing.
-    pub fn want(&self, key: &str) -> Result<Json<'d>, Fault> {
-        self.get(key).ok_or_else(|| Fault::new(self.at, format!("expected an object with the key `{key}`")))
+    pub fn want(&self, key: &str) -> Result<Json<'d>, JsonFault> {
+        self.get(key)
+            .ok_or_else(|| JsonFault::new(self.at, format!("expected an object with the key `{key}`")))
     }
 
     /// Returns the elements.
     ///
     /// # Errors
     /// Returns a fault if this is not a list.
-    pub fn list(&self) -> Result<Elements<'d>, Fault> {
+    pub fn list(&self) -> Result<Elements<'d>, JsonFault> {
         match self.kind() {
-            Kind::List => Ok(self.inside()),
-            _ => Err(Fault::new(self.at, "expected a list")),
+            JsonKind::List => Ok(self.inside()),
+            _ => Err(JsonFault::new(self.at, "expected a list")),
         }
     }
 
@@ -211,10 +212,10 @@ impl<'d> Json<'d> {
     ///
     /// # Errors
     /// Returns a fault if this is not an object.
-    pub fn map(&self) -> Result<Entries<'d>, Fault> {
+    pub fn map(&self) -> Result<Entries<'d>, JsonFault> {
         match self.kind() {
-            Kind::Map => Ok(Entries(self.inside())),
-            _ => Err(Fault::new(self.at, "expected an object")),
+            JsonKind::Map => Ok(Entries(self.inside())),
+            _ => Err(JsonFault::new(self.at, "expected an object")),
         }
     }
 
@@ -222,10 +223,10 @@ impl<'d> Json<'d> {
     ///
     /// # Errors
     /// Returns a fault if this is not a string.
-    pub fn text(&self) -> Result<Cow<'d, str>, Fault> {
+    pub fn text(&self) -> Result<Cow<'d, str>, JsonFault> {
         match self.kind() {
-            Kind::Plain | Kind::Escaped => Ok(self.characters()),
-            _ => Err(Fault::new(self.at, "expected a string")),
+            JsonKind::Plain | JsonKind::Escaped => Ok(self.characters()),
+            _ => Err(JsonFault::new(self.at, "expected a string")),
         }
     }
 
@@ -233,12 +234,12 @@ impl<'d> Json<'d> {
     ///
     /// # Errors
     /// Returns a fault if this is not an integer, or does not fit into 64 bits.
-    pub fn int(&self) -> Result<i64, Fault> {
+    pub fn int(&self) -> Result<i64, JsonFault> {
         match self.kind() {
-            Kind::Number => self.word().parse().ok(),
+            JsonKind::Number => self.word().parse().ok(),
             _ => None,
         }
-        .ok_or_else(|| Fault::new(self.at, "expected an integer"))
+        .ok_or_else(|| JsonFault::new(self.at, "expected an integer"))
     }
 
     /// Returns the number. The strings `"Infinity"`, `"-Infinity"` and `"NaN"` count
@@ -246,27 +247,27 @@ impl<'d> Json<'d> {
     ///
     /// # Errors
     /// Returns a fault if this is not a number.
-    pub fn float(&self) -> Result<f64, Fault> {
+    pub fn float(&self) -> Result<f64, JsonFault> {
         let word = match self.kind() {
-            Kind::Number => self.word().into(),
+            JsonKind::Number => self.word().into(),
             _ => self
                 .text()
                 .ok()
                 .filter(|s| matches!(&**s, "Infinity" | "-Infinity" | "NaN"))
                 .unwrap_or_default(),
         };
-        word.parse().map_err(|_| Fault::new(self.at, "expected a number"))
+        word.parse().map_err(|_| JsonFault::new(self.at, "expected a number"))
     }
 
     /// Returns the truth value.
     ///
     /// # Errors
     /// Returns a fault if this is not a truth value.
-    pub fn bool(&self) -> Result<bool, Fault> {
+    pub fn bool(&self) -> Result<bool, JsonFault> {
         match self.kind() {
-            Kind::True => Ok(true),
-            Kind::False => Ok(false),
-            _ => Err(Fault::new(self.at, "expected true or false")),
+            JsonKind::True => Ok(true),
+            JsonKind::False => Ok(false),
+            _ => Err(JsonFault::new(self.at, "expected true or false")),
         }
     }
 }
@@ -274,7 +275,7 @@ impl<'d> Json<'d> {
 struct Parser<'t> {
     text: &'t str,
     at: usize,
-    values: Vec<Place>,
+    values: Vec<JsonNode>,
 }
 
 impl Parser<'_> {
@@ -304,20 +305,20 @@ impl Parser<'_> {
     }
 
     /// Appends a value that ends at the current position.
-    fn push(&mut self, at: usize, kind: Kind) {
+    fn push(&mut self, at: usize, kind: JsonKind) {
         // The text is shorter than 4 GiB and has no more values than bytes.
-        self.values.push(Place { at: at as u32, end: self.at as u32, kind });
+        self.values.push(JsonNode { at: at as u32, end: self.at as u32, kind });
     }
 
-    fn value(&mut self, depth: usize) -> Result<(), Fault> {
+    fn value(&mut self, depth: usize) -> Result<(), JsonFault> {
         self.blank();
         let at = self.at;
         if depth > DEEPEST {
-            return Err(Fault::new(at, format!("values nest more than {DEEPEST} levels deep")));
+            return Err(JsonFault::new(at, format!("values nest more than {DEEPEST} levels deep")));
         }
         match self.peek() {
-            Some(b'{') => self.all(depth, Kind::Map),
-            Some(b'[') => self.all(depth, Kind::List),
+            Some(b'{') => self.all(depth, JsonKind::Map),
+            Some(b'[') => self.all(depth, JsonKind::List),
             Some(b'"') => {
                 let kind = self.string()?;
                 self.push(at, kind);
@@ -328,22 +329,22 @@ impl Parser<'_> {
                 self.push(at, kind);
                 Ok(())
             }
-            None => Err(Fault::new(at, "expected a value, found the end of the file")),
+            None => Err(JsonFault::new(at, "expected a value, found the end of the file")),
         }
     }
 
     /// Parses the contents of a list or an object.
-    fn all(&mut self, depth: usize, kind: Kind) -> Result<(), Fault> {
+    fn all(&mut self, depth: usize, kind: JsonKind) -> Result<(), JsonFault> {
         let number = self.values.len();
         self.push(self.at, kind);
         self.at += 1;
         let (close, wanted) = match kind {
-            Kind::Map => (b'}', "expected `,` or `}`"),
+            JsonKind::Map => (b'}', "expected `,` or `}`"),
             _ => (b']', "expected `,` or `]`"),
         };
         if !self.eat(close) {
             loop {
-                if kind == Kind::Map {
+                if kind == JsonKind::Map {
                     self.key()?;
                 }
                 self.value(depth + 1)?;
@@ -351,7 +352,7 @@ impl Parser<'_> {
                     break;
                 }
                 if !self.eat(b',') {
-                    return Err(Fault::new(self.at, wanted));
+                    return Err(JsonFault::new(self.at, wanted));
                 }
             }
         }
@@ -359,52 +360,52 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn key(&mut self) -> Result<(), Fault> {
+    fn key(&mut self) -> Result<(), JsonFault> {
         self.blank();
         if self.peek() != Some(b'"') {
-            return Err(Fault::new(self.at, "expected a key"));
+            return Err(JsonFault::new(self.at, "expected a key"));
         }
         let at = self.at;
         let kind = self.string()?;
         self.push(at, kind);
-        if self.eat(b':') { Ok(()) } else { Err(Fault::new(self.at, "expected `:`")) }
+        if self.eat(b':') { Ok(()) } else { Err(JsonFault::new(self.at, "expected `:`")) }
     }
 
-    fn word(&mut self) -> Result<Kind, Fault> {
+    fn word(&mut self) -> Result<JsonKind, JsonFault> {
         let at = self.at;
         // Fast path: most numbers are sizes.
         let digits = self.while_it(|c| c.is_ascii_digit());
         if !self.while_it(|c| c.is_ascii_alphanumeric() || b"+-.".contains(&c)) && digits {
-            return Ok(Kind::Number);
+            return Ok(JsonKind::Number);
         }
         match &self.text[at..self.at] {
-            "null" => Ok(Kind::Null),
-            "true" => Ok(Kind::True),
-            "false" => Ok(Kind::False),
-            "NaN" | "Infinity" | "-Infinity" => Ok(Kind::Number),
+            "null" => Ok(JsonKind::Null),
+            "true" => Ok(JsonKind::True),
+            "false" => Ok(JsonKind::False),
+            "NaN" | "Infinity" | "-Infinity" => Ok(JsonKind::Number),
             w if w.starts_with(|c: char| c == '-' || c.is_ascii_digit()) && w.parse::<f64>().is_ok() => {
-                Ok(Kind::Number)
+                Ok(JsonKind::Number)
             }
-            _ => Err(Fault::new(at, "expected a value")),
+            _ => Err(JsonFault::new(at, "expected a value")),
         }
     }
 
     /// Skips a string and returns its kind.
-    fn string(&mut self) -> Result<Kind, Fault> {
+    fn string(&mut self) -> Result<JsonKind, JsonFault> {
         let open = self.at;
         self.at += 1;
-        let mut kind = Kind::Plain;
+        let mut kind = JsonKind::Plain;
         loop {
             let rest = &self.text.as_bytes()[self.at..];
             let Some(plain) = rest.iter().position(|c| matches!(c, b'"' | b'\\')) else {
-                return Err(Fault::new(open, "this string is not closed"));
+                return Err(JsonFault::new(open, "this string is not closed"));
             };
             self.at += plain;
             if rest[plain] == b'"' {
                 self.at += 1;
                 return Ok(kind);
             }
-            kind = Kind::Escaped;
+            kind = JsonKind::Escaped;
             escape(&self.text[self.at..], self.at).map(|(_, bytes)| self.at += bytes)?;
         }
     }
@@ -426,12 +427,12 @@ fn unescaped(text: &str) -> String {
 
 /// Returns the character of the escape at the start of a text, and the number of its bytes. `at` is
 /// the position of the escape.
-fn escape(text: &str, at: usize) -> Result<(char, usize), Fault> {
+fn escape(text: &str, at: usize) -> Result<(char, usize), JsonFault> {
     let hex = |from: usize| {
         let digits = text.get(from..from + 4).filter(|d| d.bytes().all(|c| c.is_ascii_hexdigit()));
         digits
             .and_then(|d| u32::from_str_radix(d, 16).ok())
-            .ok_or_else(|| Fault::new(at, "expected four hexadecimal digits"))
+            .ok_or_else(|| JsonFault::new(at, "expected four hexadecimal digits"))
     };
     let plain = match text.as_bytes().get(1) {
         Some(c @ (b'"' | b'\\' | b'/')) => char::from(*c),
@@ -450,7 +451,7 @@ fn escape(text: &str, at: usize) -> Result<(char, usize), Fault> {
                 _ => (char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER), 6),
             });
         }
-        _ => return Err(Fault::new(at, "invalid escape")),
+        _ => return Err(JsonFault::new(at, "invalid escape")),
     };
     Ok((plain, 2))
 }

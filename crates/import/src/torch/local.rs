@@ -2,7 +2,7 @@
 //! groups, symbolic sizes.
 
 use super::groups::{World, group_of, said_size, words};
-use super::model::{Arg, Kind, Meta, Program, ValueId};
+use super::model::{Arg, Meta, Program, ValueId, ValueKind};
 use super::rules::{Rule, Shape, shapes};
 use super::symbols;
 use kbc_diag::nearest::nearest;
@@ -58,8 +58,8 @@ pub fn check(world: &World, at: usize) -> Diagnostics {
 fn sizes(p: &Program) -> impl Iterator<Item = (&str, &symbols::Size)> + Clone {
     p.values.iter().flat_map(|v| {
         let list: &[symbols::Size] = match &v.kind {
-            Kind::Tensor(m) => &m.sizes,
-            Kind::Int(s) => std::slice::from_ref(s),
+            ValueKind::Tensor(m) => &m.sizes,
+            ValueKind::Int(s) => std::slice::from_ref(s),
             _ => &[],
         };
         list.iter().map(move |s| (v.name.as_str(), s))
@@ -242,7 +242,7 @@ fn sym_size(p: &Program, n: usize, found: &mut Diagnostics) {
         .map(|d| if d < 0 { d + rank } else { d })
         .and_then(|d| m.sizes.get(usize::try_from(d).ok()?));
     let said = node.outputs.first().and_then(|v| match &p.values[*v].kind {
-        Kind::Int(s) => Some(s),
+        ValueKind::Int(s) => Some(s),
         _ => None,
     });
     match (size, said) {

@@ -10,12 +10,12 @@ use super::groups::{World, group_of, words};
 use super::model::{Arg, Program};
 use super::rules::Rule;
 use kbc_diag::{Diagnostic, Diagnostics};
-use kbc_ir::meet::{Circle, Difference, first_difference};
+use kbc_ir::match_collectives::{CircularWait, SequenceDifference, first_difference};
 use std::collections::BTreeMap;
 
 /// A collective that all members of a group have reached.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Met {
+pub struct MatchedCollective {
     /// Members of the group.
     pub members: Vec<u64>,
     /// Name of the group on the first of them.
@@ -113,7 +113,7 @@ impl Groups {
 ///
 /// # Errors
 /// Returns E530 to E534.
-pub fn check(world: &World) -> Result<Vec<Met>, Diagnostics> {
+pub fn check(world: &World) -> Result<Vec<MatchedCollective>, Diagnostics> {
     let groups = Groups::of(world);
     let mut issues: Vec<Vec<Issue>> = vec![];
     let mut found = Diagnostics::new();
@@ -143,7 +143,7 @@ pub fn check(world: &World) -> Result<Vec<Met>, Diagnostics> {
     if found.has_errors() {
         return Err(found);
     }
-    meet(world, &groups, &issues).map_err(Diagnostics::from)
+    match_all(world, &groups, &issues).map_err(Diagnostics::from)
 }
 
 fn called(names: &BTreeMap<usize, String>, program: usize) -> &str {
@@ -186,10 +186,9 @@ fn differ(
         .collect();
     let found = first_difference(&all, |step| splits(world, names, members, sequences, step))?;
     let (most, step, other) = match found {
-        Difference::At(d) => return Some(d),
-        Difference::Never { most, step, other } | Difference::Another { most, step, other } => {
-            (most, step, other)
-        }
+        SequenceDifference::At(d) => return Some(d),
+        SequenceDifference::Never { most, step, other }
+        | SequenceDifference::Another { most, step, other } => (most, step, other),
     };
     let (p, q) = (&world.programs[sequences[most].0], &world.programs[sequences[other].0]);
     let node = sequences[most].1[step];
@@ -202,7 +201,7 @@ fn differ(
         called(names, sequences[most].0),
         words(members)
     );
-    if let Difference::Never { .. } = found {
+    if let SequenceDifference::Never { .. } = found {
         let d = Diagnostic::error("E533", format!("{issued}, and rank {} never issues it", q.rank))
             .primary(p.span(node), format!("rank {} would wait here without end", p.rank))
             .note(p.place(node))
@@ -302,17 +301,22 @@ fn splits(
 }
 
 /// Executes the collectives of all programs in step.
-fn meet(world: &World, groups: &Groups, issues: &[Vec<Issue>]) -> Result<Vec<Met>, Diagnostic> {
+fn match_all(
+    world: &World,
+    groups: &Groups,
+    issues: &[Vec<Issue>],
+) -> Result<Vec<MatchedCollective>, Diagnostic> {
     let members: Vec<Vec<usize>> =
         groups.list.iter().map(|(_, names)| names.keys().copied().collect()).collect();
     let sequences: Vec<Vec<usize>> = issues.iter().map(|l| l.iter().map(|x| x.group).collect()).collect();
-    let Circle { programs, next } = match kbc_ir::meet::meet(&members, &sequences) {
-        Ok(order) => {
-            let mut next = vec![0; issues.len()];
-            return Ok(order.into_iter().map(|g| met(groups, issues, &mut next, g)).collect());
-        }
-        Err(circle) => circle,
-    };
+    let CircularWait { programs, next } =
+        match kbc_ir::match_collectives::match_collectives(&members, &sequences) {
+            Ok(order) => {
+                let mut next = vec![0; issues.len()];
+                return Ok(order.into_iter().map(|g| met(groups, issues, &mut next, g)).collect());
+            }
+            Err(circle) => circle,
+        };
     let blocked = |i: usize| &issues[i][next[i]];
     let name = |i: usize| called(&groups.list[blocked(i).group].1, i).to_owned();
     let ranks: Vec<u64> = programs.iter().map(|i| world.programs[*i].rank).collect();
@@ -335,11 +339,11 @@ fn meet(world: &World, groups: &Groups, issues: &[Vec<Issue>]) -> Result<Vec<Met
 }
 
 /// Takes the next collective of a group and advances every member past it.
-fn met(groups: &Groups, issues: &[Vec<Issue>], next: &mut [usize], group: usize) -> Met {
+fn met(groups: &Groups, issues: &[Vec<Issue>], next: &mut [usize], group: usize) -> MatchedCollective {
     let (members, names) = &groups.list[group];
     let (first, name) = names.iter().next().expect("a group that met has members");
     let at = (*first, issues[*first][next[*first]].node);
     let all = names.keys().map(|i| (*i, issues[*i][next[*i]].node)).collect();
     names.keys().for_each(|i| next[*i] += 1);
-    Met { members: members.clone(), group: name.clone(), at, all }
+    MatchedCollective { members: members.clone(), group: name.clone(), at, all }
 }

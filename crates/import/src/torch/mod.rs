@@ -30,9 +30,9 @@ pub use resolve::resolve;
 
 use exported::{SCHEMA, Unread};
 use groups::{Table, World};
-use json::Fault;
+use json::JsonFault;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
-use matching::Met;
+use matching::MatchedCollective;
 use model::Written;
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ use std::collections::BTreeMap;
 const SHORT: usize = 160;
 
 /// Makes a message about a byte of a text.
-fn at(code: &'static str, file: FileId, name: &str, text: &str, f: &Fault) -> Diagnostic {
+fn at(code: &'static str, file: FileId, name: &str, text: &str, f: &JsonFault) -> Diagnostic {
     let mut place = f.at.min(text.len());
     while !text.is_char_boundary(place) {
         place -= 1;
@@ -91,7 +91,7 @@ pub fn table(file: FileId, name: &str, text: &str) -> Result<Table, Diagnostic> 
 ///
 /// # Errors
 /// Returns E525 to E539. An error that several ranks have in common is reported once.
-pub fn check(world: &World) -> Result<Vec<Met>, Diagnostics> {
+pub fn check(world: &World) -> Result<Vec<MatchedCollective>, Diagnostics> {
     let mut found: Vec<(Diagnostic, Vec<u64>)> = vec![];
     let mut known: BTreeMap<(&str, String), usize> = BTreeMap::new();
     for (i, p) in world.programs.iter().enumerate() {
@@ -120,5 +120,5 @@ pub fn check(world: &World) -> Result<Vec<Met>, Diagnostics> {
             .collect();
         return Err(Diagnostics { list });
     }
-    if world.is_whole() { matching::check(world) } else { Ok(summary::alone(world)) }
+    if world.is_whole() { matching::check(world) } else { Ok(summary::collectives_without_peers(world)) }
 }

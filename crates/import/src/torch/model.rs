@@ -5,7 +5,7 @@
 //! operation's row of the table, and all arguments in the order of the schema.
 
 use super::dtype::DType;
-use super::ops::Op;
+use super::ops::OpSignature;
 use super::symbols::Size;
 use kbc_diag::{FileId, Span};
 use std::collections::BTreeMap;
@@ -202,7 +202,7 @@ pub type ValueId = usize;
 
 /// The kind of a value.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Kind {
+pub enum ValueKind {
     /// A tensor.
     Tensor(Meta),
     /// An integer.
@@ -219,14 +219,14 @@ pub struct Value {
     /// Its name in the file.
     pub name: String,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: ValueKind,
 }
 
 /// An operation with its arguments.
 #[derive(Clone, Debug)]
 pub struct Node {
     /// Row of the table of operations.
-    pub op: &'static Op,
+    pub op: &'static OpSignature,
     /// One argument per parameter of the row, with defaults filled in.
     pub args: Vec<Arg<ValueId>>,
     /// Results; the elements of a list are listed one by one.
@@ -271,7 +271,7 @@ impl Program {
     /// Returns the record of a tensor.
     pub fn meta(&self, v: ValueId) -> Option<&Meta> {
         match &self.values[v].kind {
-            Kind::Tensor(m) => Some(m),
+            ValueKind::Tensor(m) => Some(m),
             _ => None,
         }
     }
@@ -281,7 +281,7 @@ impl Program {
         match i {
             Int::Is(n) => Some(*n),
             Int::Of(v) => match &self.values[*v].kind {
-                Kind::Int(s) => Some(s.value),
+                ValueKind::Int(s) => Some(s.value),
                 _ => None,
             },
         }

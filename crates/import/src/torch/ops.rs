@@ -55,7 +55,7 @@ pub enum Returns {
 
 /// An operation.
 #[derive(Clone, Debug)]
-pub struct Op {
+pub struct OpSignature {
     /// The name, such as `aten.mm.default`.
     pub name: &'static str,
     /// Parameters, in order.
@@ -67,7 +67,7 @@ pub struct Op {
 }
 
 /// Returns the operation with that name, without `torch.ops.`.
-pub fn find(name: &str) -> Option<&'static Op> {
+pub fn find(name: &str) -> Option<&'static OpSignature> {
     OPS.get(name)
 }
 
@@ -76,10 +76,10 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     OPS.keys().copied()
 }
 
-static OPS: LazyLock<BTreeMap<&'static str, Op>> =
+static OPS: LazyLock<BTreeMap<&'static str, OpSignature>> =
     LazyLock::new(|| TABLE.iter().map(|(line, rule)| row(line, *rule)).collect());
 
-fn row(line: &'static str, rule: Rule) -> (&'static str, Op) {
+fn row(line: &'static str, rule: Rule) -> (&'static str, OpSignature) {
     let (name, rest) = line.split_once('(').expect("a schema has parameters");
     let (params, returns) = rest.split_once(") -> ").expect("a schema has results");
     // The default of a list of numbers contains commas; it is written without spaces to survive
@@ -91,7 +91,7 @@ fn row(line: &'static str, rule: Rule) -> (&'static str, Op) {
         r if r.starts_with('(') => Returns::Each(r.split(',').count()),
         _ => Returns::Each(1),
     };
-    (name, Op { name, params, returns, rule })
+    (name, OpSignature { name, params, returns, rule })
 }
 
 fn param(text: &'static str) -> Param {

@@ -42,7 +42,7 @@ enum Value {
 const LARGEST: usize = 256;
 
 /// Greatest total number of values that are stored in the memo and fetched from it.
-const MOST: usize = 1 << 22;
+const MAX_MEMO_VALUES: usize = 1 << 22;
 
 /// Greatest number of values on the stack.
 const DEEPEST: usize = 1 << 20;
@@ -92,10 +92,10 @@ struct Machine<'b> {
     kept: usize,
 }
 
-type Found<T> = Result<T, String>;
+type PickleResult<T> = Result<T, String>;
 
 impl Machine<'_> {
-    fn take(&mut self, n: usize) -> Found<&[u8]> {
+    fn take(&mut self, n: usize) -> PickleResult<&[u8]> {
         if n > self.rest.len() {
             return Err("it ends within an instruction".into());
         }
@@ -104,18 +104,18 @@ impl Machine<'_> {
         Ok(a)
     }
 
-    fn number(&mut self, n: usize) -> Found<u64> {
+    fn number(&mut self, n: usize) -> PickleResult<u64> {
         Ok(self.take(n)?.iter().rev().fold(0, |a, b| a << 8 | u64::from(*b)))
     }
 
-    fn line(&mut self) -> Found<String> {
+    fn line(&mut self) -> PickleResult<String> {
         let n = self.rest.iter().position(|b| *b == b'\n').ok_or("it ends within a line")?;
         let text = String::from_utf8_lossy(self.take(n)?).into_owned();
         self.take(1)?;
         Ok(text)
     }
 
-    fn push(&mut self, v: Value) -> Found<()> {
+    fn push(&mut self, v: Value) -> PickleResult<()> {
         if self.stack.len() >= DEEPEST {
             return Err("its stack is too deep".into());
         }
@@ -123,7 +123,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn pop(&mut self) -> Found<Value> {
+    fn pop(&mut self) -> PickleResult<Value> {
         match self.stack.pop() {
             None | Some(Value::Mark) => Err("an instruction has too few operands".into()),
             Some(v) => Ok(v),
@@ -131,25 +131,25 @@ impl Machine<'_> {
     }
 
     /// Pops everything above the last mark, and the mark.
-    fn marked(&mut self) -> Found<Vec<Value>> {
+    fn marked(&mut self) -> PickleResult<Vec<Value>> {
         let at = self.stack.iter().rposition(|v| matches!(v, Value::Mark)).ok_or("there is no mark")?;
         let out = self.stack.split_off(at + 1);
         self.stack.pop();
         Ok(out)
     }
 
-    fn tuple(&mut self, list: Vec<Value>) -> Found<()> {
+    fn tuple(&mut self, list: Vec<Value>) -> PickleResult<()> {
         let v = Value::Tuple(list);
         small(&v)?;
         self.push(v)
     }
 
-    fn keep(&mut self, size: usize) -> Found<()> {
+    fn keep(&mut self, size: usize) -> PickleResult<()> {
         self.kept += size;
-        if self.kept > MOST { Err("too many values are shared".into()) } else { Ok(()) }
+        if self.kept > MAX_MEMO_VALUES { Err("too many values are shared".into()) } else { Ok(()) }
     }
 
-    fn remember(&mut self, at: u64) -> Found<()> {
+    fn remember(&mut self, at: u64) -> PickleResult<()> {
         let v = self.stack.last().cloned().ok_or("its stack is empty")?;
         // A list or dict may change later, so a copy in the memo would be wrong. A mark takes its
         // place; fetching it is an error.
@@ -163,7 +163,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn recall(&mut self, at: u64) -> Found<()> {
+    fn recall(&mut self, at: u64) -> PickleResult<()> {
         match u32::try_from(at).ok().and_then(|at| self.memo.get(&at).cloned()) {
             Some(Value::Mark) => Err("a list or dict in it is shared".into()),
             Some(v) => {
@@ -174,7 +174,7 @@ impl Machine<'_> {
         }
     }
 
-    fn set(&mut self, pairs: Vec<Value>) -> Found<()> {
+    fn set(&mut self, pairs: Vec<Value>) -> PickleResult<()> {
         pairs.iter().try_for_each(small)?;
         let Some(Value::Dict(d)) = self.stack.last_mut() else {
             return Err("entries are added to a value that is not a dict".into());
@@ -186,7 +186,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn append(&mut self, values: Vec<Value>) -> Found<()> {
+    fn append(&mut self, values: Vec<Value>) -> PickleResult<()> {
         values.iter().try_for_each(small)?;
         let Some(Value::List(l)) = self.stack.last_mut() else {
             return Err("elements are added to a value that is not a list".into());
@@ -196,7 +196,7 @@ impl Machine<'_> {
     }
 
     /// Executes a call of one of the known functions.
-    fn call(&mut self) -> Found<()> {
+    fn call(&mut self) -> PickleResult<()> {
         let (args, f) = (self.pop()?, self.pop()?);
         let (Value::Tuple(args), Value::Global(f)) = (args, f) else {
             return Err("it calls a value that is not a function".into());
@@ -223,7 +223,7 @@ impl Machine<'_> {
     }
 
     /// Resolves a persistent id, which refers to a storage outside the pickle.
-    fn outside(&mut self) -> Found<()> {
+    fn outside(&mut self) -> PickleResult<()> {
         let v = self.pop()?;
         let Value::Tuple(l) = &v else { return Err("it refers to a value that is not a storage".into()) };
         match &l[..] {
@@ -236,7 +236,7 @@ impl Machine<'_> {
     }
 
     /// Executes the pickle to its end and returns the value.
-    fn run(&mut self) -> Found<Value> {
+    fn run(&mut self) -> PickleResult<Value> {
         loop {
             let op = self.take(1)?[0];
             match op {
@@ -314,7 +314,7 @@ impl Machine<'_> {
                 }
                 0x85..=0x87 => {
                     let n = usize::from(op - 0x84);
-                    let mut list = (0..n).map(|_| self.pop()).collect::<Found<Vec<_>>>()?;
+                    let mut list = (0..n).map(|_| self.pop()).collect::<PickleResult<Vec<_>>>()?;
                     list.reverse();
                     self.tuple(list)?;
                 }

@@ -3,8 +3,8 @@
 //! This module verifies that every operation is in the table and accepts its arguments, and that
 //! every value is assigned once and before its use.
 
-use super::model::{Arg, Int, Kind, Node, Program, Value, ValueId, Written, WrittenNode, place};
-use super::ops::{self, Op, Param, Returns, Ty};
+use super::model::{Arg, Int, Node, Program, Value, ValueId, ValueKind, Written, WrittenNode, place};
+use super::ops::{self, OpSignature, Param, Returns, Ty};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use std::collections::HashMap;
@@ -82,12 +82,12 @@ impl<'a> Resolver<'a> {
 
     fn define(&mut self, w: &Written, name: &'a str, node: Option<usize>) -> Option<ValueId> {
         let kind = match (w.tensors.get(name), w.ints.get(name)) {
-            (Some(m), _) => Kind::Tensor(m.clone()),
-            (_, Some(s)) => Kind::Int(s.clone()),
+            (Some(m), _) => ValueKind::Tensor(m.clone()),
+            (_, Some(s)) => ValueKind::Int(s.clone()),
             _ if node.is_some_and(|n| w.nodes[n].outputs.iter().any(|o| matches!(o, Arg::BoolOf(_)))) => {
-                Kind::Bool
+                ValueKind::Bool
             }
-            _ => Kind::Unused,
+            _ => ValueKind::Unused,
         };
         let id = self.values.len();
         if *self.names.entry(name).or_insert(id) != id {
@@ -105,7 +105,7 @@ impl<'a> Resolver<'a> {
     /// Returns the value with a name that a node uses.
     fn used(&mut self, node: usize, name: &str) -> Result<ValueId, ()> {
         match self.names.get(name) {
-            Some(id) if self.values[*id].kind != Kind::Unused => Ok(*id),
+            Some(id) if self.values[*id].kind != ValueKind::Unused => Ok(*id),
             Some(_) => {
                 let d = Diagnostic::error("E525", format!("`{name}` is used, and its type is not recorded"))
                     .primary(self.span(node), "used here")
@@ -129,7 +129,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn node(&mut self, i: usize, n: &WrittenNode) -> Option<(&'static Op, Vec<Arg<ValueId>>)> {
+    fn node(&mut self, i: usize, n: &WrittenNode) -> Option<(&'static OpSignature, Vec<Arg<ValueId>>)> {
         let Some(op) = ops::find(&n.target) else {
             self.found.push(unknown(self.file, self.span(i), n));
             return None;

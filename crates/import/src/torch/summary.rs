@@ -1,7 +1,7 @@
 //! Statistics of a set of programs, for reports.
 
 use super::groups::{World, group_of};
-use super::matching::Met;
+use super::matching::MatchedCollective;
 use super::model::{Arg, Meta, Program};
 use super::rules::Rule;
 use std::collections::BTreeMap;
@@ -35,13 +35,13 @@ pub fn operations(p: &Program) -> BTreeMap<&'static str, u64> {
 }
 
 /// Returns the collectives of a program whose peers are not known.
-pub fn alone(world: &World) -> Vec<Met> {
+pub fn collectives_without_peers(world: &World) -> Vec<MatchedCollective> {
     let mut out = vec![];
     for (i, p) in world.programs.iter().enumerate() {
         for n in (0..p.nodes.len()).filter(|n| p.nodes[*n].op.rule.is_collective()) {
             let group = group_of(p, n).to_owned();
             let members = world.groups[i].get(&group).cloned().unwrap_or_default();
-            out.push(Met { members, group, at: (i, n), all: vec![(i, n)] });
+            out.push(MatchedCollective { members, group, at: (i, n), all: vec![(i, n)] });
         }
     }
     out
@@ -53,7 +53,7 @@ fn bytes(m: &Meta) -> u64 {
 }
 
 /// Groups collectives by operation, operand and group, in the order of first occurrence.
-pub fn collectives(world: &World, met: &[Met]) -> Vec<Collective> {
+pub fn collectives(world: &World, met: &[MatchedCollective]) -> Vec<Collective> {
     let mut out: Vec<Collective> = vec![];
     for m in met {
         let p = &world.programs[m.at.0];

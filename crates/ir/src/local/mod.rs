@@ -7,13 +7,13 @@
 //! [`crate::graph`] defines the operations between them; in a local program its types have no
 //! placement.
 
-mod meeting;
+mod matched;
 mod pending;
 
-pub use meeting::{Meeting, meetings, signature};
+pub use matched::{MatchedCollective, matched_collectives, signature};
 pub use pending::pending;
 
-use crate::graph::{CollKind, Collective, DataSource, Expect, Graph, Holding, Input, Op, OpId, OpKind};
+use crate::graph::{CollKind, Collective, DataSource, Expect, Graph, GraphOp, Holding, Input, OpId, OpKind};
 use crate::name::Name;
 use crate::parts::Parts;
 use crate::types::{Cut, CutRule, Dim, Mesh, TensorType};
@@ -198,7 +198,7 @@ fn exchanged(counts: &Parts, p: u64, places: &[u64], rows: u64) -> Result<u64, S
 /// Returns the types of operand and result of the same collective on tensors of the whole group.
 /// The cost model prices these types, and `expand` derives the lines of an all_to_all with counts
 /// from them. `from` and `to` are the types of operand and result on one rank.
-pub fn lifted(
+pub fn group_types(
     c: &Collective,
     axes: &[Name],
     p: u64,
@@ -294,7 +294,7 @@ impl Local {
 
     /// Returns the interface as a graph of stacks: inputs, results, stored results, and outputs
     /// without operands.
-    pub fn outside(&self, mesh: &Mesh) -> Graph {
+    pub fn interface(&self, mesh: &Mesh) -> Graph {
         let mut g = Graph::default();
         g.name = self.name.clone();
         for port in self.inputs(mesh) {
@@ -307,7 +307,7 @@ impl Local {
             let ty = Some(port.ty.clone());
             g.results.push(port.ty);
             let span = self.parts[port.part].span;
-            g.push(Op { kind: OpKind::Output(i), name: port.name, ty, want: None, span }, &[]);
+            g.push(GraphOp { kind: OpKind::Output(i), name: port.name, ty, want: None, span }, &[]);
         }
         g.expect = (!stored.is_empty()).then_some(Expect { data: stored });
         g

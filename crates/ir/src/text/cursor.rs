@@ -1,12 +1,12 @@
 //! Cursor over the tokens of one line, read from left to right.
 
-use super::lex::{Label, R, Tok, Token};
+use super::lex::{Label, ParseResult, Token, TokenKind};
 use super::names::{Names, unknown};
 use crate::name::Name;
 use kbc_diag::{Diagnostic, Span};
 
 /// A position in a line.
-pub struct Cur<'a> {
+pub struct LineCursor<'a> {
     toks: &'a [Token],
     at: usize,
     line: Span,
@@ -15,19 +15,19 @@ pub struct Cur<'a> {
     pub(super) depth: usize,
 }
 
-impl<'a> Cur<'a> {
+impl<'a> LineCursor<'a> {
     /// Creates a cursor at the start of a line.
     pub fn new(toks: &'a [Token], line: Span) -> Self {
-        Cur { toks, at: 0, line, size: 0, depth: 0 }
+        LineCursor { toks, at: 0, line, size: 0, depth: 0 }
     }
 
     /// Returns the next token.
-    pub fn peek(&self) -> Option<&'a Tok> {
+    pub fn peek(&self) -> Option<&'a TokenKind> {
         self.peek_at(0)
     }
 
     /// Returns the token `n` positions after the next one.
-    pub fn peek_at(&self, n: usize) -> Option<&'a Tok> {
+    pub fn peek_at(&self, n: usize) -> Option<&'a TokenKind> {
         self.toks.get(self.at + n).map(|t| &t.tok)
     }
 
@@ -52,23 +52,23 @@ impl<'a> Cur<'a> {
     pub fn expected(&self, what: &str) -> Diagnostic {
         let found = match self.peek() {
             None => "the end of the line".into(),
-            Some(Tok::Word(l, _)) => format!("`{l}`"),
-            Some(Tok::Percent(l)) => format!("`%{l}`"),
-            Some(Tok::At(l)) => format!("`@{l}`"),
-            Some(Tok::Dollar(n)) => format!("`${n}`"),
-            Some(Tok::DollarName(l)) => format!("`${l}`"),
-            Some(Tok::Int(n)) => format!("`{n}`"),
-            Some(Tok::Float(v)) => format!("`{v:?}`"),
-            Some(Tok::Str(_)) => "a string".into(),
-            Some(Tok::Loc(_)) => "a location".into(),
-            Some(Tok::Sym(s)) => format!("`{s}`"),
+            Some(TokenKind::Word(l, _)) => format!("`{l}`"),
+            Some(TokenKind::Percent(l)) => format!("`%{l}`"),
+            Some(TokenKind::At(l)) => format!("`@{l}`"),
+            Some(TokenKind::Dollar(n)) => format!("`${n}`"),
+            Some(TokenKind::DollarName(l)) => format!("`${l}`"),
+            Some(TokenKind::Int(n)) => format!("`{n}`"),
+            Some(TokenKind::Float(v)) => format!("`{v:?}`"),
+            Some(TokenKind::Str(_)) => "a string".into(),
+            Some(TokenKind::Loc(_)) => "a location".into(),
+            Some(TokenKind::Sym(s)) => format!("`{s}`"),
         };
         Diagnostic::error("E311", format!("expected {what}, found {found}")).primary(self.here(), "here")
     }
 
     /// Checks whether the next token is this symbol.
     pub fn is_sym(&self, s: &str) -> bool {
-        matches!(self.peek(), Some(Tok::Sym(t)) if *t == s)
+        matches!(self.peek(), Some(TokenKind::Sym(t)) if *t == s)
     }
 
     /// Consumes the symbol if it is next.
@@ -79,13 +79,13 @@ impl<'a> Cur<'a> {
     }
 
     /// Consumes the symbol; returns E311 if something else is next.
-    pub fn expect(&mut self, s: &str) -> R<()> {
+    pub fn expect(&mut self, s: &str) -> ParseResult<()> {
         if self.eat(s) { Ok(()) } else { Err(self.expected(&format!("`{s}`"))) }
     }
 
     /// Checks whether the next token is this word, not quoted.
     pub fn is_word(&self, w: &str) -> bool {
-        matches!(self.peek(), Some(Tok::Word(l, false)) if l.hint == w && l.nth == 0)
+        matches!(self.peek(), Some(TokenKind::Word(l, false)) if l.hint == w && l.nth == 0)
     }
 
     /// Consumes the word if it is next.
@@ -96,14 +96,14 @@ impl<'a> Cur<'a> {
     }
 
     /// Consumes the word; returns E311 if something else is next.
-    pub fn expect_word(&mut self, w: &str) -> R<()> {
+    pub fn expect_word(&mut self, w: &str) -> ParseResult<()> {
         if self.eat_word(w) { Ok(()) } else { Err(self.expected(&format!("`{w}`"))) }
     }
 
     /// Reads a name without a sigil and without a number after it.
-    pub fn word(&mut self, what: &str) -> R<Name> {
+    pub fn word(&mut self, what: &str) -> ParseResult<Name> {
         match self.peek() {
-            Some(Tok::Word(l, _)) if l.nth == 0 => {
+            Some(TokenKind::Word(l, _)) if l.nth == 0 => {
                 self.at += 1;
                 Ok(Name::from(&l.hint))
             }
@@ -112,9 +112,9 @@ impl<'a> Cur<'a> {
     }
 
     /// Reads a name without a sigil, which may have a number after it.
-    pub fn label(&mut self, what: &str) -> R<&'a Label> {
+    pub fn label(&mut self, what: &str) -> ParseResult<&'a Label> {
         match self.peek() {
-            Some(Tok::Word(l, _)) => {
+            Some(TokenKind::Word(l, _)) => {
                 self.at += 1;
                 Ok(l)
             }
@@ -123,9 +123,9 @@ impl<'a> Cur<'a> {
     }
 
     /// Reads `%name`.
-    pub fn percent(&mut self, what: &str) -> R<&'a Label> {
+    pub fn percent(&mut self, what: &str) -> ParseResult<&'a Label> {
         match self.peek() {
-            Some(Tok::Percent(l)) => {
+            Some(TokenKind::Percent(l)) => {
                 self.at += 1;
                 Ok(l)
             }
@@ -134,9 +134,9 @@ impl<'a> Cur<'a> {
     }
 
     /// Reads `@name`.
-    pub fn at_name(&mut self, what: &str) -> R<&'a Label> {
+    pub fn at_name(&mut self, what: &str) -> ParseResult<&'a Label> {
         match self.peek() {
-            Some(Tok::At(l)) => {
+            Some(TokenKind::At(l)) => {
                 self.at += 1;
                 Ok(l)
             }
@@ -145,9 +145,9 @@ impl<'a> Cur<'a> {
     }
 
     /// Reads `@name` without a number after it, for things that are distinguished by name alone.
-    pub fn at_word(&mut self, what: &str) -> R<Name> {
+    pub fn at_word(&mut self, what: &str) -> ParseResult<Name> {
         match self.peek() {
-            Some(Tok::At(l)) if l.nth == 0 => {
+            Some(TokenKind::At(l)) if l.nth == 0 => {
                 self.at += 1;
                 Ok(Name::from(&l.hint))
             }
@@ -156,9 +156,9 @@ impl<'a> Cur<'a> {
     }
 
     /// Reads `$name`.
-    pub fn dollar_name(&mut self, what: &str) -> R<&'a Label> {
+    pub fn dollar_name(&mut self, what: &str) -> ParseResult<&'a Label> {
         match self.peek() {
-            Some(Tok::DollarName(l)) => {
+            Some(TokenKind::DollarName(l)) => {
                 self.at += 1;
                 Ok(l)
             }
@@ -167,21 +167,21 @@ impl<'a> Cur<'a> {
     }
 
     /// Reads `%name` and returns the number under which it is declared.
-    pub fn percent_of(&mut self, names: &Names, what: &str) -> R<usize> {
+    pub fn percent_of(&mut self, names: &Names, what: &str) -> ParseResult<usize> {
         let span = self.here();
         names.find(self.percent(what)?, span)
     }
 
     /// Reads `@name` and returns the number under which it is declared.
-    pub fn at_of(&mut self, names: &Names, what: &str) -> R<usize> {
+    pub fn at_of(&mut self, names: &Names, what: &str) -> ParseResult<usize> {
         let span = self.here();
         names.find(self.at_name(what)?, span)
     }
 
     /// Reads an integer without a sign.
-    pub fn int(&mut self, what: &str) -> R<u64> {
+    pub fn int(&mut self, what: &str) -> ParseResult<u64> {
         match self.peek() {
-            Some(Tok::Int(n)) => {
+            Some(TokenKind::Int(n)) => {
                 self.at += 1;
                 Ok(*n)
             }
@@ -190,16 +190,16 @@ impl<'a> Cur<'a> {
     }
 
     /// Reads an integer that fits a smaller type; returns E316 if it does not.
-    pub fn small<T: TryFrom<u64>>(&mut self, what: &str) -> R<T> {
+    pub fn small<T: TryFrom<u64>>(&mut self, what: &str) -> ParseResult<T> {
         let span = self.here();
         T::try_from(self.int(what)?)
             .map_err(|_| Diagnostic::error("E316", format!("{what} is too large")).primary(span, "here"))
     }
 
     /// Reads a string in quotes.
-    pub fn string(&mut self, what: &str) -> R<String> {
+    pub fn string(&mut self, what: &str) -> ParseResult<String> {
         match self.peek() {
-            Some(Tok::Str(s)) => {
+            Some(TokenKind::Str(s)) => {
                 self.at += 1;
                 Ok(s.clone())
             }
@@ -208,13 +208,13 @@ impl<'a> Cur<'a> {
     }
 
     /// Reads a floating-point number with its sign.
-    pub fn number(&mut self, what: &str) -> R<f64> {
+    pub fn number(&mut self, what: &str) -> ParseResult<f64> {
         let negative = self.eat("-");
         let v = match self.peek() {
-            Some(Tok::Int(n)) => *n as f64,
-            Some(Tok::Float(v)) => *v,
-            Some(Tok::Word(l, false)) if l.hint == "inf" => f64::INFINITY,
-            Some(Tok::Word(l, false)) if l.hint == "NaN" => f64::NAN,
+            Some(TokenKind::Int(n)) => *n as f64,
+            Some(TokenKind::Float(v)) => *v,
+            Some(TokenKind::Word(l, false)) if l.hint == "inf" => f64::INFINITY,
+            Some(TokenKind::Word(l, false)) if l.hint == "NaN" => f64::NAN,
             _ => return Err(self.expected(what)),
         };
         self.at += 1;
@@ -222,7 +222,12 @@ impl<'a> Cur<'a> {
     }
 
     /// Reads one of a fixed set of words. Returns E315 with the nearest word otherwise.
-    pub fn one_of<T>(&mut self, what: &str, parse: impl Fn(&str) -> Option<T>, valid: &[&str]) -> R<T> {
+    pub fn one_of<T>(
+        &mut self,
+        what: &str,
+        parse: impl Fn(&str) -> Option<T>,
+        valid: &[&str],
+    ) -> ParseResult<T> {
         let span = self.here();
         let word = self.word(what)?;
         parse(&word).ok_or_else(|| unknown("E315", what, &word, valid.iter().copied(), span))
@@ -231,7 +236,7 @@ impl<'a> Cur<'a> {
     /// Reads the location at the end of a line or of an item; returns `default` if there is none.
     pub fn location(&mut self, default: Span) -> Span {
         match self.peek() {
-            Some(Tok::Loc(span)) => {
+            Some(TokenKind::Loc(span)) => {
                 self.at += 1;
                 *span
             }
@@ -240,7 +245,11 @@ impl<'a> Cur<'a> {
     }
 
     /// Reads items separated by commas, up to and including a closing symbol.
-    pub fn list<T>(&mut self, close: &str, mut item: impl FnMut(&mut Self) -> R<T>) -> R<Vec<T>> {
+    pub fn list<T>(
+        &mut self,
+        close: &str,
+        mut item: impl FnMut(&mut Self) -> ParseResult<T>,
+    ) -> ParseResult<Vec<T>> {
         let mut out = vec![];
         if self.eat(close) {
             return Ok(out);
@@ -255,7 +264,7 @@ impl<'a> Cur<'a> {
     }
 
     /// Checks that the line is completely read.
-    pub fn finish(&self) -> R<()> {
+    pub fn finish(&self) -> ParseResult<()> {
         if self.at < self.toks.len() { Err(self.expected("the end of the line")) } else { Ok(()) }
     }
 }

@@ -1,6 +1,6 @@
 //! Equality of modules, with or without source locations.
 
-use crate::graph::{Collective, DataSource, Expect, Graph, Input, Op, OpKind};
+use crate::graph::{Collective, DataSource, Expect, Graph, GraphOp, Input, OpKind};
 use crate::local::{Local, LocalPart};
 use crate::module::{Body, Module};
 use crate::schedule::{SStmt, Schedule};
@@ -54,7 +54,7 @@ fn same_graph(a: &Graph, b: &Graph, spans: bool) -> bool {
         }
         e
     };
-    let ops = |g: &Graph| -> Vec<(Op, Vec<usize>)> {
+    let ops = |g: &Graph| -> Vec<(GraphOp, Vec<usize>)> {
         g.order()
             .iter()
             .map(|id| {

@@ -4,8 +4,8 @@
 //! Parsing builds the tree as written, without folding, so that text and tree correspond one to
 //! one.
 
-use super::cursor::Cur;
-use super::lex::{MAX_DEPTH, R, Tok};
+use super::cursor::LineCursor;
+use super::lex::{MAX_DEPTH, ParseResult, TokenKind};
 use super::names::{quoted, unknown};
 use crate::expr::{BinOp, Expr, UnOp};
 use crate::name::Name;
@@ -82,19 +82,19 @@ fn write(e: &Expr, outer: u8, out: &mut String) {
 }
 
 /// Reads an expression.
-pub fn expr(c: &mut Cur) -> R<Expr> {
+pub fn expr(c: &mut LineCursor) -> ParseResult<Expr> {
     c.size = 0;
     binary(c, 1)
 }
 
 /// Reads an expression that may stand beside `*`: an operand, a call, or an expression in
 /// parentheses.
-pub fn atom(c: &mut Cur) -> R<Expr> {
+pub fn atom(c: &mut LineCursor) -> ParseResult<Expr> {
     c.size = 0;
     unary(c)
 }
 
-fn grow(c: &mut Cur) -> R<()> {
+fn grow(c: &mut LineCursor) -> ParseResult<()> {
     c.size += 1;
     if c.size > MAX_SIZE {
         return Err(Diagnostic::error("E316", format!("an expression has more than {MAX_SIZE} operations"))
@@ -104,7 +104,7 @@ fn grow(c: &mut Cur) -> R<()> {
     Ok(())
 }
 
-fn deeper<T>(c: &mut Cur, read: impl FnOnce(&mut Cur) -> R<T>) -> R<T> {
+fn deeper<T>(c: &mut LineCursor, read: impl FnOnce(&mut LineCursor) -> ParseResult<T>) -> ParseResult<T> {
     c.depth += 1;
     if c.depth > MAX_DEPTH {
         return Err(Diagnostic::error(
@@ -118,17 +118,17 @@ fn deeper<T>(c: &mut Cur, read: impl FnOnce(&mut Cur) -> R<T>) -> R<T> {
     out
 }
 
-fn infix(c: &Cur) -> Option<BinOp> {
+fn infix(c: &LineCursor) -> Option<BinOp> {
     match c.peek()? {
-        Tok::Sym(s) => INFIX.into_iter().find(|o| o.symbol() == *s),
-        Tok::Word(l, false) if l.nth == 0 => {
+        TokenKind::Sym(s) => INFIX.into_iter().find(|o| o.symbol() == *s),
+        TokenKind::Word(l, false) if l.nth == 0 => {
             [BinOp::Mod, BinOp::Xor].into_iter().find(|o| o.symbol() == l.hint)
         }
         _ => None,
     }
 }
 
-fn binary(c: &mut Cur, weakest: u8) -> R<Expr> {
+fn binary(c: &mut LineCursor, weakest: u8) -> ParseResult<Expr> {
     let mut left = unary(c)?;
     while let Some(op) = infix(c).filter(|o| o.strength() >= weakest) {
         c.skip();
@@ -139,9 +139,9 @@ fn binary(c: &mut Cur, weakest: u8) -> R<Expr> {
     Ok(left)
 }
 
-fn unary(c: &mut Cur) -> R<Expr> {
+fn unary(c: &mut LineCursor) -> ParseResult<Expr> {
     if c.eat("-") {
-        if let Some(Tok::Int(n)) = c.peek() {
+        if let Some(TokenKind::Int(n)) = c.peek() {
             let n = *n;
             let v = if n == 1 << 63 { Some(i64::MIN) } else { i64::try_from(n).ok().map(|v| -v) };
             let out = v.map(Expr::Int).ok_or_else(|| too_large(c.here()))?;
@@ -162,21 +162,21 @@ fn too_large(span: Span) -> Diagnostic {
     Diagnostic::error("E316", "the number does not fit in a signed 64-bit integer").primary(span, "here")
 }
 
-fn primary(c: &mut Cur) -> R<Expr> {
+fn primary(c: &mut LineCursor) -> ParseResult<Expr> {
     let span = c.here();
     match c.peek() {
-        Some(Tok::Int(n)) => {
+        Some(TokenKind::Int(n)) => {
             let v = i64::try_from(*n).map_err(|_| too_large(span))?;
             c.skip();
             Ok(Expr::Int(v))
         }
-        Some(Tok::Sym("(")) => {
+        Some(TokenKind::Sym("(")) => {
             c.skip();
             let e = deeper(c, |c| binary(c, 1))?;
             c.expect(")")?;
             Ok(e)
         }
-        Some(Tok::At(_)) => {
+        Some(TokenKind::At(_)) => {
             let name = c.at_word("a table")?;
             grow(c)?;
             c.expect("[")?;
@@ -184,8 +184,8 @@ fn primary(c: &mut Cur) -> R<Expr> {
             c.expect("]")?;
             Ok(Expr::Table(name, Box::new(i)))
         }
-        Some(Tok::Word(l, is_quoted)) => {
-            if !is_quoted && c.peek_at(1) == Some(&Tok::Sym("(")) {
+        Some(TokenKind::Word(l, is_quoted)) => {
+            if !is_quoted && c.peek_at(1) == Some(&TokenKind::Sym("(")) {
                 let f = l.hint.clone();
                 c.skip();
                 c.skip();
@@ -198,7 +198,7 @@ fn primary(c: &mut Cur) -> R<Expr> {
     }
 }
 
-fn call(c: &mut Cur, f: &str, span: Span) -> R<Expr> {
+fn call(c: &mut LineCursor, f: &str, span: Span) -> ParseResult<Expr> {
     let args = deeper(c, |c| c.list(")", |c| binary(c, 1)))?;
     let count = args.len();
     let mut args = args.into_iter().map(Box::new);
@@ -248,7 +248,7 @@ fn scalar_name(p: &str) -> String {
 }
 
 /// Reads `(x, y) = ..`, which follows `kernel @name`.
-pub(super) fn kernel(c: &mut Cur, name: Name) -> R<ScalarFn> {
+pub(super) fn kernel(c: &mut LineCursor, name: Name) -> ParseResult<ScalarFn> {
     c.expect("(")?;
     let params = c.list(")", |c| c.word("a parameter"))?;
     c.expect("=")?;
@@ -257,20 +257,20 @@ pub(super) fn kernel(c: &mut Cur, name: Name) -> R<ScalarFn> {
     Ok(ScalarFn { name, params, body })
 }
 
-fn scalar(c: &mut Cur, params: &[Name]) -> R<Scalar> {
+fn scalar(c: &mut LineCursor, params: &[Name]) -> ParseResult<Scalar> {
     grow(c)?;
     let span = c.here();
     match c.peek() {
-        Some(Tok::Sym("(")) => {
+        Some(TokenKind::Sym("(")) => {
             c.skip();
             deeper(c, |c| {
                 let a = scalar(c, params)?;
                 let op = match c.peek() {
-                    Some(Tok::Sym("+")) => ScalarBin::Add,
-                    Some(Tok::Sym("-")) => ScalarBin::Sub,
-                    Some(Tok::Sym("*")) => ScalarBin::Mul,
-                    Some(Tok::Sym("/")) => ScalarBin::Div,
-                    Some(Tok::Sym(")")) => {
+                    Some(TokenKind::Sym("+")) => ScalarBin::Add,
+                    Some(TokenKind::Sym("-")) => ScalarBin::Sub,
+                    Some(TokenKind::Sym("*")) => ScalarBin::Mul,
+                    Some(TokenKind::Sym("/")) => ScalarBin::Div,
+                    Some(TokenKind::Sym(")")) => {
                         c.skip();
                         return Ok(a);
                     }
@@ -282,25 +282,25 @@ fn scalar(c: &mut Cur, params: &[Name]) -> R<Scalar> {
                 Ok(Scalar::bin(op, a, b))
             })
         }
-        Some(Tok::Word(l, false)) if l.hint == "if" => {
+        Some(TokenKind::Word(l, false)) if l.hint == "if" => {
             c.skip();
             deeper(c, |c| conditional(c, params))
         }
-        Some(Tok::Word(l, false)) if c.peek_at(1) == Some(&Tok::Sym("(")) => {
+        Some(TokenKind::Word(l, false)) if c.peek_at(1) == Some(&TokenKind::Sym("(")) => {
             let f = l.hint.clone();
             c.skip();
             c.skip();
             deeper(c, |c| scalar_call(c, &f, span, params))
         }
-        Some(Tok::Word(l, q)) if *q || !matches!(&l.hint[..], "inf" | "NaN") => {
+        Some(TokenKind::Word(l, q)) if *q || !matches!(&l.hint[..], "inf" | "NaN") => {
             let name = c.word("a parameter")?;
             match params.iter().position(|p| *p == name) {
                 Some(i) => Ok(Scalar::Arg(i)),
                 None => Err(unknown("E312", "parameter", &name, params.iter().map(Name::as_str), span)),
             }
         }
-        Some(Tok::Dollar(_)) => {
-            let Some(Tok::Dollar(i)) = c.peek() else { return Err(c.expected("a parameter")) };
+        Some(TokenKind::Dollar(_)) => {
+            let Some(TokenKind::Dollar(i)) = c.peek() else { return Err(c.expected("a parameter")) };
             c.skip();
             Ok(Scalar::Arg(usize::try_from(*i).map_err(|_| too_large(span))?))
         }
@@ -308,7 +308,7 @@ fn scalar(c: &mut Cur, params: &[Name]) -> R<Scalar> {
     }
 }
 
-fn conditional(c: &mut Cur, params: &[Name]) -> R<Scalar> {
+fn conditional(c: &mut LineCursor, params: &[Name]) -> ParseResult<Scalar> {
     let a = scalar(c, params)?;
     let ops = [CompareOp::Eq, CompareOp::Ne, CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge];
     let Some(op) = ops.into_iter().find(|o| c.is_sym(o.symbol())) else {
@@ -326,7 +326,7 @@ fn conditional(c: &mut Cur, params: &[Name]) -> R<Scalar> {
     Ok(Scalar::If(Box::new(Compare { op, a, b }), Box::new(yes), Box::new(no)))
 }
 
-fn scalar_call(c: &mut Cur, f: &str, span: Span, params: &[Name]) -> R<Scalar> {
+fn scalar_call(c: &mut LineCursor, f: &str, span: Span, params: &[Name]) -> ParseResult<Scalar> {
     if f == "pow_int" {
         let a = scalar(c, params)?;
         c.expect(",")?;

@@ -5,7 +5,7 @@
 //! stays with the line that follows. New syntax needs no change here, because lines of the text and
 //! of the printer are matched by their tokens.
 
-use super::lex::{MARK, Tok, Token, tokens};
+use super::lex::{MARK, Token, TokenKind, tokens};
 use super::{PrintOptions, equivalent, parse, print};
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 
@@ -23,7 +23,7 @@ struct Comment<'t> {
 
 /// A line of code of the original text.
 struct Source<'t> {
-    toks: Vec<Tok>,
+    toks: Vec<TokenKind>,
     indent: usize,
     /// Whether the line contains a location.
     located: bool,
@@ -51,7 +51,7 @@ pub fn format(file: FileId, text: &str) -> Result<String, Diagnostics> {
         print(&module, &PrintOptions::default())
     };
     let out = merge(sources, rest, &printed);
-    if parse(file, &out).is_ok_and(|m| equivalent(&m, &module)) && kept(text) == kept(&out) {
+    if parse(file, &out).is_ok_and(|m| equivalent(&m, &module)) && preserved(text) == preserved(&out) {
         return Ok(out);
     }
     Err(Diagnostic::error("E995", "formatting would change the meaning of this module")
@@ -96,7 +96,7 @@ fn read(text: &str) -> (Vec<Source<'_>>, Vec<Comment<'_>>) {
                 blank = false;
             }
             (false, trail) => {
-                let located = toks.iter().any(|t| matches!(t.tok, Tok::Loc(_)));
+                let located = toks.iter().any(|t| matches!(t.tok, TokenKind::Loc(_)));
                 let toks = without_loc(toks);
                 let above = std::mem::take(&mut above);
                 out.push(Source { toks, indent: indent(line), located, blank, above, trail });
@@ -107,8 +107,8 @@ fn read(text: &str) -> (Vec<Source<'_>>, Vec<Comment<'_>>) {
     (out, above)
 }
 
-fn without_loc(toks: Vec<Token>) -> Vec<Tok> {
-    toks.into_iter().map(|t| t.tok).filter(|t| !matches!(t, Tok::Loc(_))).collect()
+fn without_loc(toks: Vec<Token>) -> Vec<TokenKind> {
+    toks.into_iter().map(|t| t.tok).filter(|t| !matches!(t, TokenKind::Loc(_))).collect()
 }
 
 /// Returns the printed text without the locations that point into the original text.
@@ -118,7 +118,7 @@ fn without_here(printed: &str) -> String {
         let body = line.trim_start_matches(' ');
         let mut kept = body.to_owned();
         for t in cut(body).0.iter().rev() {
-            if matches!(t.tok, Tok::Loc(l) if l.file == HERE) {
+            if matches!(t.tok, TokenKind::Loc(l) if l.file == HERE) {
                 let before = kept[..t.span.start as usize].trim_end().len();
                 kept.replace_range(before..t.span.end as usize, "");
             }
@@ -132,10 +132,10 @@ fn without_here(printed: &str) -> String {
 
 /// Returns, for every line of code of the original text, the number of the printed line that
 /// corresponds to it.
-fn matched(sources: &[Source<'_>], printed: &[Vec<Tok>]) -> Vec<Option<usize>> {
+fn matched(sources: &[Source<'_>], printed: &[Vec<TokenKind>]) -> Vec<Option<usize>> {
     // Lines of the head may change their order; operations keep theirs.
-    let body = |first: Option<&Tok>| match first {
-        Some(Tok::Word(l, false)) => ["graph", "local", "schedule"].iter().any(|w| l.hint == *w),
+    let body = |first: Option<&TokenKind>| match first {
+        Some(TokenKind::Word(l, false)) => ["graph", "local", "schedule"].iter().any(|w| l.hint == *w),
         _ => false,
     };
     let here = sources.iter().position(|s| body(s.toks.first())).unwrap_or(sources.len());
@@ -143,8 +143,8 @@ fn matched(sources: &[Source<'_>], printed: &[Vec<Tok>]) -> Vec<Option<usize>> {
     let mut free = vec![true; printed.len()];
     let mut out = vec![None; sources.len()];
     for (i, s) in sources[..here].iter().enumerate() {
-        let takes = |same: &dyn Fn(&[Tok]) -> bool| (0..there).find(|&j| free[j] && same(&printed[j]));
-        let words = |t: &[Tok]| t.iter().take(2).cloned().collect::<Vec<_>>();
+        let takes = |same: &dyn Fn(&[TokenKind]) -> bool| (0..there).find(|&j| free[j] && same(&printed[j]));
+        let words = |t: &[TokenKind]| t.iter().take(2).cloned().collect::<Vec<_>>();
         let found = takes(&|p| p == s.toks)
             .or_else(|| takes(&|p| words(p) == words(&s.toks)))
             .or_else(|| takes(&|p| p.first() == s.toks.first()));
@@ -191,7 +191,8 @@ fn merge(sources: Vec<Source<'_>>, rest: Vec<Comment<'_>>, printed: &str) -> Str
         }
         out
     };
-    let keys: Vec<Vec<Tok>> = list.iter().map(|l| without_loc(cut(l.1.trim_start_matches(' ')).0)).collect();
+    let keys: Vec<Vec<TokenKind>> =
+        list.iter().map(|l| without_loc(cut(l.1.trim_start_matches(' ')).0)).collect();
     let place = matched(&sources, &keys);
     let mut extra: Vec<Extra<'_>> = list.iter().map(|_| Extra::default()).collect();
     let mut carried: Vec<(bool, usize, &str)> = vec![];
@@ -240,12 +241,14 @@ fn merge(sources: Vec<Source<'_>>, rest: Vec<Comment<'_>>, printed: &str) -> Str
 }
 
 /// Returns what formatting must preserve: the comments of a text, and the locations written in it.
-fn kept(text: &str) -> Vec<String> {
+fn preserved(text: &str) -> Vec<String> {
     let mut out = vec![];
     for line in lines(text) {
         let (toks, comment) = cut(line.trim_start_matches(' '));
         out.extend(comment.map(str::to_owned));
-        out.extend(toks.iter().filter(|t| matches!(t.tok, Tok::Loc(_))).map(|t| format!("{:?}", t.tok)));
+        out.extend(
+            toks.iter().filter(|t| matches!(t.tok, TokenKind::Loc(_))).map(|t| format!("{:?}", t.tok)),
+        );
     }
     out.sort();
     out

@@ -4,8 +4,8 @@
 //! The module collects the kernels that a module uses, assigns their labels, and tracks which
 //! declared kernels are used.
 
-use super::cursor::Cur;
-use super::lex::{Label, Node, R};
+use super::cursor::LineCursor;
+use super::lex::{Label, LineNode, ParseResult};
 use super::names::{self, Names};
 use super::{expr, tiles};
 use crate::name::Name;
@@ -112,7 +112,7 @@ impl<T: Clone> Table<T> {
         Table { names: Names::new("kernel", ""), list: vec![] }
     }
 
-    fn use_of(&mut self, label: &Label, span: Span) -> R<T> {
+    fn use_of(&mut self, label: &Label, span: Span) -> ParseResult<T> {
         let entry = &mut self.list[self.names.find(label, span)?];
         entry.3 = true;
         Ok(entry.0.clone())
@@ -120,7 +120,13 @@ impl<T: Clone> Table<T> {
 
     /// Declares a kernel. If it could not be read, `instead` takes its place, so that its uses
     /// cause no further errors.
-    fn put(&mut self, (label, at): (&Label, Span), span: Span, read: R<T>, instead: T) -> R<()> {
+    fn put(
+        &mut self,
+        (label, at): (&Label, Span),
+        span: Span,
+        read: ParseResult<T>,
+        instead: T,
+    ) -> ParseResult<()> {
         self.names.declare(label, self.list.len(), at)?;
         let bad = read.is_err();
         let (kernel, fault) = match read {
@@ -147,17 +153,17 @@ impl KernelTable {
         KernelTable { functions: Table::new(), tiles: Table::new() }
     }
 
-    pub(super) fn use_of(&mut self, label: &Label, span: Span) -> R<ScalarFn> {
+    pub(super) fn use_of(&mut self, label: &Label, span: Span) -> ParseResult<ScalarFn> {
         self.functions.use_of(label, span)
     }
 
-    pub(super) fn tiles_of(&mut self, label: &Label, span: Span) -> R<Arc<TileKernel>> {
+    pub(super) fn tiles_of(&mut self, label: &Label, span: Span) -> ParseResult<Arc<TileKernel>> {
         self.tiles.use_of(label, span)
     }
 
     /// Reads `kernel @gelu(x) = ..`.
-    pub(super) fn read(&mut self, n: &Node) -> R<()> {
-        let mut c = Cur::new(&n.toks, n.span);
+    pub(super) fn read(&mut self, n: &LineNode) -> ParseResult<()> {
+        let mut c = LineCursor::new(&n.toks, n.span);
         c.skip();
         let at = c.here();
         let label = c.at_name("`@` and the function's name")?;
@@ -168,8 +174,8 @@ impl KernelTable {
     }
 
     /// Reads `tiles @gemm(..) -> ..` with the statements below it.
-    pub(super) fn read_tiles(&mut self, n: &Node) -> R<()> {
-        let mut c = Cur::new(&n.toks, n.span);
+    pub(super) fn read_tiles(&mut self, n: &LineNode) -> ParseResult<()> {
+        let mut c = LineCursor::new(&n.toks, n.span);
         c.skip();
         let at = c.here();
         let label = c.at_name("`@` and the kernel's name")?;
@@ -178,7 +184,7 @@ impl KernelTable {
         self.tiles.put((label, at), n.span, read.map(Arc::new), Arc::new(tiles::nothing(name)))
     }
 
-    fn functions_of(&mut self) -> impl FnMut(&Label, Span) -> R<ScalarFn> {
+    fn functions_of(&mut self) -> impl FnMut(&Label, Span) -> ParseResult<ScalarFn> {
         |label, span| self.functions.use_of(label, span)
     }
 

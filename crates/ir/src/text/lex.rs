@@ -6,7 +6,7 @@
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 
 /// Result of a parsing function.
-pub type R<T> = Result<T, Diagnostic>;
+pub type ParseResult<T> = Result<T, Diagnostic>;
 
 /// Maximum nesting depth of blocks and of parentheses. Deeper text is rejected, so that no text can
 /// exhaust the stack.
@@ -31,7 +31,7 @@ impl std::fmt::Display for Label {
 
 /// A token.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Tok {
+pub enum TokenKind {
     /// A name or keyword without a sigil. The flag is true if it was quoted; then it is never a
     /// keyword.
     Word(Label, bool),
@@ -59,20 +59,20 @@ pub enum Tok {
 #[derive(Clone, Debug)]
 pub struct Token {
     /// Token.
-    pub tok: Tok,
+    pub tok: TokenKind,
     /// Location.
     pub span: Span,
 }
 
 /// A line with its tokens and the lines indented below it.
 #[derive(Debug)]
-pub struct Node {
+pub struct LineNode {
     /// Location of the content, without indentation and comment.
     pub span: Span,
     /// Tokens; at least one.
     pub toks: Vec<Token>,
     /// Lines indented below this one.
-    pub kids: Vec<Node>,
+    pub kids: Vec<LineNode>,
 }
 
 /// Symbols, longest first, so that the first match is the longest.
@@ -86,9 +86,9 @@ pub(super) const MARK: char = '\u{feff}';
 
 /// Divides a text into lines and nests them by indentation. Lines with an error are reported and
 /// left out.
-pub fn tree(file: FileId, text: &str, out: &mut Diagnostics) -> Vec<Node> {
+pub fn tree(file: FileId, text: &str, out: &mut Diagnostics) -> Vec<LineNode> {
     // Open blocks: the indentation of their lines, and their lines so far.
-    let mut open: Vec<(usize, Vec<Node>)> = vec![(0, vec![])];
+    let mut open: Vec<(usize, Vec<LineNode>)> = vec![(0, vec![])];
     // Some editors put a byte order mark before a text; it is not part of the text.
     let mark = if text.starts_with(MARK) { MARK.len_utf8() } else { 0 };
     let mut at = mark;
@@ -124,7 +124,7 @@ pub fn tree(file: FileId, text: &str, out: &mut Diagnostics) -> Vec<Node> {
             }
         }
         if let Some((_, list)) = open.last_mut() {
-            list.push(Node { span, toks, kids: vec![] });
+            list.push(LineNode { span, toks, kids: vec![] });
         }
     }
     while open.len() > 1 {
@@ -133,7 +133,7 @@ pub fn tree(file: FileId, text: &str, out: &mut Diagnostics) -> Vec<Node> {
     open.pop().map(|o| o.1).unwrap_or_default()
 }
 
-fn close(open: &mut Vec<(usize, Vec<Node>)>) {
+fn close(open: &mut Vec<(usize, Vec<LineNode>)>) {
     if let Some((_, kids)) = open.pop()
         && let Some(parent) = open.last_mut().and_then(|o| o.1.last_mut())
     {
@@ -154,7 +154,7 @@ struct Lexer<'a> {
 
 /// Returns the tokens of a line that starts at byte `base`, or `None` if it has none. Only spaces
 /// or a comment follow the last token.
-pub(super) fn tokens(file: FileId, base: usize, text: &str) -> R<Option<(Vec<Token>, Span)>> {
+pub(super) fn tokens(file: FileId, base: usize, text: &str) -> ParseResult<Option<(Vec<Token>, Span)>> {
     let mut lexer = Lexer { file, base, text, at: 0 };
     if let Some(rest) = text.strip_prefix("machine ")
         && !rest.trim_start().starts_with('"')
@@ -172,8 +172,8 @@ pub(super) fn tokens(file: FileId, base: usize, text: &str) -> R<Option<(Vec<Tok
         let start = lexer.at;
         let tok = lexer.token()?;
         match tok {
-            Tok::Sym("[") => brackets += 1,
-            Tok::Sym("]") => brackets = brackets.saturating_sub(1),
+            TokenKind::Sym("[") => brackets += 1,
+            TokenKind::Sym("]") => brackets = brackets.saturating_sub(1),
             _ => {}
         }
         out.push(Token { tok, span: lexer.span(start, lexer.at) });
@@ -213,42 +213,42 @@ impl<'a> Lexer<'a> {
         let from = "machine ".len() + (text.len() - text.trim_start().len());
         let span = self.span(from, from + text.trim().len());
         let word = Token {
-            tok: Tok::Word(Label { hint: "machine".into(), nth: 0 }, false),
+            tok: TokenKind::Word(Label { hint: "machine".into(), nth: 0 }, false),
             span: self.span(0, "machine".len()),
         };
         let whole = word.span.to(span);
-        (vec![word, Token { tok: Tok::Str(text.trim().into()), span }], whole)
+        (vec![word, Token { tok: TokenKind::Str(text.trim().into()), span }], whole)
     }
 
-    fn token(&mut self) -> R<Tok> {
+    fn token(&mut self) -> ParseResult<TokenKind> {
         let start = self.at;
         let c = self.rest().chars().next().unwrap_or(' ');
         let after = self.rest()[c.len_utf8()..].chars().next().unwrap_or(' ');
         Ok(match c {
-            '"' => Tok::Str(self.string('"')?),
+            '"' => TokenKind::Str(self.string('"')?),
             '%' | '@' if is_start(after) || after == '`' => {
                 self.at += 1;
                 let label = self.label()?;
-                if c == '%' { Tok::Percent(label) } else { Tok::At(label) }
+                if c == '%' { TokenKind::Percent(label) } else { TokenKind::At(label) }
             }
-            '@' if after.is_ascii_digit() || after == '-' => Tok::Loc(self.location(start)?),
+            '@' if after.is_ascii_digit() || after == '-' => TokenKind::Loc(self.location(start)?),
             '$' if after.is_ascii_digit() => {
                 self.at += 1;
-                Tok::Dollar(self.int()?)
+                TokenKind::Dollar(self.int()?)
             }
             '$' if is_start(after) || after == '`' => {
                 self.at += 1;
-                Tok::DollarName(self.label()?)
+                TokenKind::DollarName(self.label()?)
             }
             _ if is_start(c) || c == '`' => {
                 let label = self.label()?;
-                Tok::Word(label, c == '`')
+                TokenKind::Word(label, c == '`')
             }
             _ if c.is_ascii_digit() => self.number()?,
             _ => match SYMBOLS.iter().find(|s| self.rest().starts_with(**s)) {
                 Some(s) => {
                     self.at += s.len();
-                    Tok::Sym(s)
+                    TokenKind::Sym(s)
                 }
                 None => {
                     let d = self.fail(start, format!("unexpected character {c:?}"), "here");
@@ -260,7 +260,7 @@ impl<'a> Lexer<'a> {
 
     /// Reads a name, plain or in back quotes, with the number that distinguishes it from others
     /// with the same hint.
-    fn label(&mut self) -> R<Label> {
+    fn label(&mut self) -> ParseResult<Label> {
         let hint = if self.rest().starts_with('`') {
             self.string('`')?
         } else {
@@ -279,7 +279,7 @@ impl<'a> Lexer<'a> {
         Ok(Label { hint, nth })
     }
 
-    fn string(&mut self, quote: char) -> R<String> {
+    fn string(&mut self, quote: char) -> ParseResult<String> {
         let start = self.at;
         self.at += 1;
         let mut out = String::new();
@@ -296,7 +296,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn escape(&mut self) -> R<char> {
+    fn escape(&mut self) -> ParseResult<char> {
         let start = self.at - 1;
         let c = self.rest().chars().next().unwrap_or(' ');
         self.at = self.text.len().min(self.at + c.len_utf8());
@@ -336,7 +336,7 @@ impl<'a> Lexer<'a> {
         &rest[..n]
     }
 
-    fn int(&mut self) -> R<u64> {
+    fn int(&mut self) -> ParseResult<u64> {
         let start = self.at;
         let digits = self.digits();
         digits.parse().map_err(|_| match digits {
@@ -345,7 +345,7 @@ impl<'a> Lexer<'a> {
         })
     }
 
-    fn number(&mut self) -> R<Tok> {
+    fn number(&mut self) -> ParseResult<TokenKind> {
         let start = self.at;
         self.digits();
         let mut float = false;
@@ -365,21 +365,21 @@ impl<'a> Lexer<'a> {
             let text = &self.text[start..self.at];
             return text
                 .parse()
-                .map(Tok::Float)
+                .map(TokenKind::Float)
                 .map_err(|_| self.fail(start, format!("{text} is not a number"), "here"));
         }
         self.at = start;
-        Ok(Tok::Int(self.int()?))
+        Ok(TokenKind::Int(self.int()?))
     }
 
     /// Reads a location: `@FILE:START..END` in bytes, or `@-` for none.
-    fn location(&mut self, start: usize) -> R<Span> {
+    fn location(&mut self, start: usize) -> ParseResult<Span> {
         self.at += 1;
         if self.rest().starts_with('-') {
             self.at += 1;
             return Ok(Span::NONE);
         }
-        let mut part = |after: &str| -> R<u32> {
+        let mut part = |after: &str| -> ParseResult<u32> {
             let n = self.int()?;
             let ok = self.rest().starts_with(after);
             match u32::try_from(n) {

@@ -30,9 +30,9 @@ mod types;
 /// The means to read and write lines, tokens, names and expressions of `.kir`, for the text forms
 /// of other levels.
 pub mod reader {
-    pub use super::cursor::Cur;
+    pub use super::cursor::LineCursor;
     pub use super::expr::{ATOM, atom, expr, show};
-    pub use super::lex::{Label, MAX_DEPTH, Node, R, Tok, Token, tree};
+    pub use super::lex::{Label, LineNode, MAX_DEPTH, ParseResult, Token, TokenKind, tree};
     pub use super::names::{Names, labels, quoted, string, unknown};
     pub use super::parse::{head, keep, leaf};
     pub use super::types::dtype;
@@ -114,7 +114,7 @@ fn one_line<T>(
     file: FileId,
     text: &str,
     what: &str,
-    read: impl FnOnce(&mut cursor::Cur<'_>) -> Result<T, Diagnostic>,
+    read: impl FnOnce(&mut cursor::LineCursor<'_>) -> Result<T, Diagnostic>,
 ) -> Result<T, Diagnostics> {
     let mut out = Diagnostics::new();
     let nodes = lex::tree(file, text, &mut out);
@@ -126,6 +126,6 @@ fn one_line<T>(
         out.push(Diagnostic::error("E311", what).primary(Span::new(file, 0, end), "here"));
         return Err(out);
     };
-    let mut c = cursor::Cur::new(&line.toks, line.span);
+    let mut c = cursor::LineCursor::new(&line.toks, line.span);
     read(&mut c).and_then(|e| c.finish().map(|()| e)).map_err(Diagnostics::from)
 }

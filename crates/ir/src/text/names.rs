@@ -1,6 +1,6 @@
 //! Names in text: quoting, numbers for equal hints, and the nearest name for diagnostics.
 
-use super::lex::{Label, R, word_length};
+use super::lex::{Label, ParseResult, word_length};
 use crate::name::Name;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Span};
@@ -68,7 +68,7 @@ impl Names {
     }
 
     /// Declares a name with number `index`; returns E313 if the name is taken.
-    pub fn declare(&mut self, label: &Label, index: usize, span: Span) -> R<()> {
+    pub fn declare(&mut self, label: &Label, index: usize, span: Span) -> ParseResult<()> {
         if let Some((_, first)) = self.known.get(label) {
             return Err(Diagnostic::error(
                 "E313",
@@ -83,7 +83,7 @@ impl Names {
     }
 
     /// Returns the number of a name; returns E312 if it is not declared.
-    pub fn find(&self, label: &Label, span: Span) -> R<usize> {
+    pub fn find(&self, label: &Label, span: Span) -> ParseResult<usize> {
         self.known.get(label).map(|k| k.0).ok_or_else(|| {
             let known: Vec<String> = self.known.keys().map(|k| format!("{}{k}", self.sigil)).collect();
             let text = format!("{}{label}", self.sigil);

@@ -1,9 +1,9 @@
 //! Text of operations of schedules: parsing of bodies (loops, conditions and operations) and
 //! printing of operations.
 
-use super::cursor::Cur;
+use super::cursor::LineCursor;
 use super::expr::{expr, show};
-use super::lex::{Node, R, Tok};
+use super::lex::{LineNode, ParseResult, TokenKind};
 use super::names::{quoted, unknown};
 use super::parse::{head, keep, leaf};
 use super::parse_schedule::{Scope, end_of};
@@ -17,10 +17,10 @@ use crate::types::CutRule;
 use kbc_diag::{Diagnostic, Diagnostics};
 
 /// Reads the lines below a stream, a loop or a condition.
-pub(super) fn body(nodes: &[Node], scope: &mut Scope, out: &mut Diagnostics) -> Vec<SStmt> {
+pub(super) fn body(nodes: &[LineNode], scope: &mut Scope, out: &mut Diagnostics) -> Vec<SStmt> {
     let mut list = vec![];
     for n in nodes {
-        let mut c = Cur::new(&n.toks, n.span);
+        let mut c = LineCursor::new(&n.toks, n.span);
         match head(n) {
             "for" => {
                 let turn = keep(for_head(&mut c), out);
@@ -58,7 +58,7 @@ pub(super) fn body(nodes: &[Node], scope: &mut Scope, out: &mut Diagnostics) -> 
     list
 }
 
-fn for_head(c: &mut Cur) -> R<(Name, Expr, Expr)> {
+fn for_head(c: &mut LineCursor) -> ParseResult<(Name, Expr, Expr)> {
     c.skip();
     let var = c.word("the step's name")?;
     c.expect_word("in")?;
@@ -69,17 +69,17 @@ fn for_head(c: &mut Cur) -> R<(Name, Expr, Expr)> {
     Ok((var, lo, hi))
 }
 
-fn buffer(c: &mut Cur, scope: &Scope) -> R<BufferId> {
+fn buffer(c: &mut LineCursor, scope: &Scope) -> ParseResult<BufferId> {
     c.percent_of(&scope.buffers, "`%` and a buffer").map(|i| BufferId(i as u32))
 }
 
-fn region(c: &mut Cur, scope: &Scope) -> R<RegionId> {
+fn region(c: &mut LineCursor, scope: &Scope) -> ParseResult<RegionId> {
     c.at_of(&scope.regions, "`@` and a region").map(|i| RegionId(i as u32))
 }
 
-fn reference(c: &mut Cur, scope: &Scope) -> R<Ref> {
+fn reference(c: &mut LineCursor, scope: &Scope) -> ParseResult<Ref> {
     let span = c.here();
-    if let Some(Tok::At(_)) = c.peek() {
+    if let Some(TokenKind::At(_)) = c.peek() {
         let window = WindowId(c.at_of(&scope.windows, "a window")? as u32);
         c.expect("[")?;
         let slot = expr(c)?;
@@ -101,14 +101,14 @@ fn reference(c: &mut Cur, scope: &Scope) -> R<Ref> {
     Ok(Ref::Chunk { operand, path })
 }
 
-fn peer(c: &mut Cur) -> R<Peer> {
+fn peer(c: &mut LineCursor) -> ParseResult<Peer> {
     c.expect("(").map_err(|d| {
         d.help("write a peer as (COORDINATE, ..), with one coordinate per coordinate of the region")
     })?;
     c.list(")", expr)
 }
 
-fn counter(c: &mut Cur, scope: &Scope) -> R<(SignalId, Expr)> {
+fn counter(c: &mut LineCursor, scope: &Scope) -> ParseResult<(SignalId, Expr)> {
     let signal = SignalId(c.at_of(&scope.signals, "`@` and a signal")? as u32);
     c.expect("[")?;
     let index = expr(c)?;
@@ -117,7 +117,7 @@ fn counter(c: &mut Cur, scope: &Scope) -> R<(SignalId, Expr)> {
 }
 
 /// Reads the text between the counter and the value of a wait.
-fn asked(c: &mut Cur, form: Form) -> R<()> {
+fn asked(c: &mut LineCursor, form: Form) -> ParseResult<()> {
     let read = match form {
         Form::Epoch => c.expect(">="),
         Form::Sense { .. } => c.expect("&").and_then(|()| match c.int("the lowest bit, `1`")? {
@@ -135,7 +135,7 @@ fn asked(c: &mut Cur, form: Form) -> R<()> {
     })
 }
 
-fn queue(c: &mut Cur, scope: &Scope) -> R<(Peer, QueueId, Expr)> {
+fn queue(c: &mut LineCursor, scope: &Scope) -> ParseResult<(Peer, QueueId, Expr)> {
     let peer = peer(c)?;
     c.expect(":")?;
     let queue = QueueId(c.at_of(&scope.queues, "`@` and a queue")? as u32);
@@ -146,20 +146,20 @@ fn queue(c: &mut Cur, scope: &Scope) -> R<(Peer, QueueId, Expr)> {
 }
 
 /// Reads `<-`. It consists of two tokens, so that `a <-b` in an expression remains a comparison.
-fn from_sign(c: &mut Cur) -> R<()> {
+fn from_sign(c: &mut LineCursor) -> ParseResult<()> {
     if c.eat("<") && c.eat("-") { Ok(()) } else { Err(c.expected("`<-`")) }
 }
 
-fn dim(c: &mut Cur) -> R<u32> {
+fn dim(c: &mut LineCursor) -> ParseResult<u32> {
     c.expect_word("dim")?;
     c.small("a dimension")
 }
 
-fn operation(c: &mut Cur, word: &str, scope: &mut Scope) -> R<SOp> {
+fn operation(c: &mut LineCursor, word: &str, scope: &mut Scope) -> ParseResult<SOp> {
     let span = c.here();
     c.skip();
     Ok(match word {
-        "copy" if matches!(c.peek(), Some(Tok::Percent(_))) => {
+        "copy" if matches!(c.peek(), Some(TokenKind::Percent(_))) => {
             let dst = buffer(c, scope)?;
             c.expect("=")?;
             SOp::Local(LocalOp::Copy { dst, src: buffer(c, scope)? })
@@ -249,7 +249,7 @@ fn operation(c: &mut Cur, word: &str, scope: &mut Scope) -> R<SOp> {
     })
 }
 
-fn local(c: &mut Cur, word: &str, scope: &mut Scope) -> R<LocalOp> {
+fn local(c: &mut LineCursor, word: &str, scope: &mut Scope) -> ParseResult<LocalOp> {
     let dst = buffer(c, scope)?;
     c.expect("=")?;
     Ok(match word {

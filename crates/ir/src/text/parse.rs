@@ -1,8 +1,8 @@
 //! Parsing of modules: reads the head of the text and selects the parser for the level of the body.
 
-use super::cursor::Cur;
+use super::cursor::LineCursor;
 use super::kernels::KernelTable;
-use super::lex::{Node, R, Tok, tree};
+use super::lex::{LineNode, ParseResult, TokenKind, tree};
 use super::names::unknown;
 use super::{VERSION, parse_graph, parse_schedule, types};
 use crate::module::{Body, Module, Props};
@@ -36,20 +36,20 @@ pub fn parse(file: FileId, text: &str) -> Result<Module, Diagnostics> {
 }
 
 /// Returns the result of a line, or records its error so that parsing can continue.
-pub fn keep<T>(result: R<T>, out: &mut Diagnostics) -> Option<T> {
+pub fn keep<T>(result: ParseResult<T>, out: &mut Diagnostics) -> Option<T> {
     result.map_err(|d| out.push(d)).ok()
 }
 
 /// Returns the first word of a line.
-pub fn head(n: &Node) -> &str {
+pub fn head(n: &LineNode) -> &str {
     match n.toks.first().map(|t| &t.tok) {
-        Some(Tok::Word(l, false)) if l.nth == 0 => &l.hint,
+        Some(TokenKind::Word(l, false)) if l.nth == 0 => &l.hint,
         _ => "",
     }
 }
 
 /// Reports an error if there are lines below a line that must not have any.
-pub fn leaf(n: &Node, out: &mut Diagnostics) {
+pub fn leaf(n: &LineNode, out: &mut Diagnostics) {
     if let Some(kid) = n.kids.first() {
         out.push(
             Diagnostic::error("E314", "the line before cannot have nested lines")
@@ -69,7 +69,7 @@ struct Head {
 
 const HEADS: [&str; 7] = ["kir", "module", "machine", "mesh", "props", "kernel", "tiles"];
 
-fn module(nodes: &[Node], out: &mut Diagnostics) -> Option<Module> {
+fn module(nodes: &[LineNode], out: &mut Diagnostics) -> Option<Module> {
     let first = nodes.first()?;
     if head(first) != "kir" {
         out.push(
@@ -122,8 +122,8 @@ fn module(nodes: &[Node], out: &mut Diagnostics) -> Option<Module> {
 }
 
 impl Head {
-    fn read(&mut self, n: &Node) -> R<()> {
-        let mut c = Cur::new(&n.toks, n.span);
+    fn read(&mut self, n: &LineNode) -> ParseResult<()> {
+        let mut c = LineCursor::new(&n.toks, n.span);
         let word = head(n);
         c.skip();
         let taken = match word {
@@ -154,7 +154,7 @@ impl Head {
     }
 }
 
-fn props(c: &mut Cur) -> R<Props> {
+fn props(c: &mut LineCursor) -> ParseResult<Props> {
     let names = Props::NAMES.map(|(n, _)| n);
     let mut out = Props::NONE;
     while c.peek().is_some() {

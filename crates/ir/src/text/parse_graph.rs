@@ -1,16 +1,17 @@
 //! Parsing of graphs and local programs.
 
-use super::cursor::Cur;
+use super::cursor::LineCursor;
 use super::expr::atom;
 use super::kernels::KernelTable;
-use super::lex::{Label, Node, R, Tok};
+use super::lex::{Label, LineNode, ParseResult, TokenKind};
 use super::names::{Names, unknown};
 use super::parse::{head, keep, leaf};
-use super::parse_schedule::spelled_promise;
+use super::parse_schedule::spelled_contract;
 use super::types::{combiner, data, dtype, rows, runs, tensor_type};
-use crate::fill::{Fill, With};
+use crate::fill::{Fill, FillContent};
 use crate::graph::{
-    CollKind, Collective, Expect, Graph, HostOp, Input, Op, OpId, OpKind, Own, Using, UsingArg,
+    CollKind, Collective, ContractCollective, Expect, Graph, GraphOp, HostOp, Input, OpId, OpKind, Using,
+    UsingArg,
 };
 use crate::local::{Local, LocalPart};
 use crate::name::Name;
@@ -22,7 +23,7 @@ use kbc_diag::{Diagnostic, Diagnostics, Span};
 const MAX_OPERANDS: usize = 255;
 
 /// Reads a graph; `nodes` starts with its `graph` line.
-pub(super) fn graph(nodes: &[Node], kernels: &mut KernelTable, out: &mut Diagnostics) -> Graph {
+pub(super) fn graph(nodes: &[LineNode], kernels: &mut KernelTable, out: &mut Diagnostics) -> Graph {
     let name = nodes.first().and_then(|n| header(n, out));
     let mut g = lines(nodes.get(1..).unwrap_or_default(), kernels, out);
     g.name = name;
@@ -30,9 +31,9 @@ pub(super) fn graph(nodes: &[Node], kernels: &mut KernelTable, out: &mut Diagnos
 }
 
 /// Reads the header: `graph @NAME` or `local @NAME`.
-fn header(n: &Node, out: &mut Diagnostics) -> Option<Name> {
+fn header(n: &LineNode, out: &mut Diagnostics) -> Option<Name> {
     leaf(n, out);
-    let mut c = Cur::new(&n.toks, n.span);
+    let mut c = LineCursor::new(&n.toks, n.span);
     c.skip();
     let name = if c.peek().is_some() { keep(c.at_word("`@` and the program's name"), out) } else { None };
     keep(c.finish(), out);
@@ -40,7 +41,7 @@ fn header(n: &Node, out: &mut Diagnostics) -> Option<Name> {
 }
 
 /// Reads a local program; `nodes` starts with its `local` line.
-pub(super) fn local(nodes: &[Node], kernels: &mut KernelTable, out: &mut Diagnostics) -> Local {
+pub(super) fn local(nodes: &[LineNode], kernels: &mut KernelTable, out: &mut Diagnostics) -> Local {
     let mut l = Local { name: nodes.first().and_then(|n| header(n, out)), parts: vec![] };
     for n in nodes.get(1..).unwrap_or_default() {
         if head(n) != "ranks" {
@@ -56,8 +57,8 @@ pub(super) fn local(nodes: &[Node], kernels: &mut KernelTable, out: &mut Diagnos
 }
 
 /// Reads the ranks of a part: `ranks 0..2, 5..6`.
-fn part(n: &Node) -> R<(Vec<u64>, Span)> {
-    let mut c = Cur::new(&n.toks, n.span);
+fn part(n: &LineNode) -> ParseResult<(Vec<u64>, Span)> {
+    let mut c = LineCursor::new(&n.toks, n.span);
     c.skip();
     let mut ranks = vec![];
     loop {
@@ -83,16 +84,16 @@ fn part(n: &Node) -> R<(Vec<u64>, Span)> {
 const MAX_RANKS: u64 = 1 << 24;
 
 /// Reads the lines of a graph.
-fn lines(nodes: &[Node], kernels: &mut KernelTable, out: &mut Diagnostics) -> Graph {
+fn lines(nodes: &[LineNode], kernels: &mut KernelTable, out: &mut Diagnostics) -> Graph {
     let mut g = Graph::default();
     let mut inputs = Names::new("input", "@");
     let mut values = Names::new("value", "%");
-    let mut lines: Vec<(&Node, &Label)> = vec![];
+    let mut lines: Vec<(&LineNode, &Label)> = vec![];
     for n in nodes {
         if !is_own(n) {
             leaf(n, out);
         }
-        if let Some(Tok::Percent(label)) = n.toks.first().map(|t| &t.tok) {
+        if let Some(TokenKind::Percent(label)) = n.toks.first().map(|t| &t.tok) {
             keep(values.declare(label, lines.len(), n.toks[0].span), out);
             lines.push((n, label));
         } else {
@@ -105,8 +106,10 @@ fn lines(nodes: &[Node], kernels: &mut KernelTable, out: &mut Diagnostics) -> Gr
     for (n, label) in lines {
         let mut args = vec![];
         let mut op = keep(operation(n, label, &mut scope, &mut args), out);
-        if let (Some(kid), Some(Op { kind: OpKind::Collective(Collective { own: Some(own), .. }), .. })) =
-            (n.kids.first().filter(|_| is_own(n)), &mut op)
+        if let (
+            Some(kid),
+            Some(GraphOp { kind: OpKind::Collective(Collective { own: Some(own), .. }), .. }),
+        ) = (n.kids.first().filter(|_| is_own(n)), &mut op)
         {
             if let Some(more) = n.kids.get(1) {
                 out.push(
@@ -114,12 +117,17 @@ fn lines(nodes: &[Node], kernels: &mut KernelTable, out: &mut Diagnostics) -> Gr
                         .primary(more.span, "this one is too many"),
                 );
             }
-            if let Some((promise, ranks)) = spelled_promise(kid, out) {
-                (own.promise, own.ranks) = (Some(promise), ranks);
+            if let Some((contract, ranks)) = spelled_contract(kid, out) {
+                (own.contract, own.ranks) = (Some(contract), ranks);
             }
         }
-        let fallback =
-            Op { kind: OpKind::Demand, name: Name::from(&label.hint), ty: None, want: None, span: n.span };
+        let fallback = GraphOp {
+            kind: OpKind::Demand,
+            name: Name::from(&label.hint),
+            ty: None,
+            want: None,
+            span: n.span,
+        };
         g.push(op.unwrap_or(fallback), &[]);
         operands.push(args);
     }
@@ -135,8 +143,8 @@ fn lines(nodes: &[Node], kernels: &mut KernelTable, out: &mut Diagnostics) -> Gr
 }
 
 /// Checks whether a line is a user-defined collective, which may have its contract below it.
-fn is_own(n: &Node) -> bool {
-    matches!(n.toks.get(2).map(|t| &t.tok), Some(Tok::Word(l, false)) if &*l.hint == "own")
+fn is_own(n: &LineNode) -> bool {
+    matches!(n.toks.get(2).map(|t| &t.tok), Some(TokenKind::Word(l, false)) if &*l.hint == "own")
 }
 
 struct Scope<'a> {
@@ -145,8 +153,8 @@ struct Scope<'a> {
     kernels: &'a mut KernelTable,
 }
 
-fn declaration(n: &Node, g: &mut Graph, inputs: &mut Names) -> R<()> {
-    let mut c = Cur::new(&n.toks, n.span);
+fn declaration(n: &LineNode, g: &mut Graph, inputs: &mut Names) -> ParseResult<()> {
+    let mut c = LineCursor::new(&n.toks, n.span);
     let word = head(n);
     c.skip();
     match word {
@@ -188,8 +196,8 @@ fn declaration(n: &Node, g: &mut Graph, inputs: &mut Names) -> R<()> {
 }
 
 /// Reads `%a, %b`, possibly no operand.
-fn operands(c: &mut Cur, scope: &Scope, out: &mut Vec<usize>) -> R<()> {
-    while let Some(Tok::Percent(_)) = c.peek() {
+fn operands(c: &mut LineCursor, scope: &Scope, out: &mut Vec<usize>) -> ParseResult<()> {
+    while let Some(TokenKind::Percent(_)) = c.peek() {
         if out.len() == MAX_OPERANDS {
             return Err(Diagnostic::error(
                 "E316",
@@ -201,22 +209,22 @@ fn operands(c: &mut Cur, scope: &Scope, out: &mut Vec<usize>) -> R<()> {
         if !c.eat(",") {
             break;
         }
-        if !matches!(c.peek(), Some(Tok::Percent(_))) {
+        if !matches!(c.peek(), Some(TokenKind::Percent(_))) {
             return Err(c.expected("`%` and a value"));
         }
     }
     Ok(())
 }
 
-fn operation(n: &Node, label: &Label, scope: &mut Scope, args: &mut Vec<usize>) -> R<Op> {
-    let mut c = Cur::new(&n.toks, n.span);
+fn operation(n: &LineNode, label: &Label, scope: &mut Scope, args: &mut Vec<usize>) -> ParseResult<GraphOp> {
+    let mut c = LineCursor::new(&n.toks, n.span);
     c.skip();
     c.expect("=")?;
     let span = c.here();
     let word = c.word("an operation")?;
     let kind = match word.as_str() {
         "input" => {
-            let at = if let Some(Tok::Int(_)) = c.peek() {
+            let at = if let Some(TokenKind::Int(_)) = c.peek() {
                 c.small("the number of the input")?
             } else {
                 c.at_of(&scope.inputs, "`@` and an input")?
@@ -274,11 +282,11 @@ fn operation(n: &Node, label: &Label, scope: &mut Scope, args: &mut Vec<usize>) 
             let dtype = dtype(&mut c)?;
             let sizes = if c.eat("[") { c.list("]", |c| c.int("a size"))? } else { vec![] };
             let with = match c.eat_word("number") {
-                true => With::Number(c.number("a number")?),
+                true => FillContent::Number(c.number("a number")?),
                 false => {
                     c.expect_word("place")?;
                     c.expect_word("dim")?;
-                    With::Place(c.small("a dimension")?)
+                    FillContent::Place(c.small("a dimension")?)
                 }
             };
             OpKind::Fill(Fill { dtype, sizes, with })
@@ -328,7 +336,7 @@ fn operation(n: &Node, label: &Label, scope: &mut Scope, args: &mut Vec<usize>) 
             operands(&mut c, scope, args)?;
             c.expect_word("open")?;
             c.expect("[")?;
-            OpKind::Ask(c.list("]", |c| c.small("a dimension"))?)
+            OpKind::PartialDemand(c.list("]", |c| c.small("a dimension"))?)
         }
         "wait" => {
             operands(&mut c, scope, args)?;
@@ -345,7 +353,7 @@ fn operation(n: &Node, label: &Label, scope: &mut Scope, args: &mut Vec<usize>) 
         }
         "own" => {
             let name = c.word("a collective")?;
-            let mut own = Own::named(name);
+            let mut own = ContractCollective::named(name);
             if c.eat("[") {
                 own.part_of = c.list("]", |c| c.int("a rank"))?;
             }
@@ -363,12 +371,17 @@ fn operation(n: &Node, label: &Label, scope: &mut Scope, args: &mut Vec<usize>) 
     let want = if c.eat_word("want") { Some(tensor_type(&mut c)?) } else { None };
     let span = c.location(n.span);
     c.finish()?;
-    Ok(Op { kind, name: Name::from(&label.hint), ty, want, span })
+    Ok(GraphOp { kind, name: Name::from(&label.hint), ty, want, span })
 }
 
-fn collective(c: &mut Cur, kind: CollKind, scope: &Scope, args: &mut Vec<usize>) -> R<Collective> {
+fn collective(
+    c: &mut LineCursor,
+    kind: CollKind,
+    scope: &Scope,
+    args: &mut Vec<usize>,
+) -> ParseResult<Collective> {
     let red = match c.peek() {
-        Some(Tok::Word(..)) if !c.is_word("over") => Some(combiner(c)?),
+        Some(TokenKind::Word(..)) if !c.is_word("over") => Some(combiner(c)?),
         _ => None,
     };
     operands(c, scope, args)?;
@@ -407,7 +420,7 @@ fn collective(c: &mut Cur, kind: CollKind, scope: &Scope, args: &mut Vec<usize>)
 }
 
 /// Reads an algorithm with its arguments; `start` is the start of the clause.
-pub(super) fn using(c: &mut Cur, start: Span) -> R<Using> {
+pub(super) fn using(c: &mut LineCursor, start: Span) -> ParseResult<Using> {
     let alg = c.word("an algorithm")?;
     let mut args = vec![];
     if c.eat("(") {
@@ -415,7 +428,7 @@ pub(super) fn using(c: &mut Cur, start: Span) -> R<Using> {
             let name = c.word("an argument")?;
             c.expect(":")?;
             let value = match c.peek() {
-                Some(Tok::Word(..)) => UsingArg::Name(c.word("a value")?),
+                Some(TokenKind::Word(..)) => UsingArg::Name(c.word("a value")?),
                 _ => {
                     let e = atom(c)?;
                     UsingArg::Int(e.as_int().ok_or_else(|| c.expected("an integer or a name"))?)
@@ -432,9 +445,9 @@ pub(super) fn using(c: &mut Cur, start: Span) -> R<Using> {
 
 /// Reads the location of the clause. A line that ends here has two locations or none, so a single
 /// location is that of the operation.
-fn own_location(c: &mut Cur, default: Span) -> Span {
+fn own_location(c: &mut LineCursor, default: Span) -> Span {
     match (c.peek(), c.peek_at(1)) {
-        (Some(Tok::Loc(_)), Some(_)) => c.location(default),
+        (Some(TokenKind::Loc(_)), Some(_)) => c.location(default),
         _ => default,
     }
 }

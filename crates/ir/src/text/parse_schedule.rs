@@ -1,20 +1,20 @@
 //! Parsing of schedules: declarations, regions, contracts and roles. [`super::ops`] reads
 //! operations.
 
-use super::cursor::Cur;
+use super::cursor::LineCursor;
 use super::expr::{atom, expr};
 use super::kernels::KernelTable;
-use super::lex::{Node, R, Tok};
+use super::lex::{LineNode, ParseResult, TokenKind};
 use super::names::{Names, unknown};
 use super::ops::body;
 use super::parse::{head, keep, leaf};
 use super::types::{combiner, dtype, memory, rule, tensor_type};
+use crate::contract::{Cell, Clause, Contract, ContractBuffer, SumOver};
+use crate::contract_std::standard;
 use crate::expr::Expr;
 use crate::graph::CollKind;
 use crate::host::Host;
 use crate::name::Name;
-use crate::promise::{Cell, Clause, Promise, PromiseBuffer, SumOver};
-use crate::promise_std::standard;
 use crate::schedule::*;
 use crate::types::Mesh;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
@@ -36,7 +36,7 @@ const DECLARATIONS: [&str; 7] = ["table", "buffer", "window", "signal", "queue",
 
 /// Reads a schedule; `nodes` starts with its `schedule` line.
 pub(super) fn schedule(
-    nodes: &[Node],
+    nodes: &[LineNode],
     module: &Name,
     mesh: &Mesh,
     kernels: &mut KernelTable,
@@ -59,12 +59,12 @@ pub(super) fn schedule(
     }
     let rest = nodes.get(1..).unwrap_or_default();
     // Declarations and names of regions are read first, so that bodies may refer to any of them.
-    let mut regions: Vec<&Node> = vec![];
-    let mut host: Option<(&Node, Span)> = None;
+    let mut regions: Vec<&LineNode> = vec![];
+    let mut host: Option<(&LineNode, Span)> = None;
     for n in rest {
         match head(n) {
             "host" if host.is_none() => {
-                let mut c = Cur::new(&n.toks, n.span);
+                let mut c = LineCursor::new(&n.toks, n.span);
                 c.skip();
                 let span = c.location(n.span);
                 keep(c.finish(), out);
@@ -75,7 +75,7 @@ pub(super) fn schedule(
                     .primary(n.span, "again here"),
             ),
             "region" => {
-                if let Some(Tok::At(l)) = n.toks.get(1).map(|t| &t.tok) {
+                if let Some(TokenKind::At(l)) = n.toks.get(1).map(|t| &t.tok) {
                     keep(scope.regions.declare(l, regions.len(), n.toks[1].span), out);
                 }
                 regions.push(n);
@@ -96,10 +96,10 @@ pub(super) fn schedule(
     s
 }
 
-fn opening(n: &Node, s: &mut Schedule) -> R<()> {
-    let mut c = Cur::new(&n.toks, n.span);
+fn opening(n: &LineNode, s: &mut Schedule) -> ParseResult<()> {
+    let mut c = LineCursor::new(&n.toks, n.span);
     c.skip();
-    if let Some(Tok::At(_)) = c.peek() {
+    if let Some(TokenKind::At(_)) = c.peek() {
         s.name = c.at_word("the schedule's name")?;
     }
     c.expect_word("calls")?;
@@ -113,12 +113,12 @@ fn opening(n: &Node, s: &mut Schedule) -> R<()> {
     c.finish()
 }
 
-fn at_offset(c: &mut Cur) -> R<Option<u64>> {
+fn at_offset(c: &mut LineCursor) -> ParseResult<Option<u64>> {
     if c.eat_word("at") { c.int("an offset in bytes").map(Some) } else { Ok(None) }
 }
 
-fn declaration(n: &Node, s: &mut Schedule, scope: &mut Scope) -> R<()> {
-    let mut c = Cur::new(&n.toks, n.span);
+fn declaration(n: &LineNode, s: &mut Schedule, scope: &mut Scope) -> ParseResult<()> {
+    let mut c = LineCursor::new(&n.toks, n.span);
     let word = head(n);
     c.skip();
     let place = c.here();
@@ -270,13 +270,13 @@ fn declaration(n: &Node, s: &mut Schedule, scope: &mut Scope) -> R<()> {
     c.finish()
 }
 
-fn region(n: &Node, mesh: &Mesh, scope: &mut Scope, out: &mut Diagnostics) -> Region {
+fn region(n: &LineNode, mesh: &Mesh, scope: &mut Scope, out: &mut Diagnostics) -> Region {
     let mut r = Region {
         name: Name::from(""),
         over: vec![],
         coords: vec![],
         operands: vec![],
-        promise: None,
+        contract: None,
         label: None,
         after: vec![],
         roles: vec![],
@@ -292,14 +292,14 @@ fn region(n: &Node, mesh: &Mesh, scope: &mut Scope, out: &mut Diagnostics) -> Re
                 r.roles.push(role);
                 continue;
             }
-            "promise" if r.promise.is_none() => {
-                r.promise = promise(kid, out);
+            "promise" if r.contract.is_none() => {
+                r.contract = contract(kid, out);
                 continue;
             }
             _ => {}
         }
         leaf(kid, out);
-        let mut c = Cur::new(&kid.toks, kid.span);
+        let mut c = LineCursor::new(&kid.toks, kid.span);
         c.skip();
         let done = match word {
             "label" if r.label.is_none() => c.string("a label in quotes").map(|l| r.label = Some(l)),
@@ -319,8 +319,8 @@ fn region(n: &Node, mesh: &Mesh, scope: &mut Scope, out: &mut Diagnostics) -> Re
     r
 }
 
-fn region_head(n: &Node, mesh: &Mesh, scope: &Scope, r: &mut Region) -> R<()> {
-    let mut c = Cur::new(&n.toks, n.span);
+fn region_head(n: &LineNode, mesh: &Mesh, scope: &Scope, r: &mut Region) -> ParseResult<()> {
+    let mut c = LineCursor::new(&n.toks, n.span);
     c.skip();
     r.name = Name::from(&c.at_name("`@` and the region's name")?.hint);
     let mut axes: Vec<Name> = mesh.axes.iter().map(|a| a.name.clone()).collect();
@@ -358,7 +358,7 @@ fn region_head(n: &Node, mesh: &Mesh, scope: &Scope, r: &mut Region) -> R<()> {
     c.finish()
 }
 
-fn operand(c: &mut Cur, scratch: bool, scope: &mut Scope, r: &mut Region) -> R<()> {
+fn operand(c: &mut LineCursor, scratch: bool, scope: &mut Scope, r: &mut Region) -> ParseResult<()> {
     let span = c.here();
     let label = c.label("the operand's name")?;
     scope.operands.declare(label, r.operands.len(), span)?;
@@ -369,7 +369,8 @@ fn operand(c: &mut Cur, scratch: bool, scope: &mut Scope, r: &mut Region) -> R<(
     let buffer = BufferId(c.percent_of(&scope.buffers, "`%` and a buffer")? as u32);
     c.expect_word("line")?;
     let mut parts = 1;
-    if matches!((c.peek(), c.peek_at(1)), (Some(Tok::Int(_)), Some(Tok::Word(w, false))) if w.hint == "of") {
+    if matches!((c.peek(), c.peek_at(1)), (Some(TokenKind::Int(_)), Some(TokenKind::Word(w, false))) if w.hint == "of")
+    {
         parts = c.int("a number of blocks")?;
         c.skip();
     }
@@ -384,12 +385,12 @@ fn operand(c: &mut Cur, scratch: bool, scope: &mut Scope, r: &mut Region) -> R<(
     Ok(())
 }
 
-fn promise(n: &Node, out: &mut Diagnostics) -> Option<Promise> {
-    spelled_promise(n, out).map(|p| p.0)
+fn contract(n: &LineNode, out: &mut Diagnostics) -> Option<Contract> {
+    spelled_contract(n, out).map(|p| p.0)
 }
 
 /// Reads a contract with its clauses, and the number of ranks if the line states it.
-pub(super) fn spelled_promise(n: &Node, out: &mut Diagnostics) -> Option<(Promise, u64)> {
+pub(super) fn spelled_contract(n: &LineNode, out: &mut Diagnostics) -> Option<(Contract, u64)> {
     let (mut p, ranks) = keep(promise_head(n), out)?;
     for kid in &n.kids {
         leaf(kid, out);
@@ -400,13 +401,14 @@ pub(super) fn spelled_promise(n: &Node, out: &mut Diagnostics) -> Option<(Promis
     Some((p, ranks))
 }
 
-fn promise_head(n: &Node) -> R<(Promise, u64)> {
-    let mut c = Cur::new(&n.toks, n.span);
+fn promise_head(n: &LineNode) -> ParseResult<(Contract, u64)> {
+    let mut c = LineCursor::new(&n.toks, n.span);
     c.skip();
     let span = c.here();
     let collective = c.word("a collective")?;
-    let spelled =
-        |c: &Cur| matches!(c.peek(), None | Some(Tok::Word(..))) && (c.is_word("over") || c.is_word("root"));
+    let spelled = |c: &LineCursor| {
+        matches!(c.peek(), None | Some(TokenKind::Word(..))) && (c.is_word("over") || c.is_word("root"))
+    };
     let red = if c.peek().is_none() || spelled(&c) { None } else { Some(combiner(&mut c)?) };
     let root = if c.eat_word("root") { Some(c.int("the root's number")?) } else { None };
     if !c.eat_word("over") {
@@ -460,12 +462,12 @@ fn promise_head(n: &Node) -> R<(Promise, u64)> {
             c.word("a size")?;
             c.expect("]")?;
         }
-        buffers.push(PromiseBuffer { name, blocks });
+        buffers.push(ContractBuffer { name, blocks });
     }
-    Ok((Promise { collective, red, root, rank, size, buffers, clauses: vec![] }, ranks))
+    Ok((Contract { collective, red, root, rank, size, buffers, clauses: vec![] }, ranks))
 }
 
-fn cell(c: &mut Cur) -> R<Cell> {
+fn cell(c: &mut LineCursor) -> ParseResult<Cell> {
     let buffer = c.word("a buffer of the contract")?;
     let mut index = vec![];
     while c.eat("[") {
@@ -475,12 +477,12 @@ fn cell(c: &mut Cur) -> R<Cell> {
     Ok(Cell { buffer, index })
 }
 
-fn condition(c: &mut Cur) -> R<Option<Expr>> {
+fn condition(c: &mut LineCursor) -> ParseResult<Option<Expr>> {
     if c.eat_word("if") { expr(c).map(Some) } else { Ok(None) }
 }
 
-fn clause(n: &Node) -> R<Clause> {
-    let mut c = Cur::new(&n.toks, n.span);
+fn clause(n: &LineNode) -> ParseResult<Clause> {
+    let mut c = LineCursor::new(&n.toks, n.span);
     let word = head(n);
     c.skip();
     let out = match word {
@@ -489,7 +491,7 @@ fn clause(n: &Node) -> R<Clause> {
             let place = cell(&mut c)?;
             let cond = condition(&mut c)?;
             c.expect("=")?;
-            let summed = c.is_word("sum") && c.peek_at(1) == Some(&Tok::Sym("("));
+            let summed = c.is_word("sum") && c.peek_at(1) == Some(&TokenKind::Sym("("));
             if summed {
                 c.skip();
                 c.skip();
@@ -519,12 +521,12 @@ fn clause(n: &Node) -> R<Clause> {
     Ok(out)
 }
 
-fn role(n: &Node, scope: &mut Scope, out: &mut Diagnostics) -> Role {
+fn role(n: &LineNode, scope: &mut Scope, out: &mut Diagnostics) -> Role {
     let mut role = Role { name: Name::from(""), ranks: RankSet::All, streams: vec![] };
-    let mut c = Cur::new(&n.toks, n.span);
+    let mut c = LineCursor::new(&n.toks, n.span);
     keep(role_head(&mut c, &mut role), out);
     for kid in &n.kids {
-        let mut c = Cur::new(&kid.toks, kid.span);
+        let mut c = LineCursor::new(&kid.toks, kid.span);
         if !c.eat_word("stream") {
             out.push(c.expected("`stream`").help(
                 "put the operations of a role below a stream; if there is only one, write `stream main`",
@@ -539,7 +541,7 @@ fn role(n: &Node, scope: &mut Scope, out: &mut Diagnostics) -> Role {
     role
 }
 
-fn role_head(c: &mut Cur, role: &mut Role) -> R<()> {
+fn role_head(c: &mut LineCursor, role: &mut Role) -> ParseResult<()> {
     c.skip();
     role.name = c.word("the role's name")?;
     if c.eat_word("where") {
@@ -552,7 +554,7 @@ fn role_head(c: &mut Cur, role: &mut Role) -> R<()> {
 }
 
 /// Returns the location at the end of the line, or that of the line itself.
-pub(super) fn end_of(c: &mut Cur, line: Span) -> R<Span> {
+pub(super) fn end_of(c: &mut LineCursor, line: Span) -> ParseResult<Span> {
     let span = c.location(line);
     c.finish().map(|()| span)
 }

@@ -2,7 +2,7 @@
 
 use super::kernels::{Kernels, Used};
 use super::names::{labels, quoted};
-use super::print_schedule::promise;
+use super::print_schedule::contract;
 use super::types::{loc, show_data, show_type};
 use crate::graph::{Collective, Graph, OpId, OpKind, Using, UsingArg};
 use crate::local::Local;
@@ -105,7 +105,7 @@ fn lines(g: &Graph, kernels: &Kernels, locs: bool, out: &mut String) {
             OpKind::Shape(s) => format!("{} {args} {s}", s.word()),
             OpKind::Collective(c) => collective(c, &args, locs),
             OpKind::Demand => format!("demand {args}"),
-            OpKind::Ask(open) => format!("ask {args} open {open:?}"),
+            OpKind::PartialDemand(open) => format!("ask {args} open {open:?}"),
             OpKind::Wait => format!("wait {args}"),
             OpKind::Host(op) => format!("host.{} {args}", op.word()),
             OpKind::Output(n) => format!("output {n} {args}"),
@@ -114,9 +114,9 @@ fn lines(g: &Graph, kernels: &Kernels, locs: bool, out: &mut String) {
         let want = op.want.as_ref().map(|t| format!(" want {}", show_type(t))).unwrap_or_default();
         *out += &format!("%{} = {}{ty}{want}{}\n", values[i], text.trim_end(), loc(op.span, locs));
         if let OpKind::Collective(Collective { own: Some(own), .. }) = &op.kind
-            && let Some(p) = &own.promise
+            && let Some(p) = &own.contract
         {
-            for (depth, line) in promise(p, Some(own.ranks)) {
+            for (depth, line) in contract(p, Some(own.ranks)) {
                 *out += &format!("{}{line}\n", "  ".repeat(depth));
             }
         }

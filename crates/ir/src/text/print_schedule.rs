@@ -4,11 +4,11 @@ use super::expr::{ATOM, show};
 use super::kernels::{Kernels, Used};
 use super::names::{labels, quoted, string};
 use super::types::{loc, show_rule, show_type};
+use crate::contract::{Cell, Clause, Contract};
+use crate::contract_std::standard;
 use crate::expr::Expr;
 use crate::graph::CollKind;
 use crate::name::Name;
-use crate::promise::{Cell, Clause, Promise};
-use crate::promise_std::standard;
 use crate::schedule::*;
 
 /// Printer of one schedule: its text so far, and the printed names.
@@ -249,8 +249,8 @@ impl Printer<'_> {
             );
             self.line(1, &text);
         }
-        if let Some(p) = &r.promise {
-            self.promise(p);
+        if let Some(p) = &r.contract {
+            self.contract(p);
         }
         for role in &r.roles {
             let ranks = match &role.ranks {
@@ -269,12 +269,12 @@ impl Printer<'_> {
         }
     }
 
-    fn promise(&mut self, p: &Promise) {
+    fn contract(&mut self, p: &Contract) {
         let short = |k: CollKind| k.reduces() == p.red.is_some() && standard(k, p.red, p.root) == *p;
         if CollKind::parse(&p.collective).is_some_and(short) {
             return self.line(1, &promise_head(p));
         }
-        for (depth, text) in promise(p, None) {
+        for (depth, text) in contract(p, None) {
             self.line(depth, &text);
         }
     }
@@ -316,7 +316,7 @@ impl Printer<'_> {
     }
 }
 
-fn promise_head(p: &Promise) -> String {
+fn promise_head(p: &Contract) -> String {
     let red = p.red.map(|r| format!(" {r}")).unwrap_or_default();
     let root = p.root.map(|r| format!(" root {r}")).unwrap_or_default();
     format!("promise {}{red}{root}", quoted(&p.collective))
@@ -324,7 +324,7 @@ fn promise_head(p: &Promise) -> String {
 
 /// Returns the lines of a contract with its clauses, each with its depth. `ranks` is printed where
 /// the context does not state the number of ranks.
-pub(super) fn promise(p: &Promise, ranks: Option<u64>) -> Vec<(usize, String)> {
+pub(super) fn contract(p: &Contract, ranks: Option<u64>) -> Vec<(usize, String)> {
     let buffers: Vec<String> = p
         .buffers
         .iter()

@@ -11,14 +11,14 @@
 //!     store c[i, j] cast f16(%acc)
 //! ```
 
-use super::cursor::Cur;
+use super::cursor::LineCursor;
 use super::kernels::Kernels;
-use super::lex::{Label, MAX_DEPTH, Node, R};
+use super::lex::{Label, LineNode, MAX_DEPTH, ParseResult};
 use super::names::{Names, labels, quoted};
 use super::types::dtype;
 use crate::name::Name;
 use crate::scalar::ScalarFn;
-use crate::tiles::{Index, Side, Stmt, Tile, TileKernel, Var};
+use crate::tiles::{Index, KernelTensor, Stmt, Tile, TileKernel, Var};
 use kbc_diag::{Diagnostic, Span};
 
 /// Printed names of a kernel's operands and result, variables and values.
@@ -39,7 +39,7 @@ pub(super) fn show(label: &str, k: &TileKernel, functions: &Kernels) -> String {
         vars: labels(k.vars.iter().map(|v| &v.name)),
         values: labels(&k.values),
     };
-    let side = |(side, name): (&Side, &String)| format!("{name} {} {}", side.dtype, side.dims);
+    let side = |(side, name): (&KernelTensor, &String)| format!("{name} {} {}", side.dtype, side.dims);
     let params: Vec<String> = k.params.iter().zip(&s.sides).map(side).collect();
     let result = s.sides.last().map(|name| side((&k.result, name))).unwrap_or_default();
     let mut out = format!("tiles @{label}({}) -> {result}", params.join(", "));
@@ -119,7 +119,7 @@ impl Shown<'_> {
 
 /// Returns a placeholder for a kernel that could not be read.
 pub(super) fn nothing(name: Name) -> TileKernel {
-    let result = Side { name: quoted("").into(), dtype: crate::types::DType::F32, dims: 0 };
+    let result = KernelTensor { name: quoted("").into(), dtype: crate::types::DType::F32, dims: 0 };
     TileKernel { name, params: vec![], result, vars: vec![], values: vec![], body: vec![] }
 }
 
@@ -128,17 +128,17 @@ struct Reader<'f> {
     sides: Names,
     vars: Names,
     values: Names,
-    functions: &'f mut dyn FnMut(&Label, Span) -> R<ScalarFn>,
+    functions: &'f mut dyn FnMut(&Label, Span) -> ParseResult<ScalarFn>,
     depth: usize,
 }
 
 /// Reads a kernel: its line from the first operand on, and the lines below it.
 pub(super) fn read(
-    c: &mut Cur,
+    c: &mut LineCursor,
     name: &Name,
-    kids: &[Node],
-    functions: &mut dyn FnMut(&Label, Span) -> R<ScalarFn>,
-) -> R<TileKernel> {
+    kids: &[LineNode],
+    functions: &mut dyn FnMut(&Label, Span) -> ParseResult<ScalarFn>,
+) -> ParseResult<TileKernel> {
     let mut r = Reader {
         kernel: nothing(name.clone()),
         sides: Names::new("operand of the kernel", ""),
@@ -164,20 +164,20 @@ pub(super) fn read(
 }
 
 impl Reader<'_> {
-    fn side<'t>(&mut self, c: &mut Cur<'t>) -> R<(Side, &'t Label, Span)> {
+    fn side<'t>(&mut self, c: &mut LineCursor<'t>) -> ParseResult<(KernelTensor, &'t Label, Span)> {
         let span = c.here();
         let label = c.label("a name")?;
         let dtype = dtype(c)?;
         let dims = c.small("a number of dimensions")?;
-        Ok((Side { name: Name::from(&label.hint), dtype, dims }, label, span))
+        Ok((KernelTensor { name: Name::from(&label.hint), dtype, dims }, label, span))
     }
 
-    fn body(&mut self, kids: &[Node]) -> R<Vec<Stmt>> {
+    fn body(&mut self, kids: &[LineNode]) -> ParseResult<Vec<Stmt>> {
         kids.iter().map(|n| self.stmt(n)).collect()
     }
 
-    fn stmt(&mut self, n: &Node) -> R<Stmt> {
-        let mut c = Cur::new(&n.toks, n.span);
+    fn stmt(&mut self, n: &LineNode) -> ParseResult<Stmt> {
+        let mut c = LineCursor::new(&n.toks, n.span);
         let span = c.here();
         let word = c.word("a statement")?;
         let nested = n.kids.first().filter(|_| word.as_str() != "for");
@@ -246,7 +246,7 @@ impl Reader<'_> {
         Ok(stmt)
     }
 
-    fn operand(&self, c: &mut Cur) -> R<u32> {
+    fn operand(&self, c: &mut LineCursor) -> ParseResult<u32> {
         let at = c.here();
         let param = self.sides.find(c.label("an operand")?, at)?;
         if param == self.kernel.params.len() {
@@ -255,23 +255,23 @@ impl Reader<'_> {
         Ok(param as u32)
     }
 
-    fn value(&mut self, c: &mut Cur) -> R<u32> {
+    fn value(&mut self, c: &mut LineCursor) -> ParseResult<u32> {
         let at = c.here();
         let label = c.percent("`%` and a value")?;
         self.declare(label, at)
     }
 
-    fn declare(&mut self, label: &Label, at: Span) -> R<u32> {
+    fn declare(&mut self, label: &Label, at: Span) -> ParseResult<u32> {
         let number = self.kernel.values.len();
         self.values.declare(label, number, at)?;
         self.kernel.values.push(Name::from(&label.hint));
         Ok(number as u32)
     }
 
-    fn index(&mut self, c: &mut Cur) -> R<Vec<Index>> {
+    fn index(&mut self, c: &mut LineCursor) -> ParseResult<Vec<Index>> {
         c.expect("[")?;
         c.list("]", |c| match c.peek() {
-            Some(super::lex::Tok::Int(_)) => Ok(Index::At(c.int("an index")?)),
+            Some(super::lex::TokenKind::Int(_)) => Ok(Index::At(c.int("an index")?)),
             _ => {
                 let at = c.here();
                 Ok(Index::Var(self.vars.find(c.label("a variable or an index")?, at)? as u32))
@@ -279,14 +279,14 @@ impl Reader<'_> {
         })
     }
 
-    fn tile(&mut self, c: &mut Cur) -> R<Tile> {
+    fn tile(&mut self, c: &mut LineCursor) -> ParseResult<Tile> {
         let span = c.here();
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             let d = Diagnostic::error("E316", format!("expressions nest at most {MAX_DEPTH} levels deep"));
             return Err(d.primary(span, "here"));
         }
-        let tile = if let Some(super::lex::Tok::Percent(_)) = c.peek() {
+        let tile = if let Some(super::lex::TokenKind::Percent(_)) = c.peek() {
             Tile::Value(c.percent_of(&self.values, "a value")? as u32)
         } else {
             let word = c.word("an expression over tiles")?;

@@ -1,7 +1,7 @@
 //! Text of types, meshes and data sources: printing and parsing.
 
-use super::cursor::Cur;
-use super::lex::{R, Tok};
+use super::cursor::LineCursor;
+use super::lex::{ParseResult, TokenKind};
 use super::names::{quoted, string};
 use crate::graph::DataSource;
 use crate::grouped::Runs;
@@ -72,21 +72,21 @@ pub(super) fn show_type(t: &TensorType) -> String {
 }
 
 /// Reads an element type.
-pub fn dtype(c: &mut Cur) -> R<DType> {
+pub fn dtype(c: &mut LineCursor) -> ParseResult<DType> {
     c.one_of("element type", DType::parse, &DType::ALL.map(DType::name))
 }
 
-pub(super) fn memory(c: &mut Cur) -> R<MemKind> {
+pub(super) fn memory(c: &mut LineCursor) -> ParseResult<MemKind> {
     c.one_of("memory kind", MemKind::parse, &["hbm", "sram", "tcm", "ub"])
         .map_err(|d| d.note("every buffer and window must state its memory; there is no default"))
 }
 
-pub(super) fn combiner(c: &mut Cur) -> R<ReduceOp> {
+pub(super) fn combiner(c: &mut LineCursor) -> ParseResult<ReduceOp> {
     c.one_of("combiner", ReduceOp::parse, &["sum", "prod", "min", "max"])
 }
 
 /// Reads `@a` or `@(a, b)`.
-fn at_axes(c: &mut Cur) -> R<Vec<Name>> {
+fn at_axes(c: &mut LineCursor) -> ParseResult<Vec<Name>> {
     if c.eat("@") {
         c.expect("(")?;
         return c.list(")", |c| c.word("an axis"));
@@ -94,7 +94,7 @@ fn at_axes(c: &mut Cur) -> R<Vec<Name>> {
     Ok(vec![c.at_word("`@` and an axis")?])
 }
 
-pub(super) fn tensor_type(c: &mut Cur) -> R<TensorType> {
+pub(super) fn tensor_type(c: &mut LineCursor) -> ParseResult<TensorType> {
     let mut t = TensorType { dtype: dtype(c)?, dims: vec![], partial: None, only: None };
     if c.eat("[") {
         t.dims = c.list("]", dim)?;
@@ -119,10 +119,10 @@ pub(super) fn tensor_type(c: &mut Cur) -> R<TensorType> {
     Ok(t)
 }
 
-fn dim(c: &mut Cur) -> R<Dim> {
+fn dim(c: &mut LineCursor) -> ParseResult<Dim> {
     let size = c.int("a number of elements")?;
     let mut cut = None;
-    if matches!(c.peek(), Some(Tok::At(_) | Tok::Sym("@"))) {
+    if matches!(c.peek(), Some(TokenKind::At(_) | TokenKind::Sym("@"))) {
         let axes = at_axes(c)?;
         let mut rule = CutRule::Even;
         if c.eat("(") {
@@ -139,17 +139,17 @@ fn dim(c: &mut Cur) -> R<Dim> {
 }
 
 /// Reads a row of lengths after the opening symbol, up to the closing one.
-fn lengths(c: &mut Cur, close: &'static str) -> R<Parts> {
+fn lengths(c: &mut LineCursor, close: &'static str) -> ParseResult<Parts> {
     let start = c.here();
     let row = c.list(close, |c| c.int("a length, or `ceil`"))?;
     table(&[row], start)
 }
 
 /// Reads rows of lengths: `[3, 0, 5]` or `[[3, 0], [1, 2]]`.
-pub(super) fn rows(c: &mut Cur) -> R<Parts> {
+pub(super) fn rows(c: &mut LineCursor) -> ParseResult<Parts> {
     let start = c.here();
     c.expect("[")?;
-    if !matches!(c.peek(), Some(Tok::Sym("["))) {
+    if !matches!(c.peek(), Some(TokenKind::Sym("["))) {
         return lengths(c, "]");
     }
     let rows = c.list("]", |c| {
@@ -159,13 +159,13 @@ pub(super) fn rows(c: &mut Cur) -> R<Parts> {
     table(&rows, start)
 }
 
-fn table(rows: &[Vec<u64>], at: Span) -> R<Parts> {
+fn table(rows: &[Vec<u64>], at: Span) -> ParseResult<Parts> {
     let none = || Diagnostic::error("E311", "rows of lengths must have equal length and must not be empty");
     Parts::new(rows).ok_or_else(|| none().primary(at, "here"))
 }
 
 /// Reads pairs of numbers: `[[0, 3], [1, 2]]`.
-pub(super) fn pairs(c: &mut Cur) -> R<Vec<(u64, u64)>> {
+pub(super) fn pairs(c: &mut LineCursor) -> ParseResult<Vec<(u64, u64)>> {
     c.expect("[")?;
     c.list("]", |c| {
         c.expect("[")?;
@@ -178,7 +178,7 @@ pub(super) fn pairs(c: &mut Cur) -> R<Vec<(u64, u64)>> {
 }
 
 /// Reads runs of rows, each with a matrix and a number of rows.
-pub(super) fn runs(c: &mut Cur) -> R<Runs> {
+pub(super) fn runs(c: &mut LineCursor) -> ParseResult<Runs> {
     let start = c.here();
     let list = pairs(c)?;
     let many = || Diagnostic::error("E316", "there are too many rows").primary(start, "here");
@@ -186,7 +186,7 @@ pub(super) fn runs(c: &mut Cur) -> R<Runs> {
 }
 
 /// Reads the rule by which a dimension or a line is cut, which follows the number of parts.
-pub(super) fn rule(c: &mut Cur) -> R<CutRule> {
+pub(super) fn rule(c: &mut LineCursor) -> ParseResult<CutRule> {
     Ok(match () {
         () if c.eat_word("ceil") => CutRule::Ceil,
         () if c.eat_word("lengths") => CutRule::Lengths(rows(c)?),
@@ -228,7 +228,7 @@ pub(super) fn show_mesh(m: &Mesh) -> String {
     if axes.is_empty() { "mesh".into() } else { format!("mesh {}", axes.join(", ")) }
 }
 
-pub(super) fn mesh(c: &mut Cur) -> R<Mesh> {
+pub(super) fn mesh(c: &mut LineCursor) -> ParseResult<Mesh> {
     let mut axes = vec![];
     while c.peek().is_some() {
         if !axes.is_empty() {
@@ -259,9 +259,9 @@ pub(super) fn show_data(d: &DataSource, locs: bool) -> String {
     }
 }
 
-pub(super) fn data(c: &mut Cur) -> R<DataSource> {
+pub(super) fn data(c: &mut LineCursor) -> ParseResult<DataSource> {
     let start = c.here();
-    if let Some(Tok::Str(_)) = c.peek() {
+    if let Some(TokenKind::Str(_)) = c.peek() {
         let path = c.string("a file")?;
         let key = if c.eat_word("key") { Some(c.string("a key in quotes")?) } else { None };
         let span = start.to(c.before());

@@ -6,7 +6,7 @@
 //! it is a *sum* over the variable. It remains one as long as the operations on it commute with
 //! addition ([`crate::linear`]).
 
-use super::{Index, Side, Stmt, Tile, TileKernel};
+use super::{Index, KernelTensor, Stmt, Tile, TileKernel};
 use crate::linear;
 use crate::scalar::ScalarFn;
 use crate::types::{DType, ReduceOp};
@@ -20,7 +20,7 @@ const MAX_DEPTH: usize = 100;
 
 /// Facts about a statement or an expression.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Node {
+pub struct NodeFacts {
     /// Element type of its value (of the result for a store; f32 if it has no value).
     pub dtype: DType,
     /// Dimensions of its value.
@@ -37,7 +37,7 @@ pub struct Node {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Facts {
     /// Facts about all statements and expressions, each before its parts.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<NodeFacts>,
     /// Variables over which the result is a sum: if one of them is cut, the result is partial.
     pub sums: BTreeSet<u32>,
     /// Variables whose dimensions must not be cut.
@@ -51,7 +51,7 @@ pub struct Facts {
 
 /// A violated rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Fault {
+pub struct KernelFault {
     /// Number of the statement or expression; `None` for the kernel as a whole.
     pub node: Option<usize>,
     /// Message.
@@ -64,7 +64,7 @@ pub struct Fault {
 
 /// What is known about a value.
 #[derive(Clone, Default, Debug)]
-struct Known {
+struct ValueFacts {
     dtype: Option<DType>,
     index: Vec<Index>,
     pending: BTreeSet<u32>,
@@ -84,7 +84,7 @@ impl TileKernel {
     ///
     /// # Errors
     /// Returns the first violated rule.
-    pub fn facts(&self) -> Result<Facts, Fault> {
+    pub fn facts(&self) -> Result<Facts, KernelFault> {
         let mut c = Check {
             kernel: self,
             nodes: vec![],
@@ -110,24 +110,24 @@ impl TileKernel {
     }
 }
 
-fn fault(node: usize, what: impl Into<String>, label: impl Into<String>, help: &'static str) -> Fault {
-    Fault { node: Some(node), what: what.into(), label: label.into(), help }
+fn fault(node: usize, what: impl Into<String>, label: impl Into<String>, help: &'static str) -> KernelFault {
+    KernelFault { node: Some(node), what: what.into(), label: label.into(), help }
 }
 
-fn as_a_whole(what: String, label: &str, help: &'static str) -> Fault {
-    Fault { node: None, what, label: label.into(), help }
+fn as_a_whole(what: String, label: &str, help: &'static str) -> KernelFault {
+    KernelFault { node: None, what, label: label.into(), help }
 }
 
 struct Check<'k> {
     kernel: &'k TileKernel,
-    nodes: Vec<Node>,
-    values: BTreeMap<u32, Known>,
+    nodes: Vec<NodeFacts>,
+    values: BTreeMap<u32, ValueFacts>,
     /// Variables of the enclosing loops.
     open: Vec<u32>,
     /// For each enclosing loop, the values from outside that its body adds to.
     adding: Vec<BTreeSet<u32>>,
     /// Position and value of the store.
-    stored: Option<(Vec<Index>, Known)>,
+    stored: Option<(Vec<Index>, ValueFacts)>,
     /// Preloaded operands.
     preloaded: BTreeSet<u32>,
     /// Whether a statement other than `preload` has occurred.
@@ -139,11 +139,11 @@ struct Check<'k> {
 impl Check<'_> {
     fn node(&mut self) -> usize {
         let (pending, sums) = Default::default();
-        self.nodes.push(Node { dtype: DType::F32, index: vec![], contracted: None, pending, sums });
+        self.nodes.push(NodeFacts { dtype: DType::F32, index: vec![], contracted: None, pending, sums });
         self.nodes.len() - 1
     }
 
-    fn note(&mut self, node: usize, value: &Known) {
+    fn note(&mut self, node: usize, value: &ValueFacts) {
         let n = &mut self.nodes[node];
         n.dtype = value.dtype.unwrap_or(DType::F32);
         n.index.clone_from(&value.index);
@@ -167,7 +167,7 @@ impl Check<'_> {
         self.kernel.values.get(value as usize).map_or_else(|| format!("?{value}"), ToString::to_string)
     }
 
-    fn body(&mut self, list: &[Stmt]) -> Result<(), Fault> {
+    fn body(&mut self, list: &[Stmt]) -> Result<(), KernelFault> {
         self.depth += 1;
         let here: BTreeSet<u32> = self.values.keys().copied().collect();
         for s in list {
@@ -184,7 +184,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn stmt(&mut self, node: usize, s: &Stmt) -> Result<(), Fault> {
+    fn stmt(&mut self, node: usize, s: &Stmt) -> Result<(), KernelFault> {
         match s {
             Stmt::Preload { params } => self.preload(node, params)?,
             Stmt::For { vars, body } => {
@@ -222,12 +222,12 @@ impl Check<'_> {
                 }
                 self.scoped(node, index)?;
                 let open = self.open.clone();
-                let known = Known {
+                let known = ValueFacts {
                     dtype: Some(*dtype),
                     index: index.clone(),
                     open,
                     zeros: true,
-                    ..Known::default()
+                    ..ValueFacts::default()
                 };
                 self.take_room(node, index)?;
                 self.note(node, &known);
@@ -256,7 +256,7 @@ impl Check<'_> {
     }
 
     /// Checks a `preload`.
-    fn preload(&mut self, node: usize, params: &[u32]) -> Result<(), Fault> {
+    fn preload(&mut self, node: usize, params: &[u32]) -> Result<(), KernelFault> {
         for p in params {
             let Some(side) = self.kernel.params.get(*p as usize) else {
                 return Err(fault(node, "an operand is missing", "here", "declare it"));
@@ -279,7 +279,7 @@ impl Check<'_> {
     }
 
     /// Checks `value += known`.
-    fn add(&mut self, node: usize, value: u32, known: Known) -> Result<(), Fault> {
+    fn add(&mut self, node: usize, value: u32, known: ValueFacts) -> Result<(), KernelFault> {
         let name = self.named(value);
         let Some(acc) = self.values.get(&value).filter(|a| a.zeros).cloned() else {
             let what = format!("`{name}` cannot be added to");
@@ -328,11 +328,11 @@ impl Check<'_> {
             return Err(fault(node, what, "this one", "sum each of them in its own value"));
         }
         let pending = left;
-        self.values.insert(value, Known { pending, sums, broken, added: true, ..acc });
+        self.values.insert(value, ValueFacts { pending, sums, broken, added: true, ..acc });
         Ok(())
     }
 
-    fn store(&mut self, node: usize, index: &[Index], known: Known) -> Result<(), Fault> {
+    fn store(&mut self, node: usize, index: &[Index], known: ValueFacts) -> Result<(), KernelFault> {
         let result = &self.kernel.result;
         if self.stored.is_some() {
             return Err(fault(
@@ -384,7 +384,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn unsummed(&self, node: usize, v: u32) -> Fault {
+    fn unsummed(&self, node: usize, v: u32) -> KernelFault {
         let v = self.var(v);
         fault(
             node,
@@ -395,7 +395,7 @@ impl Check<'_> {
     }
 
     /// Checks that each variable belongs to an enclosing loop and occurs only once.
-    fn scoped(&self, node: usize, index: &[Index]) -> Result<(), Fault> {
+    fn scoped(&self, node: usize, index: &[Index]) -> Result<(), KernelFault> {
         for (n, i) in index.iter().enumerate() {
             let Index::Var(v) = i else { continue };
             if !self.open.contains(v) {
@@ -425,7 +425,7 @@ impl Check<'_> {
     }
 
     /// Counts the memory of a value.
-    fn take_room(&mut self, node: usize, index: &[Index]) -> Result<(), Fault> {
+    fn take_room(&mut self, node: usize, index: &[Index]) -> Result<(), KernelFault> {
         let tile = |i: &Index| match i {
             Index::Var(v) => self.kernel.vars.get(*v as usize).map_or(1, |v| v.tile),
             Index::At(_) => 1,
@@ -439,7 +439,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn tile(&mut self, t: &Tile) -> Result<Known, Fault> {
+    fn tile(&mut self, t: &Tile) -> Result<ValueFacts, KernelFault> {
         let node = self.node();
         self.depth += 1;
         if self.depth > MAX_DEPTH {
@@ -461,8 +461,8 @@ impl Check<'_> {
         Ok(known)
     }
 
-    fn load(&mut self, node: usize, param: u32, index: &[Index]) -> Result<Known, Fault> {
-        let Some(Side { name, dtype, dims }) = self.kernel.params.get(param as usize) else {
+    fn load(&mut self, node: usize, param: u32, index: &[Index]) -> Result<ValueFacts, KernelFault> {
+        let Some(KernelTensor { name, dtype, dims }) = self.kernel.params.get(param as usize) else {
             return Err(fault(node, "an operand is missing", "here", "declare it"));
         };
         if !dtype.reduces() {
@@ -474,10 +474,10 @@ impl Check<'_> {
             return Err(fault(node, what, "here", "index every dimension"));
         }
         self.scoped(node, index)?;
-        Ok(Known { dtype: Some(*dtype), index: index.to_vec(), ..Known::default() })
+        Ok(ValueFacts { dtype: Some(*dtype), index: index.to_vec(), ..ValueFacts::default() })
     }
 
-    fn value(&mut self, node: usize, v: u32) -> Result<Known, Fault> {
+    fn value(&mut self, node: usize, v: u32) -> Result<ValueFacts, KernelFault> {
         let name = self.named(v);
         let Some(known) = self.values.get(&v).cloned() else {
             return Err(fault(
@@ -494,7 +494,7 @@ impl Check<'_> {
         Ok(known)
     }
 
-    fn dot(&mut self, node: usize, a: &Tile, b: &Tile) -> Result<Known, Fault> {
+    fn dot(&mut self, node: usize, a: &Tile, b: &Tile) -> Result<ValueFacts, KernelFault> {
         let (x, y) = (self.tile(a)?, self.tile(b)?);
         if x.dtype != y.dtype {
             let what = format!("`dot` cannot multiply {} and {}", show(x.dtype), show(y.dtype));
@@ -531,10 +531,10 @@ impl Check<'_> {
         broken.extend(x.sums.intersection(&y.sums));
         let sums = x.sums.union(&y.sums).filter(|v| !broken.contains(v)).copied().collect();
         let dtype = if x.dtype.is_some_and(DType::is_float) { DType::F32 } else { DType::I32 };
-        Ok(Known { dtype: Some(dtype), index, pending, sums, broken, ..Known::default() })
+        Ok(ValueFacts { dtype: Some(dtype), index, pending, sums, broken, ..ValueFacts::default() })
     }
 
-    fn map(&mut self, node: usize, f: &ScalarFn, args: &[Tile]) -> Result<Known, Fault> {
+    fn map(&mut self, node: usize, f: &ScalarFn, args: &[Tile]) -> Result<ValueFacts, KernelFault> {
         let mut known = vec![];
         for a in args {
             known.push(self.tile(a)?);
@@ -576,12 +576,12 @@ impl Check<'_> {
             }
         }
         let kind = dtype.unwrap_or(DType::F32);
-        let commutes = |v: u32, of: &dyn Fn(&Known) -> bool| {
+        let commutes = |v: u32, of: &dyn Fn(&ValueFacts) -> bool| {
             let flags: Vec<bool> = known.iter().map(of).collect();
             known.iter().all(|k| !k.broken.contains(&v))
                 && linear::commutes(&f.body, &flags, ReduceOp::Sum, kind)
         };
-        let all = |of: fn(&Known) -> &BTreeSet<u32>| -> BTreeSet<u32> {
+        let all = |of: fn(&ValueFacts) -> &BTreeSet<u32>| -> BTreeSet<u32> {
             known.iter().flat_map(|k| of(k).iter().copied()).collect()
         };
         let pending = all(|k| &k.pending);
@@ -592,10 +592,10 @@ impl Check<'_> {
         let mut sums = all(|k| &k.sums);
         broken.extend(sums.iter().filter(|v| !commutes(**v, &|k| k.sums.contains(v))));
         sums.retain(|v| !broken.contains(v));
-        Ok(Known { dtype, index, pending, sums, broken, ..Known::default() })
+        Ok(ValueFacts { dtype, index, pending, sums, broken, ..ValueFacts::default() })
     }
 
-    fn cast(&mut self, node: usize, to: DType, a: &Tile) -> Result<Known, Fault> {
+    fn cast(&mut self, node: usize, to: DType, a: &Tile) -> Result<ValueFacts, KernelFault> {
         let x = self.tile(a)?;
         if let Some(v) = x.pending.iter().next() {
             return Err(self.unsummed(node, *v));
@@ -611,11 +611,11 @@ impl Check<'_> {
             ));
         }
         // Each rank's part is rounded, as in a matmul with 16-bit results.
-        Ok(Known { dtype: Some(to), zeros: false, ..x })
+        Ok(ValueFacts { dtype: Some(to), zeros: false, ..x })
     }
 
     /// Derives the facts for placements.
-    fn finish(self, index: &[Index], value: &Known) -> Result<Facts, Fault> {
+    fn finish(self, index: &[Index], value: &ValueFacts) -> Result<Facts, KernelFault> {
         let k = self.kernel;
         let var = |i: &Index| match i {
             Index::Var(v) => Some(*v),

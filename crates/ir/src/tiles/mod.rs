@@ -10,7 +10,7 @@
 mod facts;
 mod work;
 
-pub use facts::{Facts, Fault, Node};
+pub use facts::{Facts, KernelFault, NodeFacts};
 pub use work::{Amounts, Work};
 
 use crate::name::Name;
@@ -28,7 +28,7 @@ pub enum Index {
 
 /// A tensor that a kernel loads from or stores to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Side {
+pub struct KernelTensor {
     /// Name, for readers.
     pub name: Name,
     /// Element type.
@@ -52,9 +52,9 @@ pub struct TileKernel {
     /// Name, for readers.
     pub name: Name,
     /// Tensors that the kernel loads from, in the order of its operands.
-    pub params: Vec<Side>,
+    pub params: Vec<KernelTensor>,
     /// Tensor that the kernel stores to.
-    pub result: Side,
+    pub result: KernelTensor,
     /// Loop variables.
     pub vars: Vec<Var>,
     /// Names of the values, for readers.
@@ -151,7 +151,7 @@ impl TileKernel {
             return Err(format!("{} takes {want} operands, and {have} are given", self.name));
         }
         self.facts().map_err(|f| f.what)?;
-        let mut found: Vec<Option<(u64, &Side)>> = vec![None; self.vars.len()];
+        let mut found: Vec<Option<(u64, &KernelTensor)>> = vec![None; self.vars.len()];
         for (side, index) in self.accesses() {
             let sizes = match side {
                 Some(p) => operands.get(p as usize).copied(),

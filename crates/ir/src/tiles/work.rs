@@ -6,7 +6,7 @@
 //! multiplied, computed on or stored, other tiles occupy the other units.
 
 use super::{Index, Part, Stmt, Tile, TileKernel, extent};
-use crate::tiles::facts::Node;
+use crate::tiles::facts::NodeFacts;
 
 /// Amounts per unit: two operations per multiplication of a `dot`; bytes loaded and stored; bytes
 /// of the results of functions, casts and additions.
@@ -94,7 +94,7 @@ impl TileKernel {
     }
 
     /// Returns the steps that cost something, in order of execution.
-    fn steps(&self, nodes: &[Node]) -> Option<Vec<Step>> {
+    fn steps(&self, nodes: &[NodeFacts]) -> Option<Vec<Step>> {
         let preloaded = self.preloaded();
         let mut nodes = nodes.iter();
         let (mut out, mut whole): (Vec<Step>, bool) = (vec![], true);

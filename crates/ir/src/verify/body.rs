@@ -169,7 +169,7 @@ impl<'a> Bodies<'a, '_> {
                 false
             }
             SOp::HostRead(_) | SOp::Host(_) => {
-                self.out.push(V21, crate::host::unspelled(span));
+                self.out.push(V21, crate::host::misplaced_host_op(span));
                 false
             }
         };

@@ -15,7 +15,7 @@ use crate::schedule::Table;
 use std::collections::BTreeMap;
 
 /// Most values of one coordinate that are tried.
-const MOST_VALUES: u64 = 1 << 22;
+const MAX_VALUES: u64 = 1 << 22;
 
 /// Returns, for each coordinate, values that represent all others. Returns `None` if there are too
 /// many values to try.
@@ -28,7 +28,7 @@ pub(super) fn representatives(
         .iter()
         .map(|(name, size)| {
             let mut parts = vec![];
-            predicates.iter().for_each(|e| alone(e, name, &mut parts));
+            predicates.iter().for_each(|e| subexpressions_of(e, name, &mut parts));
             let last = i64::try_from(*size).ok()?.checked_sub(1)?;
             if parts.is_empty() {
                 return Some(vec![0]);
@@ -40,7 +40,7 @@ pub(super) fn representatives(
                     marks.sort_unstable();
                     marks.dedup();
                     Box::new(marks.into_iter())
-                } else if *size <= MOST_VALUES {
+                } else if *size <= MAX_VALUES {
                     Box::new(0..=last)
                 } else {
                     return None;
@@ -58,7 +58,7 @@ pub(super) fn representatives(
 }
 
 /// Collects the largest subexpressions that contain `name` and no other variable.
-fn alone<'e>(e: &'e Expr, name: &Name, out: &mut Vec<&'e Expr>) {
+fn subexpressions_of<'e>(e: &'e Expr, name: &Name, out: &mut Vec<&'e Expr>) {
     let (mut own, mut others) = (false, false);
     e.vars(&mut |n| if n == name { own = true } else { others = true });
     if !own {
@@ -70,15 +70,15 @@ fn alone<'e>(e: &'e Expr, name: &Name, out: &mut Vec<&'e Expr>) {
     }
     match e {
         Expr::Int(_) | Expr::Var(_) => {}
-        Expr::Un(_, a) | Expr::Table(_, a) => alone(a, name, out),
+        Expr::Un(_, a) | Expr::Table(_, a) => subexpressions_of(a, name, out),
         Expr::Bin(_, a, b) => {
-            alone(a, name, out);
-            alone(b, name, out);
+            subexpressions_of(a, name, out);
+            subexpressions_of(b, name, out);
         }
         Expr::Select(c, a, b) => {
-            alone(c, name, out);
-            alone(a, name, out);
-            alone(b, name, out);
+            subexpressions_of(c, name, out);
+            subexpressions_of(a, name, out);
+            subexpressions_of(b, name, out);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::placement::{collective, well_formed};
 use super::{Report, V2, V3, V4, V6, V7, V8, program};
-use crate::graph::{CollKind, Graph, HostOp, Op, OpId, OpKind};
+use crate::graph::{CollKind, Graph, GraphOp, HostOp, OpId, OpKind};
 use crate::module::{Module, Props};
 use crate::result::result_of;
 use crate::scalar::{Scalar, ScalarFn};
@@ -63,7 +63,7 @@ fn word(k: &OpKind) -> String {
         OpKind::Shape(s) => s.word().into(),
         OpKind::Collective(c) => c.name().into(),
         OpKind::Demand => "demand".into(),
-        OpKind::Ask(_) => "ask".into(),
+        OpKind::PartialDemand(_) => "ask".into(),
         OpKind::Wait => "wait".into(),
         OpKind::Host(op) => format!("host.{}", op.word()),
         OpKind::Output(_) => "output".into(),
@@ -83,13 +83,19 @@ fn arity(k: &OpKind, have: usize) -> usize {
         | OpKind::Cast(_)
         | OpKind::Collective(_)
         | OpKind::Demand
-        | OpKind::Ask(_)
+        | OpKind::PartialDemand(_)
         | OpKind::Wait
         | OpKind::Output(_) => 1,
     }
 }
 
-fn operation(op: &Op, operands: &[OpId], g: &Graph, (m, ranks): (&Module, Option<&[u64]>), out: &mut Report) {
+fn operation(
+    op: &GraphOp,
+    operands: &[OpId],
+    g: &Graph,
+    (m, ranks): (&Module, Option<&[u64]>),
+    out: &mut Report,
+) {
     for (t, what) in [(&op.ty, "value"), (&op.want, "wanted value")] {
         if let Some(t) = t {
             well_formed(t, &m.mesh, &format!("the {what} %{}", op.name), op.span, out);
@@ -104,10 +110,10 @@ fn operation(op: &Op, operands: &[OpId], g: &Graph, (m, ranks): (&Module, Option
     if m.props.contains(Props::TYPED) && op.ty.is_none() {
         out.fail(V8, format!("the module is typed, but %{} has no type", op.name), op.span, "here");
     }
-    if m.props.contains(Props::TYPED) && matches!(op.kind, OpKind::Ask(_)) {
+    if m.props.contains(Props::TYPED) && matches!(op.kind, OpKind::PartialDemand(_)) {
         out.fail(V8, format!("the module is typed, but it still has the ask %{}", op.name), op.span, "here");
     }
-    if let OpKind::Ask(open) = &op.kind {
+    if let OpKind::PartialDemand(open) = &op.kind {
         asked(open, op, out);
     }
     if m.props.contains(Props::PLACED) && matches!(op.kind, OpKind::Demand) {
@@ -166,7 +172,7 @@ fn operation(op: &Op, operands: &[OpId], g: &Graph, (m, ranks): (&Module, Option
         | OpKind::Fill(_)
         | OpKind::Shape(_)
         | OpKind::Demand
-        | OpKind::Ask(_)
+        | OpKind::PartialDemand(_)
         | OpKind::Wait
         | OpKind::Host(_)
         | OpKind::Output(_) => {}
@@ -184,7 +190,7 @@ fn operation(op: &Op, operands: &[OpId], g: &Graph, (m, ranks): (&Module, Option
 }
 
 /// Checks V6: open dimensions are in ascending order, the type has them, and it does not cut them.
-fn asked(open: &[usize], op: &Op, out: &mut Report) {
+fn asked(open: &[usize], op: &GraphOp, out: &mut Report) {
     let Some(want) = &op.want else {
         return out.fail(V6, format!("%{} demands no type", op.name), op.span, "`want` is missing");
     };
@@ -212,7 +218,7 @@ pub(super) fn undeclared_argument(f: &ScalarFn) -> Option<usize> {
     (most > f.params.len()).then(|| most - 1)
 }
 
-fn function(f: &ScalarFn, op: &Op, out: &mut Report) {
+fn function(f: &ScalarFn, op: &GraphOp, out: &mut Report) {
     if let Some(i) = undeclared_argument(f) {
         let text =
             format!("kernel {} reads operand {i}, and the operation has {} operands", f.name, f.params.len());

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Events on one path through the program.
 #[derive(Clone, Default)]
-struct Way {
+struct PathEvents {
     launched: BTreeMap<u32, Span>,
     /// Regions that are launched and not waited for.
     open: BTreeSet<u32>,
@@ -28,16 +28,16 @@ pub(super) fn host(s: &Schedule, out: &mut Report) {
             c.fail(format!("region {} has a stream `{HOST}`", r.name), r.span, "in this region", None, help);
         }
     }
-    let mut way = Way::default();
-    c.list(&h.body, &mut way, h.span);
+    let mut path = PathEvents::default();
+    c.list(&h.body, &mut path, h.span);
     let program = Some((h.span, "the host's program"));
     for (i, r) in s.regions.iter().enumerate() {
-        match way.launched.get(&(i as u32)) {
+        match path.launched.get(&(i as u32)) {
             None => {
                 let help = "launch it or remove it: a region runs only if the host launches it";
                 c.fail(format!("region {} is never launched", r.name), r.span, "this region", program, help);
             }
-            Some(at) if way.open.contains(&(i as u32)) => {
+            Some(at) if path.open.contains(&(i as u32)) => {
                 let help =
                     "end the host section with `drain`: a call ends when every launched region has ended";
                 c.fail(
@@ -52,7 +52,7 @@ pub(super) fn host(s: &Schedule, out: &mut Report) {
         }
     }
     for (i, b) in s.buffers.iter().enumerate() {
-        if matches!(b.role, BufferRole::Output(_)) && !way.read.contains(&(i as u32)) {
+        if matches!(b.role, BufferRole::Output(_)) && !path.read.contains(&(i as u32)) {
             let text = format!("the host never reads %{}", b.name);
             let help =
                 "every path through the host section must end with a `host.read` of the result's buffer";
@@ -75,7 +75,7 @@ impl Checker<'_, '_> {
         self.out.push(V21, d.help(help));
     }
 
-    fn list(&mut self, list: &[SStmt], way: &mut Way, outer: Span) {
+    fn list(&mut self, list: &[SStmt], path: &mut PathEvents, outer: Span) {
         for st in list {
             match st {
                 SStmt::For { var, body, lo: _, hi: _ } => {
@@ -90,12 +90,12 @@ impl Checker<'_, '_> {
                     let mut names = vec![CALL];
                     names.extend(self.s.mesh.axes.iter().map(|a| a.name.as_str()));
                     depends(self.s, cond, &names, "a condition of the host's program", at, self.out);
-                    let (mut a, mut b) = (way.clone(), way.clone());
+                    let (mut a, mut b) = (path.clone(), path.clone());
                     self.list(then, &mut a, at);
                     self.list(other, &mut b, at);
-                    self.join(way, a, b);
+                    self.join(path, a, b);
                 }
-                SStmt::Op(op, span) => self.operation(op, *span, way),
+                SStmt::Op(op, span) => self.operation(op, *span, path),
             }
         }
     }
@@ -103,7 +103,7 @@ impl Checker<'_, '_> {
     /// Joins the two paths of a condition. Launched and open regions are those of either path, and
     /// a region that only one path launches is reported. Buffers count as read or written if they
     /// are so on both paths.
-    fn join(&mut self, way: &mut Way, a: Way, b: Way) {
+    fn join(&mut self, path: &mut PathEvents, a: PathEvents, b: PathEvents) {
         for (x, y) in [(&a, &b), (&b, &a)] {
             for (r, at) in x.launched.iter().filter(|(r, _)| !y.launched.contains_key(r)) {
                 let text = format!("region {} is launched only in one branch", self.name(*r));
@@ -111,12 +111,12 @@ impl Checker<'_, '_> {
                 self.fail(text, *at, "here", None, help);
             }
         }
-        way.launched = a.launched;
-        way.launched.extend(b.launched);
-        way.open = a.open;
-        way.open.extend(b.open);
-        way.read = a.read.intersection(&b.read).copied().collect();
-        way.written = a.written.intersection(&b.written).copied().collect();
+        path.launched = a.launched;
+        path.launched.extend(b.launched);
+        path.open = a.open;
+        path.open.extend(b.open);
+        path.read = a.read.intersection(&b.read).copied().collect();
+        path.written = a.written.intersection(&b.written).copied().collect();
     }
 
     fn name(&self, r: u32) -> String {
@@ -132,12 +132,12 @@ impl Checker<'_, '_> {
         known.then_some(r.0)
     }
 
-    fn operation(&mut self, op: &SOp, span: Span, way: &mut Way) {
+    fn operation(&mut self, op: &SOp, span: Span, path: &mut PathEvents) {
         let command = match op {
             SOp::Host(command) => command,
             SOp::HostRead(b) => {
-                if self.holds(*b, span, way) {
-                    way.read.insert(b.0);
+                if self.holds(*b, span, path) {
+                    path.read.insert(b.0);
                 }
                 return;
             }
@@ -151,28 +151,28 @@ impl Checker<'_, '_> {
         match command {
             HostCommand::Launch(r) => {
                 let Some(r) = self.region(*r, span) else { return };
-                match way.launched.get(&r).copied() {
+                match path.launched.get(&r).copied() {
                     Some(before) => {
                         let help = "a region runs once per call; for a second run write a second region";
                         let text = format!("region {} is launched twice", self.name(r));
                         self.fail(text, span, "again here", Some((before, "first here")), help);
                     }
                     None => {
-                        way.launched.insert(r, span);
-                        way.open.insert(r);
+                        path.launched.insert(r, span);
+                        path.open.insert(r);
                     }
                 }
             }
             HostCommand::Wait(r) => {
                 let Some(r) = self.region(*r, span) else { return };
-                if !way.launched.contains_key(&r) {
+                if !path.launched.contains_key(&r) {
                     let text = format!("region {} is waited for before it is launched", self.name(r));
                     self.fail(text, span, "here", None, "launch it first");
                 }
-                way.open.remove(&r);
+                path.open.remove(&r);
             }
-            HostCommand::Drain => way.open.clear(),
-            HostCommand::Write { dst, src } => self.write(*dst, *src, span, way),
+            HostCommand::Drain => path.open.clear(),
+            HostCommand::Write { dst, src } => self.write(*dst, *src, span, path),
         }
     }
 
@@ -185,8 +185,8 @@ impl Checker<'_, '_> {
         known
     }
 
-    fn write(&mut self, dst: BufferId, src: BufferId, span: Span, way: &mut Way) {
-        if !self.holds(src, span, way) || !self.known(dst, span) {
+    fn write(&mut self, dst: BufferId, src: BufferId, span: Span, path: &mut PathEvents) {
+        if !self.holds(src, span, path) || !self.known(dst, span) {
             return;
         }
         let (to, from) = (self.s.buffer(dst), self.s.buffer(src));
@@ -205,20 +205,20 @@ impl Checker<'_, '_> {
                 "both buffers need the same element type and the same local sizes",
             );
         }
-        way.written.insert(dst.0);
+        path.written.insert(dst.0);
     }
 
     /// Checks that a buffer whose elements the host takes exists. Reports the buffer if nothing has
     /// written it before.
-    fn holds(&mut self, id: BufferId, span: Span, way: &Way) -> bool {
+    fn holds(&mut self, id: BufferId, span: Span, path: &PathEvents) -> bool {
         if !self.known(id, span) {
             return false;
         }
         let s = self.s;
         let b = s.buffer(id);
-        let filled = b.zero || matches!(b.role, BufferRole::Input(_)) || way.written.contains(&id.0);
+        let filled = b.zero || matches!(b.role, BufferRole::Input(_)) || path.written.contains(&id.0);
         let mut writers = (0..).zip(&s.regions).filter(|(_, r)| writes(r, id));
-        if filled || writers.clone().any(|(i, _)| way.launched.contains_key(&i)) {
+        if filled || writers.clone().any(|(i, _)| path.launched.contains_key(&i)) {
             return true;
         }
         let text = format!("the host reads %{}, and no region launched before writes it", b.name);

@@ -8,7 +8,7 @@ use kbc_diag::{Diagnostic, Span};
 /// Alignment of windows, and size of each counter, in bytes: a cache line.
 pub const LINE_BYTES: u64 = 64;
 
-struct Place {
+struct WindowRange {
     what: String,
     start: u64,
     end: u64,
@@ -62,7 +62,7 @@ fn place(
     offset: Option<u64>,
     span: Span,
     allocated: bool,
-    list: &mut Vec<Place>,
+    list: &mut Vec<WindowRange>,
     out: &mut Report,
 ) {
     let Some(start) = offset else {
@@ -88,16 +88,16 @@ fn place(
         );
     }
     match bytes.and_then(|n| start.checked_add(n)).filter(|end| *end <= i64::MAX as u64) {
-        Some(end) => list.push(Place { what, start, end, span }),
+        Some(end) => list.push(WindowRange { what, start, end, span }),
         None => out.fail(V9, format!("{what} ends beyond 64-bit addresses"), span, "here"),
     }
 }
 
-fn overlaps(mut list: Vec<Place>, out: &mut Report) {
+fn overlaps(mut list: Vec<WindowRange>, out: &mut Report) {
     list.retain(|p| p.start < p.end);
     list.sort_by_key(|p| (p.start, p.end));
     // Entry with the largest end so far.
-    let mut furthest: Option<&Place> = None;
+    let mut furthest: Option<&WindowRange> = None;
     for p in &list {
         if let Some(f) = furthest
             && p.start < f.end

@@ -5,7 +5,7 @@ use super::{Report, V2, V16, product};
 use crate::expr::Expr;
 use crate::fill::has;
 use crate::graph::OpKind;
-use crate::result::{broadcast, product_shape, result_of};
+use crate::result::{broadcast, matmul_shape, result_of};
 use crate::schedule::{Buffer, BufferId, Filling, LocalOp, Schedule};
 use crate::shape::ShapeOp;
 use crate::types::{CutRule, DType};
@@ -187,7 +187,7 @@ fn fits(
                 return Err(format!("{} is {}, but {} is {}", a.name, a.dtype, b.name, b.dtype));
             }
             accumulated(a.dtype, dst)?;
-            shapes.map_or(Ok(()), |s| result(product_shape(&s[0], &s[1])))
+            shapes.map_or(Ok(()), |s| result(matmul_shape(&s[0], &s[1])))
         }
         LocalOp::ReduceDim { op, mean, dim, dst: _, src: _ } => {
             let src = srcs[0];

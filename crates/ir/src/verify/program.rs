@@ -3,8 +3,8 @@
 
 use super::graph::graph;
 use super::{Report, V7, V22};
-use crate::graph::{Collective, Holding, Op};
-use crate::local::{Groups, Local, meetings, pending, result_sizes};
+use crate::graph::{Collective, GraphOp, Holding};
+use crate::local::{Groups, Local, matched_collectives, pending, result_sizes};
 use crate::module::{Module, Props};
 use crate::types::TensorType;
 use kbc_diag::{Diagnostic, Span};
@@ -56,7 +56,7 @@ pub(super) fn local(l: &Local, m: &Module, out: &mut Report) {
     }
     if out.diagnostics.list.len() == before
         && m.props.contains(Props::TYPED)
-        && let Err(found) = meetings(l, &m.mesh)
+        && let Err(found) = matched_collectives(l, &m.mesh)
     {
         found.list.into_iter().for_each(|d| out.push(V22, d));
     }
@@ -67,7 +67,7 @@ pub(super) fn collective(
     c: &Collective,
     m: &Module,
     ranks: &[u64],
-    (op, from): (&Op, Option<&TensorType>),
+    (op, from): (&GraphOp, Option<&TensorType>),
     out: &mut Report,
 ) {
     let name = c.name();

@@ -105,7 +105,7 @@ pub(super) fn roles(s: &Schedule, r: &Region, out: &mut Report) {
     if predicates.is_empty() {
         return listed(r, found.out);
     }
-    let most = MOST_POINTS / r.roles.len().max(1) as u64;
+    let most = MAX_POINTS / r.roles.len().max(1) as u64;
     if let Some(ranks) = standing(s, r, &predicates, most) {
         return ranks.into_iter().for_each(|rank| found.at(rank));
     }
@@ -113,7 +113,7 @@ pub(super) fn roles(s: &Schedule, r: &Region, out: &mut Report) {
         return each(&mut found);
     }
     let text = format!(
-        "cannot check whether roles of region {} overlap: this needs {points} ranks for {} roles (limit: {MOST_POINTS})",
+        "cannot check whether roles of region {} overlap: this needs {points} ranks for {} roles (limit: {MAX_POINTS})",
         r.name,
         r.roles.len()
     );
@@ -123,7 +123,7 @@ pub(super) fn roles(s: &Schedule, r: &Region, out: &mut Report) {
 
 /// Most evaluations of conditions for one region, counted as ranks times roles, when more than
 /// [`EVALUATED_RANKS`] ranks have to be covered.
-const MOST_POINTS: u64 = 1 << 22;
+const MAX_POINTS: u64 = 1 << 22;
 
 /// Returns ranks of the mesh that represent all others with respect to the conditions. Returns
 /// `None` if a role is given by a list, if a condition uses a variable that is neither a coordinate

@@ -3,10 +3,10 @@
 
 use super::placement::well_formed;
 use super::{Report, V1, V2, V5, V8, V10, V11, V12, V13, V20, body, host, layout, ranks, twice};
+use crate::contract::{Cell, Clause, Contract};
 use crate::expr::Expr;
 use crate::module::Props;
 use crate::name::Name;
-use crate::promise::{Cell, Clause, Promise};
 use crate::schedule::*;
 use kbc_diag::{Diagnostic, Span};
 use std::collections::BTreeSet;
@@ -177,8 +177,8 @@ fn region(s: &Schedule, index: usize, r: &Region, out: &mut Report) {
         }
     }
     operands(s, r, out);
-    if let Some(p) = &r.promise {
-        promise(s, r, p, out);
+    if let Some(p) = &r.contract {
+        contract(s, r, p, out);
     }
     let clean = out.diagnostics.list.len();
     roles(s, r, out);
@@ -253,7 +253,7 @@ fn roles(s: &Schedule, r: &Region, out: &mut Report) {
 }
 
 /// Checks V20: a contract covers operands of its region.
-fn promise(s: &Schedule, r: &Region, p: &Promise, out: &mut Report) {
+fn contract(s: &Schedule, r: &Region, p: &Contract, out: &mut Report) {
     let mut fail = |text: String| out.fail(V20, text, r.span, "in this region");
     if let Some(n) = twice(p.buffers.iter().map(|b| &b.name)) {
         fail(format!("the contract names buffer {n} twice"));
@@ -306,7 +306,7 @@ fn promise(s: &Schedule, r: &Region, p: &Promise, out: &mut Report) {
 }
 
 /// Returns the tables that the clauses read.
-fn clause_tables(p: &Promise) -> Vec<&Name> {
+fn clause_tables(p: &Contract) -> Vec<&Name> {
     fn collect<'a>(e: &'a Expr, out: &mut Vec<&'a Name>) {
         match e {
             Expr::Int(_) | Expr::Var(_) => {}

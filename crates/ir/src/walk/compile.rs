@@ -171,7 +171,7 @@ impl<'s> Program<'s> {
     /// # Errors
     /// Returns E301 for a name without a value, or for a region whose axes do not match its
     /// coordinates. Returns E330 for an operation of the host outside its program, or for a host's
-    /// program that [`host::spelled`] has not spelled out.
+    /// program that [`host::with_host_region`] has not spelled out.
     pub fn compile(schedule: &'s Schedule) -> Result<Self, Diagnostic> {
         let mut scope =
             Scope { names: vec![], deepest: 0, tables: &schedule.tables, region: schedule.name.clone() };
@@ -200,8 +200,8 @@ impl<'s> Program<'s> {
         for q in &schedule.queues {
             queue_base.push(queue_base.last().copied().unwrap_or(0).saturating_add(q.count as u32));
         }
-        if let Some(h) = schedule.host.as_ref().filter(|_| !host::is_spelled(schedule)) {
-            return Err(host::unspelled(h.span));
+        if let Some(h) = schedule.host.as_ref().filter(|_| !host::has_host_region(schedule)) {
+            return Err(host::misplaced_host_op(h.span));
         }
         let host = if schedule.host.is_some() { intern(&mut shared.streams, &host::HOST.into()) } else { 0 };
         let fixed = dims.iter().map(|d| fixed_product(d)).collect();
@@ -482,7 +482,7 @@ impl Translate<'_, Symbolic, Compiled> for Resolving<'_, '_> {
 
     fn transfer(
         &mut self,
-        _: Side,
+        _: RefUse,
         near: &Ref,
         peer: &Peer,
         far: &Ref,
@@ -492,7 +492,7 @@ impl Translate<'_, Symbolic, Compiled> for Resolving<'_, '_> {
 
     fn message(
         &mut self,
-        _: Side,
+        _: RefUse,
         near: &Ref,
         peer: &Peer,
         queue: &Channel,
@@ -533,6 +533,6 @@ impl Translate<'_, Symbolic, Compiled> for Resolving<'_, '_> {
     }
 
     fn host(&mut self, _: &HostCommand) -> Result<Infallible, Diagnostic> {
-        Err(host::unspelled(self.span))
+        Err(host::misplaced_host_op(self.span))
     }
 }

@@ -6,14 +6,14 @@ use crate::cut::{Chunks, NoChunks, Sized};
 use crate::op::Translate;
 use crate::resolved::Resolved;
 use crate::schedule::{
-    BufferId, Channel, Counter, LocalOp, OperandId, Part, QueueId, Ref, RegionId, Side, SignalId,
+    BufferId, Channel, Counter, LocalOp, OperandId, Part, QueueId, Ref, RefUse, RegionId, SignalId,
 };
 use crate::types::CutRule;
 use kbc_diag::Span;
 use std::convert::Infallible;
 
 /// Most turns of loops between two operations. A schedule with more is rejected.
-pub(super) const MOST_IDLE: u32 = 1 << 22;
+pub(super) const MAX_IDLE: u32 = 1 << 22;
 
 /// Next step of a stream.
 #[derive(Clone, PartialEq, Debug)]
@@ -109,7 +109,7 @@ impl<'p> Cursor<'p> {
                         self.env[*slot as usize] = *at;
                         frame.next = 0;
                         turns += 1;
-                        if turns > MOST_IDLE {
+                        if turns > MAX_IDLE {
                             return Err(self.idle());
                         }
                     }
@@ -140,9 +140,9 @@ impl<'p> Cursor<'p> {
         }
     }
 
-    /// Returns the fault (E354) for loops with more than [`MOST_IDLE`] turns without an operation.
+    /// Returns the fault (E354) for loops with more than [`MAX_IDLE`] turns without an operation.
     pub(super) fn idle(&self) -> Fault {
-        let text = format!("more than {MOST_IDLE} iterations of loops without an operation");
+        let text = format!("more than {MAX_IDLE} iterations of loops without an operation");
         self.fail("E354", text, self.program.schedule.regions[self.region].span)
     }
 
@@ -294,7 +294,7 @@ impl<'p> Cursor<'p> {
 
     /// Checks that the two sides of a copy or reduction are the same elements or have none in
     /// common. Otherwise the result would depend on the order in which elements are moved (E338).
-    fn apart(&self, a: &Access, b: &Access, span: Span) -> Result<(), Fault> {
+    fn check_same_or_disjoint(&self, a: &Access, b: &Access, span: Span) -> Result<(), Fault> {
         let meet = a.mem == b.mem && a.start < b.start + b.len && b.start < a.start + a.len;
         if !meet || a.start == b.start {
             return Ok(());
@@ -381,14 +381,14 @@ impl<'p> Translate<'p, Compiled, Concrete<'p>> for At<'_, 'p> {
     fn both(&mut self, dst: &CRef, src: &CRef) -> Result<(Access, Access), Fault> {
         let me = self.cursor.rank;
         let (dst, src) = self.cursor.pair(dst, me, src, me, self.span)?;
-        self.cursor.apart(&dst, &src, self.span)?;
+        self.cursor.check_same_or_disjoint(&dst, &src, self.span)?;
         Ok((dst, src))
     }
 
     #[inline]
     fn transfer(
         &mut self,
-        _: Side,
+        _: RefUse,
         near: &CRef,
         peer: &Vec<Resolved>,
         far: &CRef,
@@ -401,7 +401,7 @@ impl<'p> Translate<'p, Compiled, Concrete<'p>> for At<'_, 'p> {
     #[inline]
     fn message(
         &mut self,
-        _: Side,
+        _: RefUse,
         near: &CRef,
         peer: &Vec<Resolved>,
         queue: &Channel<Resolved>,

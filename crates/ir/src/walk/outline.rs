@@ -8,12 +8,12 @@
 
 use super::compile::{COp, CRef, CRegion, CStmt, Compiled, Program};
 use super::range::{Range, counted, range};
-use crate::algebra::{Algebra, Symbolic};
+use crate::algebra::{Algebra, ExprAlgebra};
 use crate::cut::{Chunks, Sized};
 use crate::expr::BinOp;
 use crate::op::{Op, Repr, Translate};
 use crate::resolved::Resolved;
-use crate::schedule::{BufferId, Channel, Counter, LocalOp, Part, Ref, Side};
+use crate::schedule::{BufferId, Channel, Counter, LocalOp, Part, Ref, RefUse};
 use crate::types::CutRule;
 use kbc_diag::Span;
 use std::convert::Infallible;
@@ -21,7 +21,7 @@ use std::marker::PhantomData;
 
 /// Most registers of one body for values that do not change within it. Further values are computed
 /// each time.
-const MOST_FIXED: usize = 64;
+const MAX_FIXED: usize = 64;
 
 /// A value that is computed from registers.
 #[derive(Clone, Debug)]
@@ -79,7 +79,7 @@ impl Value {
 
 /// Peer of an operation.
 #[derive(Clone, Debug)]
-pub(super) enum Who {
+pub(super) enum OutlinePeer {
     /// Register that holds the rank; negative if there is no such rank.
     Register(u32),
     /// Coordinates.
@@ -116,7 +116,7 @@ pub(super) struct Outlined<'p>(PhantomData<&'p LocalOp>);
 impl<'p> Repr for Outlined<'p> {
     type Near = Size;
     type Far = ();
-    type Peer = Who;
+    type Peer = OutlinePeer;
     type Counter = Indexed;
     type Value = Value;
     /// Operations on queues are kept whole.
@@ -358,7 +358,7 @@ impl<'p> Writer<'_, 'p> {
 
     /// Returns the next free register.
     fn register(&self) -> Option<u32> {
-        (self.fixed.len() < MOST_FIXED).then_some(())?;
+        (self.fixed.len() < MAX_FIXED).then_some(())?;
         self.first.checked_add(self.fixed.len() as u32)
     }
 
@@ -428,24 +428,24 @@ impl<'p> Writer<'_, 'p> {
         Some(Sum { base, slot, times, plus: parts.plus })
     }
 
-    fn who(&mut self, peer: &[Resolved]) -> Option<Who> {
+    fn who(&mut self, peer: &[Resolved]) -> Option<OutlinePeer> {
         let region: &CRegion = &self.program.regions[self.region];
         if peer.len() != region.coords.len() {
             return None;
         }
         if peer.iter().any(|e| e.reads(&|s| s >= self.loops)) {
-            return Some(Who::Each(peer.iter().map(|e| self.value(e)).collect()));
+            return Some(OutlinePeer::Each(peer.iter().map(|e| self.value(e)).collect()));
         }
         let there = self.fixed.iter().find(|(_, f)| match f {
             Fixed::Peer(p) => p[..] == *peer,
             Fixed::Value(_) => false,
         });
         if let Some((register, _)) = there {
-            return Some(Who::Register(*register));
+            return Some(OutlinePeer::Register(*register));
         }
         let register = self.register()?;
         self.fixed.push((register, Fixed::Peer(peer.to_vec())));
-        Some(Who::Register(register))
+        Some(OutlinePeer::Register(register))
     }
 
     /// Returns the bytes of both sides of a transfer, if the runs are known to exist and to match.
@@ -508,7 +508,7 @@ impl<'p> Writer<'_, 'p> {
             return None;
         }
         // Lines of given lengths are excluded above.
-        let mut alg = Symbolic::folded(|_, _, n, _| n.clone(), |_, _, n, _| n.clone());
+        let mut alg = ExprAlgebra::folded(|_, _, n, _| n.clone(), |_, _, n, _| n.clone());
         let mut at = Chunks::whole(&mut alg);
         for (i, Part { index, len, of }) in path.iter().enumerate() {
             let (length, parts) = (len.as_int()?, of.as_int()?);
@@ -561,30 +561,34 @@ impl<'p> Translate<'p, Compiled, Outlined<'p>> for Writer<'_, 'p> {
 
     fn transfer(
         &mut self,
-        _: Side,
+        _: RefUse,
         near: &CRef,
         peer: &Vec<Resolved>,
         far: &CRef,
-    ) -> Result<(Size, Who, ()), Whole> {
+    ) -> Result<(Size, OutlinePeer, ()), Whole> {
         let (near, _) = self.pair(near, far).ok_or(Whole)?;
         Ok((near, self.who(peer).ok_or(Whole)?, ()))
     }
 
     fn message(
         &mut self,
-        _: Side,
+        _: RefUse,
         _: &CRef,
         _: &Vec<Resolved>,
         _: &Channel<Resolved>,
-    ) -> Result<(Size, Who, Infallible), Whole> {
+    ) -> Result<(Size, OutlinePeer, Infallible), Whole> {
         Err(Whole)
     }
 
-    fn room(&mut self, _: &Vec<Resolved>, _: &Channel<Resolved>) -> Result<(Who, Infallible), Whole> {
+    fn room(&mut self, _: &Vec<Resolved>, _: &Channel<Resolved>) -> Result<(OutlinePeer, Infallible), Whole> {
         Err(Whole)
     }
 
-    fn notify(&mut self, peer: &Vec<Resolved>, counter: &Counter<Resolved>) -> Result<(Who, Indexed), Whole> {
+    fn notify(
+        &mut self,
+        peer: &Vec<Resolved>,
+        counter: &Counter<Resolved>,
+    ) -> Result<(OutlinePeer, Indexed), Whole> {
         Ok((self.who(peer).ok_or(Whole)?, self.counter(counter)))
     }
 

@@ -7,12 +7,12 @@
 //! faults are therefore those of the cursor.
 
 use super::compile::Program;
-use super::cursor::{Cursor, MOST_IDLE};
-use super::outline::{Fixed, Indexed, Ins, Outline, Outlined, Size, Value, Who};
+use super::cursor::{Cursor, MAX_IDLE};
+use super::outline::{Fixed, Indexed, Ins, Outline, OutlinePeer, Outlined, Size, Value};
 use super::{Access, Act, Concrete, Fault, Mem};
 use crate::op::{Op, Repr, Translate};
 use crate::resolved::Resolved;
-use crate::schedule::{BufferId, LocalOp, RegionId, Side, WindowId};
+use crate::schedule::{BufferId, LocalOp, RefUse, RegionId, WindowId};
 use crate::types::CutRule;
 use kbc_diag::Span;
 use std::convert::Infallible;
@@ -78,7 +78,7 @@ impl<'p> Translate<'_, Concrete<'p>, Timed<'p>> for Briefly<'_, '_> {
 
     fn transfer(
         &mut self,
-        _: Side,
+        _: RefUse,
         near: &Access,
         peer: &u64,
         _: &Access,
@@ -88,7 +88,7 @@ impl<'p> Translate<'_, Concrete<'p>, Timed<'p>> for Briefly<'_, '_> {
 
     fn message(
         &mut self,
-        _: Side,
+        _: RefUse,
         near: &Access,
         peer: &u64,
         queue: &u32,
@@ -133,12 +133,12 @@ impl<'p> Brief<'p> {
     }
 }
 
-/// Value of [`At::next`] between two regions.
+/// Value of [`StreamPosition::next`] between two regions.
 const OUTSIDE: u32 = u32::MAX;
 
 /// Position of a stream.
 #[derive(Clone, Copy, Debug)]
-struct At {
+struct StreamPosition {
     /// Next instruction, or [`OUTSIDE`].
     next: u32,
     region: u32,
@@ -149,7 +149,7 @@ struct At {
 /// Positions of many streams.
 #[derive(Clone, Debug)]
 pub struct Walks {
-    at: Vec<At>,
+    at: Vec<StreamPosition>,
     /// [`Outline::width`] registers per stream: slots of the environment, ends of loops, and values
     /// that are fixed within a body.
     registers: Vec<i64>,
@@ -183,7 +183,7 @@ impl Walks {
                 mesh = (rank, outline.program.mesh_env(rank));
                 mesh.1.resize(outline.width, 0);
             }
-            at.push(At { next: OUTSIDE, region: 0, rank: rank as u32, stream });
+            at.push(StreamPosition { next: OUTSIDE, region: 0, rank: rank as u32, stream });
             registers.extend_from_slice(&mesh.1);
         }
         Walks { at, registers, moved: None }
@@ -253,7 +253,7 @@ impl Walks {
                         registers[*slot as usize] = value;
                         at.next = *body;
                         turns += 1;
-                        if turns > MOST_IDLE {
+                        if turns > MAX_IDLE {
                             return Err(Box::new(cursor(outline, at, registers).idle()));
                         }
                     }
@@ -286,12 +286,17 @@ impl Walks {
 }
 
 /// Creates a cursor at the position of a stream, for operations that have no brief form.
-fn cursor<'p>(outline: &Outline<'p>, at: &At, registers: &[i64]) -> Cursor<'p> {
+fn cursor<'p>(outline: &Outline<'p>, at: &StreamPosition, registers: &[i64]) -> Cursor<'p> {
     let env = registers[..outline.program.env_len].to_vec();
     Cursor::inside(outline.program, at.rank.into(), at.stream, env, at.region as usize)
 }
 
-fn value(outline: &Outline<'_>, at: &At, registers: &[i64], e: &Resolved) -> Result<i64, Box<Fault>> {
+fn value(
+    outline: &Outline<'_>,
+    at: &StreamPosition,
+    registers: &[i64],
+    e: &Resolved,
+) -> Result<i64, Box<Fault>> {
     match e {
         Resolved::Int(v) => Ok(*v),
         Resolved::Var(s) => Ok(registers[*s as usize]),
@@ -305,7 +310,7 @@ fn value(outline: &Outline<'_>, at: &At, registers: &[i64], e: &Resolved) -> Res
 /// Enters the stream's body in the region that comes next. Returns false if the stream has none
 /// there.
 #[inline(never)]
-fn enter(outline: &Outline<'_>, at: &mut At, registers: &mut [i64]) -> Result<bool, Box<Fault>> {
+fn enter(outline: &Outline<'_>, at: &mut StreamPosition, registers: &mut [i64]) -> Result<bool, Box<Fault>> {
     let program = outline.program;
     let region = &program.regions[at.region as usize];
     let mut cursor = cursor(outline, at, registers);
@@ -330,7 +335,11 @@ fn enter(outline: &Outline<'_>, at: &mut At, registers: &mut [i64]) -> Result<bo
 }
 
 /// Returns the rank with these coordinates in the group, if all of them have values within range.
-fn peer(outline: &Outline<'_>, at: &At, coords: impl Iterator<Item = Option<i64>>) -> Option<u64> {
+fn peer(
+    outline: &Outline<'_>,
+    at: &StreamPosition,
+    coords: impl Iterator<Item = Option<i64>>,
+) -> Option<u64> {
     let mut index = 0;
     let sizes = &outline.program.regions[at.region as usize].coords;
     for (v, (_, size)) in coords.zip(sizes) {
@@ -343,10 +352,10 @@ fn peer(outline: &Outline<'_>, at: &At, coords: impl Iterator<Item = Option<i64>
     Some(outline.program.group_rank(RegionId(at.region), at.rank.into(), index))
 }
 
-fn who(outline: &Outline<'_>, at: &At, registers: &[i64], w: &Who) -> Option<u64> {
+fn who(outline: &Outline<'_>, at: &StreamPosition, registers: &[i64], w: &OutlinePeer) -> Option<u64> {
     match w {
-        Who::Register(r) => u64::try_from(registers[*r as usize]).ok(),
-        Who::Each(list) => peer(outline, at, list.iter().map(|v| v.get(outline.program, registers))),
+        OutlinePeer::Register(r) => u64::try_from(registers[*r as usize]).ok(),
+        OutlinePeer::Each(list) => peer(outline, at, list.iter().map(|v| v.get(outline.program, registers))),
     }
 }
 
@@ -365,7 +374,7 @@ fn size(outline: &Outline<'_>, registers: &[i64], s: &Size) -> Option<u64> {
 /// cursor must resolve the operation.
 struct Quick<'a, 'p> {
     outline: &'a Outline<'p>,
-    at: &'a At,
+    at: &'a StreamPosition,
     registers: &'a [i64],
 }
 
@@ -374,7 +383,7 @@ struct Unknown;
 
 impl Quick<'_, '_> {
     #[inline]
-    fn who(&self, w: &Who) -> Result<u64, Unknown> {
+    fn who(&self, w: &OutlinePeer) -> Result<u64, Unknown> {
         who(self.outline, self.at, self.registers, w).ok_or(Unknown)
     }
 
@@ -404,28 +413,34 @@ impl<'p> Translate<'_, Outlined<'p>, Timed<'p>> for Quick<'_, 'p> {
     }
 
     #[inline]
-    fn transfer(&mut self, _: Side, near: &Size, peer: &Who, (): &()) -> Result<(u64, u64, ()), Unknown> {
+    fn transfer(
+        &mut self,
+        _: RefUse,
+        near: &Size,
+        peer: &OutlinePeer,
+        (): &(),
+    ) -> Result<(u64, u64, ()), Unknown> {
         Ok((self.size(near)?, self.who(peer)?, ()))
     }
 
     #[inline]
     fn message(
         &mut self,
-        _: Side,
+        _: RefUse,
         _: &Size,
-        _: &Who,
+        _: &OutlinePeer,
         queue: &Infallible,
     ) -> Result<(u64, u64, u32), Unknown> {
         match *queue {}
     }
 
     #[inline]
-    fn room(&mut self, _: &Who, queue: &Infallible) -> Result<(u64, u32), Unknown> {
+    fn room(&mut self, _: &OutlinePeer, queue: &Infallible) -> Result<(u64, u32), Unknown> {
         match *queue {}
     }
 
     #[inline]
-    fn notify(&mut self, peer: &Who, counter: &Indexed) -> Result<(u64, u32), Unknown> {
+    fn notify(&mut self, peer: &OutlinePeer, counter: &Indexed) -> Result<(u64, u32), Unknown> {
         Ok((self.who(peer)?, self.counter(counter)?))
     }
 

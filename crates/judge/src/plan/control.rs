@@ -1,6 +1,6 @@
 //! Events that order others: notifies, waits, fences, events of a rank, and reads of the host.
 
-use super::{At, Builder, Touch, Unplanned, Waits, What};
+use super::{Action, Builder, StreamState, Touch, Unplanned, Waits};
 use kbc_backend_sim::effect::Run;
 use kbc_diag::Diagnostic;
 use kbc_ir::form::Form;
@@ -10,7 +10,7 @@ impl<'p> Builder<'p> {
     /// Adds an operation that moves no data between memories.
     pub(super) fn control(
         &mut self,
-        at: &mut At,
+        at: &mut StreamState,
         id: (u64, u32, i64),
         act: &Act<'p>,
     ) -> Result<(), Unplanned> {
@@ -20,7 +20,7 @@ impl<'p> Builder<'p> {
             Act::Notify { peer, counter } => {
                 let counter = *peer as u32 * self.program.counters() + counter;
                 after.extend(at.channels.get(&counter));
-                let e = self.push(at, id, What::Note { counter, release: at.releases }, after, vec![]);
+                let e = self.push(at, id, Action::Note { counter, release: at.releases }, after, vec![]);
                 at.channels.insert(counter, e);
                 return Ok(());
             }
@@ -40,9 +40,9 @@ impl<'p> Builder<'p> {
                     let last = waits.upto.last().copied().unwrap_or(0);
                     waits.upto.push(form.target(last, *value));
                 }
-                What::Wait { counter: base + counter, value: *value }
+                Action::Wait { counter: base + counter, value: *value }
             }
-            Act::FenceAcquire => What::Acquire,
+            Act::FenceAcquire => Action::Acquire,
             Act::FenceRelease => {
                 after.extend(at.last_exec);
                 after.extend(&at.awaited);
@@ -50,19 +50,19 @@ impl<'p> Builder<'p> {
                 at.pending.retain(|f| f.get && !f.complete);
                 at.locals.clear();
                 at.awaited.clear();
-                What::Release
+                Action::Release
             }
             Act::Record(event) => {
                 // An awaiting stream may notify before that, because an event is no fence.
-                let settled = self.push(at, id, What::Pass, at.done(), vec![]);
+                let settled = self.push(at, id, Action::Pass, at.done(), vec![]);
                 let key = (id.0 as u32, *event, id.2);
                 self.records.entry(key).or_insert((self.events.len() as u32, settled));
-                What::Record
+                Action::Record
             }
             Act::Await(event) => {
-                let e = self.push(at, id, What::Await(*event), after, vec![]);
+                let e = self.push(at, id, Action::Await(*event), after, vec![]);
                 at.prev = Some(e);
-                let settled = self.push(at, id, What::Pass, vec![e], vec![]);
+                let settled = self.push(at, id, Action::Pass, vec![e], vec![]);
                 self.awaited.push((settled, (id.0 as u32, *event, id.2)));
                 at.awaited.push(settled);
                 return Ok(());
@@ -74,14 +74,14 @@ impl<'p> Builder<'p> {
                 let run = Run { mem: Mem::Buffer(b.0), start: 0, len: n };
                 let touches: Vec<Touch> = self.touch(rank, &run, false).into_iter().collect();
                 after.extend(&at.awaited);
-                let e = self.push(at, id, What::HostRead { nth }, after, touches);
+                let e = self.push(at, id, Action::HostRead { nth }, after, touches);
                 at.prev = Some(e);
                 return Ok(());
             }
             // The caller adds all others.
             _ => return Ok(()),
         };
-        let (release, acquire) = (matches!(what, What::Release), matches!(what, What::Acquire));
+        let (release, acquire) = (matches!(what, Action::Release), matches!(what, Action::Acquire));
         let e = self.push(at, id, what, after, vec![]);
         at.prev = Some(e);
         at.releases += u32::from(release);

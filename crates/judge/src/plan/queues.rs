@@ -1,7 +1,7 @@
 //! Messages through queues: how the events of one end precede those of the other. The module owns
 //! the numbering of messages.
 
-use super::{At, Builder, NONE, Unplanned, What};
+use super::{Action, Builder, NONE, StreamState, Unplanned};
 use kbc_backend_sim::effect::Run;
 use kbc_backend_sim::flow::queue_of;
 use kbc_backend_sim::interp::queue_type;
@@ -26,7 +26,7 @@ impl<'p> Builder<'p> {
     /// are known.
     pub(super) fn queue(
         &mut self,
-        at: &mut At,
+        at: &mut StreamState,
         id: (u64, u32, i64),
         act: &Act<'p>,
         span: kbc_diag::Span,
@@ -44,10 +44,15 @@ impl<'p> Builder<'p> {
                 let touch = self.touch(id.0, &run, false)?;
                 let flight = self.flights;
                 self.flights += 1;
-                let e = self.push(at, id, What::Send { flight }, after, vec![touch]);
+                let e = self.push(at, id, Action::Send { flight }, after, vec![touch]);
                 let before = self.queues.get(&queue).and_then(|m| m.sends.last()).map(|s| s.1);
-                let arrives =
-                    self.push(at, id, What::Pass, [Some(e), before].into_iter().flatten().collect(), vec![]);
+                let arrives = self.push(
+                    at,
+                    id,
+                    Action::Pass,
+                    [Some(e), before].into_iter().flatten().collect(),
+                    vec![],
+                );
                 self.queues.entry(queue).or_default().sends.push((e, arrives));
                 e
             }
@@ -57,15 +62,20 @@ impl<'p> Builder<'p> {
                 after.extend(at.settle(id.0, &[], Some(&run)));
                 after.extend(&at.awaited);
                 let touch = self.touch(id.0, &run, true)?;
-                let e = self.push(at, id, What::Recv { flight: NONE }, after, vec![touch]);
+                let e = self.push(at, id, Action::Recv { flight: NONE }, after, vec![touch]);
                 let before = self.queues.get(&queue).and_then(|m| m.recvs.last()).map(|s| s.1);
-                let credit =
-                    self.push(at, id, What::Pass, [Some(e), before].into_iter().flatten().collect(), vec![]);
+                let credit = self.push(
+                    at,
+                    id,
+                    Action::Pass,
+                    [Some(e), before].into_iter().flatten().collect(),
+                    vec![],
+                );
                 self.queues.entry(queue).or_default().recvs.push((e, credit));
                 e
             }
             _ => {
-                let e = self.push(at, id, What::Pass, after, vec![]);
+                let e = self.push(at, id, Action::Pass, after, vec![]);
                 let m = self.queues.entry(queue).or_default();
                 m.rooms.push((e, m.sends.len()));
                 e
@@ -98,8 +108,8 @@ impl<'p> Builder<'p> {
             for (k, (e, _)) in m.recvs.iter().enumerate() {
                 let sent = m.sends.get(k);
                 self.preds[*e as usize].push(sent.map_or(*e, |s| s.1));
-                if let Some(What::Send { flight }) = sent.map(|s| &self.events[s.0 as usize].what) {
-                    self.events[*e as usize].what = What::Recv { flight: *flight };
+                if let Some(Action::Send { flight }) = sent.map(|s| &self.events[s.0 as usize].what) {
+                    self.events[*e as usize].what = Action::Recv { flight: *flight };
                 }
             }
         }

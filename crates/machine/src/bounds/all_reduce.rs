@@ -144,7 +144,7 @@ fn strongest(topo: &Topology, demand: &Demand) -> Row {
     demand.problem.group.iter().enumerate().for_each(|(r, d)| place[d.0 as usize] = r);
     let relays = place.iter_mut().filter(|p| **p == usize::MAX);
     (demand.ranks()..).zip(relays).for_each(|(next, p)| *p = next);
-    let found = topo.remembered("strongest partition", search::group(demand), || {
+    let found = topo.memoised("strongest partition", search::group(demand), || {
         let arcs = net.arcs.iter().map(|&(a, b, c)| (place[a], place[b], c)).collect();
         strength::partition(&strength::Graph { ranks: demand.ranks(), nodes: net.nodes, arcs })
     });

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::demand::{Demand, Side};
+use super::demand::{Demand, SideTotals};
 use crate::topology::{DeviceId, Direction, Topology};
 
 /// Length of an axis up to which all its intervals are evaluated if link rates differ (16 if all
@@ -18,7 +18,7 @@ const MAX_PAIR_AXIS: u32 = 1024;
 
 /// One side of a cut: the side that the bytes must leave.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Inside {
+pub(super) enum SendingSide {
     /// One rank.
     Rank(usize),
     /// All ranks except one.
@@ -35,7 +35,7 @@ pub(super) enum Inside {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Cut {
     pub ns: f64,
-    pub inside: Inside,
+    pub inside: SendingSide,
 }
 
 /// The cut with the longest time so far. Of equal cuts, the first is kept.
@@ -44,7 +44,7 @@ pub(super) struct Best(pub Option<Cut>);
 
 impl Best {
     /// Offers a cut over which `bytes` must go at `rate` bytes per second. Ignored if `bytes` is 0.
-    pub fn offer(&mut self, bytes: f64, rate: f64, inside: impl FnOnce() -> Inside) {
+    pub fn offer(&mut self, bytes: f64, rate: f64, inside: impl FnOnce() -> SendingSide) {
         let ns = bytes / rate * 1e9;
         // Times that differ in the last bits only are equal, and the first is kept.
         if bytes > 0.0 && self.0.as_ref().is_none_or(|b| ns > b.ns * (1.0 + 1e-12)) {
@@ -158,8 +158,8 @@ pub(super) fn offer(topo: &Topology, demand: &Demand, capacity: &Capacity, best:
             Some(_) => (row[r] as f64, column[r] as f64),
             None => (demand.out(side), demand.out(demand.rest(side))),
         };
-        best.offer(out, capacity.out(device), || Inside::Rank(r));
-        best.offer(into, capacity.into(device), || Inside::AllBut(r));
+        best.offer(out, capacity.out(device), || SendingSide::Rank(r));
+        best.offer(into, capacity.into(device), || SendingSide::AllBut(r));
     }
     for (axis, (_, size)) in topo.axes().enumerate() {
         if topo.pairs(axis) > 0 {
@@ -183,7 +183,7 @@ fn intervals(topo: &Topology, size: u32) -> impl Iterator<Item = (u32, u32)> {
 }
 
 fn across(topo: &Topology, demand: &Demand, capacity: &Capacity, axis: usize, size: u32, best: &mut Best) {
-    let mut sums = vec![Side::default(); size as usize + 1];
+    let mut sums = vec![SideTotals::default(); size as usize + 1];
     for (r, &device) in demand.problem.group.iter().enumerate() {
         let (at, one) = (&mut sums[topo.coordinate(device, axis) as usize + 1], demand.one(r));
         at.ranks += one.ranks;
@@ -198,10 +198,10 @@ fn across(topo: &Topology, demand: &Demand, capacity: &Capacity, axis: usize, si
     for (from, to) in intervals(topo, size) {
         let (a, b) = (sums[from as usize], sums[to as usize]);
         let root = root.is_some_and(|c| (from..to).contains(&c));
-        let side = Side { ranks: b.ranks - a.ranks, weight: b.weight - a.weight, root };
+        let side = SideTotals { ranks: b.ranks - a.ranks, weight: b.weight - a.weight, root };
         let (out, into) = capacity.interval(axis, from, to);
-        best.offer(demand.out(side), out, || Inside::Interval { axis, from, to });
-        best.offer(demand.out(demand.rest(side)), into, || Inside::Outside { axis, from, to });
+        best.offer(demand.out(side), out, || SendingSide::Interval { axis, from, to });
+        best.offer(demand.out(demand.rest(side)), into, || SendingSide::Outside { axis, from, to });
     }
 }
 
@@ -236,7 +236,7 @@ fn across_pairs(
         let arc = (from as usize, to as usize);
         let (out, into) = capacity.interval(axis, from, to);
         let inner = part(arc, arc);
-        best.offer((part(arc, all) - inner) as f64, out, || Inside::Interval { axis, from, to });
-        best.offer((part(all, arc) - inner) as f64, into, || Inside::Outside { axis, from, to });
+        best.offer((part(arc, all) - inner) as f64, out, || SendingSide::Interval { axis, from, to });
+        best.offer((part(all, arc) - inner) as f64, into, || SendingSide::Outside { axis, from, to });
     }
 }

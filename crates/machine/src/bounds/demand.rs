@@ -167,7 +167,7 @@ impl Problem {
 
 /// Totals of the ranks on one side of a cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Side {
+pub(super) struct SideTotals {
     /// Number of ranks.
     pub ranks: usize,
     /// Weight of their blocks.
@@ -216,19 +216,19 @@ impl<'p> Demand<'p> {
     }
 
     /// Returns the side that consists of one rank.
-    pub fn one(&self, rank: usize) -> Side {
-        Side { ranks: 1, weight: self.weights[rank], root: self.problem.root == Some(rank) }
+    pub fn one(&self, rank: usize) -> SideTotals {
+        SideTotals { ranks: 1, weight: self.weights[rank], root: self.problem.root == Some(rank) }
     }
 
     /// Returns the opposite side.
-    pub fn rest(&self, side: Side) -> Side {
+    pub fn rest(&self, side: SideTotals) -> SideTotals {
         let root = self.problem.root.is_some() && !side.root;
-        Side { ranks: self.ranks() - side.ranks, weight: self.total - side.weight, root }
+        SideTotals { ranks: self.ranks() - side.ranks, weight: self.total - side.weight, root }
     }
 
     /// Returns the bytes that must leave a side; not for [`Sizes::Pairs`]. 0 if the side is empty
     /// or has all ranks.
-    pub fn out(&self, side: Side) -> f64 {
+    pub fn out(&self, side: SideTotals) -> f64 {
         let rest = self.rest(side);
         if side.ranks == 0 || rest.ranks == 0 {
             return 0.0;

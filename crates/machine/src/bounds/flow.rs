@@ -123,7 +123,7 @@ impl Net {
     /// *up* to 2^-50 of the fastest link (2^-30 if some links are unlimited), so that what follows
     /// from a capacity stays a lower bound on time.
     pub fn of(topo: &Topology) -> Arc<Net> {
-        topo.remembered("network of links", vec![], || Net::new(topo))
+        topo.memoised("network of links", vec![], || Net::new(topo))
     }
 
     fn new(topo: &Topology) -> Net {

@@ -105,18 +105,18 @@ fn farthest(topo: &Topology, demand: &Demand, sources: &[usize], sinks: &[usize]
 
 /// An entry of the priority queue (time, hops, node), earliest first.
 #[derive(PartialEq)]
-struct At(f64, u32, u32);
+struct QueueEntry(f64, u32, u32);
 
-impl Eq for At {}
+impl Eq for QueueEntry {}
 
-impl Ord for At {
-    fn cmp(&self, other: &At) -> Ordering {
+impl Ord for QueueEntry {
+    fn cmp(&self, other: &QueueEntry) -> Ordering {
         other.0.total_cmp(&self.0).then(other.2.cmp(&self.2))
     }
 }
 
-impl PartialOrd for At {
-    fn partial_cmp(&self, other: &At) -> Option<Ordering> {
+impl PartialOrd for QueueEntry {
+    fn partial_cmp(&self, other: &QueueEntry) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
@@ -131,22 +131,26 @@ fn found(topo: &Topology, demand: &Demand, sources: &[usize], sinks: &[usize]) -
         of.push(u32::MAX);
         of.extend(ends.iter().map(|r| *r as u32));
     }
-    *topo.remembered("longest route", of, || searched(topo, demand, sources, sinks))
+    *topo.memoised("longest route", of, || searched(topo, demand, sources, sinks))
 }
 
 /// Returns the least time over all paths from a device to each node, with its hops. None for nodes
 /// that it does not reach. A relayed message may take another path than the route.
 fn times(topo: &Topology, from: DeviceId) -> Vec<Option<(f64, u32)>> {
     let mut seen = vec![None; topo.node_count()];
-    let mut heap = BinaryHeap::from([At(0.0, 0, from.0)]);
-    while let Some(At(time, hops, at)) = heap.pop() {
+    let mut heap = BinaryHeap::from([QueueEntry(0.0, 0, from.0)]);
+    while let Some(QueueEntry(time, hops, at)) = heap.pop() {
         if seen[at as usize].is_some() {
             continue;
         }
         seen[at as usize] = Some((time, hops));
         for l in topo.links_from(DeviceId(at)) {
             if seen[l.to.0 as usize].is_none() {
-                heap.push(At(time + topo.settings().rounded_at_least(l.rate.latency_ns), hops + 1, l.to.0));
+                heap.push(QueueEntry(
+                    time + topo.settings().rounded_at_least(l.rate.latency_ns),
+                    hops + 1,
+                    l.to.0,
+                ));
             }
         }
     }
@@ -191,15 +195,15 @@ impl Distances {
 /// Computes the distances between some devices: the least times over all paths plus the endpoint
 /// time of a message. None if there are too many pairs.
 pub fn distances(topo: &Topology, devices: &[DeviceId]) -> Option<std::sync::Arc<Distances>> {
-    let nearer = topo.for_bounds();
-    let topo = (*nearer).as_ref().unwrap_or(topo);
+    let machine_for_bounds = topo.for_bounds();
+    let topo = (*machine_for_bounds).as_ref().unwrap_or(topo);
     let p = devices.len();
     let uniform = topo.has_uniform_links();
     if p * p > MAX_PAIRS || !uniform && p as u64 * topo.link_count() > 4 * MAX_SEARCH {
         return None;
     }
     let of: Vec<u32> = devices.iter().map(|d| d.0).collect();
-    Some(topo.remembered("distances", of, || {
+    Some(topo.memoised("distances", of, || {
         let settings = topo.settings();
         let (hop, endpoint) = (settings.rounded_at_least(settings.link().latency_ns), settings.endpoint_ns());
         let mut ns = Vec::with_capacity(p * p);

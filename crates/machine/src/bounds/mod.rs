@@ -25,7 +25,7 @@ use kbc_diag::Diagnostic;
 use kbc_ir::collective::Holding;
 
 use crate::topology::{DeviceId, Topology};
-use cuts::{Best, Capacity, Cut, Inside};
+use cuts::{Best, Capacity, Cut, SendingSide};
 use demand::Demand;
 
 pub use demand::{Problem, Sizes, bounded, bus_factor};
@@ -119,7 +119,7 @@ enum Split {
     /// The partition into single ranks.
     Singletons,
     /// A cut into two sides.
-    Cut(Inside),
+    Cut(SendingSide),
     /// A partition, as ranks of each part.
     Parts(Vec<Vec<usize>>),
 }
@@ -139,8 +139,8 @@ struct Row {
 /// group twice, a missing or superfluous root, or sizes that do not fit.
 pub fn bound(topo: &Topology, problem: &Problem) -> Result<Bound, Diagnostic> {
     problem.check(topo)?;
-    let nearer = topo.for_bounds();
-    let topo = (*nearer).as_ref().unwrap_or(topo);
+    let machine_for_bounds = topo.for_bounds();
+    let topo = (*machine_for_bounds).as_ref().unwrap_or(topo);
     if problem.is_nothing() {
         return Ok(Bound {
             ns: 0.0,
@@ -253,8 +253,8 @@ const MAX_EVALUATED: u64 = 1 << 20;
 /// For other collectives it is the bytes that must leave the first part, over its bandwidth. None
 /// if there are too many links, or if flows through other devices would take too long.
 pub fn evaluate(topo: &Topology, problem: &Problem, parts: &[Vec<DeviceId>]) -> Option<(Vec<f64>, f64)> {
-    let nearer = topo.for_bounds();
-    let topo = (*nearer).as_ref().unwrap_or(topo);
+    let machine_for_bounds = topo.for_bounds();
+    let topo = (*machine_for_bounds).as_ref().unwrap_or(topo);
     let demand = Demand::new(problem);
     let out = leaving(topo, &demand, parts)?;
     let n = problem.bytes as f64;

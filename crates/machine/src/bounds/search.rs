@@ -12,8 +12,8 @@
 
 use fixedbitset::FixedBitSet;
 
-use super::cuts::{Best, Inside};
-use super::demand::{Demand, Side, movement};
+use super::cuts::{Best, SendingSide};
+use super::demand::{Demand, SideTotals, movement};
 use super::flow::{Flow, Net};
 use crate::topology::{DeviceId, Topology};
 use kbc_ir::collective::Holding::{Partial, Root, Split, SplitFrom, Whole};
@@ -100,7 +100,7 @@ fn blocks(net: &Net, demand: &Demand, sink: usize, reversed: bool, best: &mut Be
         capacity = net.out(&inside);
     }
     let bytes = weight as f64 * demand.unit;
-    best.offer(bytes, net.rate(capacity), || Inside::Ranks(ranks(demand, &inside, reversed)));
+    best.offer(bytes, net.rate(capacity), || SendingSide::Ranks(ranks(demand, &inside, reversed)));
 }
 
 /// Offers the cuts of the maximum flows from the root to every other rank, with n bytes each. On a
@@ -113,7 +113,7 @@ fn vector(topo: &Topology, demand: &Demand, root: usize, reversed: bool, best: &
     let what = if reversed { "least flows to a rank" } else { "least flows from a rank" };
     let mut of = self::group(demand);
     of.push(root as u32);
-    let flows = topo.remembered(what, of, || {
+    let flows = topo.memoised(what, of, || {
         let net = if reversed { std::sync::Arc::new(net.reversed()) } else { net.clone() };
         let others = group.iter().enumerate().filter(|(r, _)| *r != root);
         let one = |(_, device): (usize, &DeviceId)| {
@@ -124,11 +124,11 @@ fn vector(topo: &Topology, demand: &Demand, root: usize, reversed: bool, best: &
         others.map(one).collect::<Vec<(i128, FixedBitSet)>>()
     });
     for (value, layer) in flows.iter() {
-        best.offer(n, net.rate(*value), || Inside::Ranks(ranks(demand, layer, reversed)));
+        best.offer(n, net.rate(*value), || SendingSide::Ranks(ranks(demand, layer, reversed)));
     }
 }
 
-/// Returns the devices of the group, as a key for [`Topology::remembered`].
+/// Returns the devices of the group, as a key for [`Topology::memoised`].
 pub(super) fn group(demand: &Demand) -> Vec<u32> {
     demand.problem.group.iter().map(|d| d.0).collect()
 }
@@ -148,7 +148,7 @@ fn every(topo: &Topology, net: &Net, demand: &Demand, best: &mut Best) -> bool {
         let capacity: i128 = net.arcs.iter().filter(leaves).map(|a| a.2).sum();
         let members: FixedBitSet = (0..p).filter(|&r| has(r)).collect();
         let bytes = must_leave(demand, &members);
-        best.offer(bytes, net.rate(capacity), || Inside::Ranks(members.ones().collect()));
+        best.offer(bytes, net.rate(capacity), || SendingSide::Ranks(members.ones().collect()));
     }
     true
 }
@@ -161,7 +161,7 @@ pub(super) fn must_leave(demand: &Demand, set: &FixedBitSet) -> f64 {
             let crosses = |i: &usize| set.contains(i / p) && !set.contains(i % p);
             (0..p * p).filter(crosses).map(|i| u128::from(m[i])).sum::<u128>() as f64
         }
-        None => demand.out(set.ones().fold(Side::default(), |side, r| Side {
+        None => demand.out(set.ones().fold(SideTotals::default(), |side, r| SideTotals {
             ranks: side.ranks + 1,
             weight: side.weight + demand.weight(r),
             root: side.root || demand.one(r).root,
@@ -178,7 +178,7 @@ pub(super) fn out_of(topo: &Topology, demand: &Demand, sets: impl Iterator<Item 
         of.push(u32::MAX);
         of.extend(set.ones().map(|r| r as u32));
     }
-    topo.remembered("flows out of parts", of, || flows_out(&Net::of(topo), demand, &sets)).to_vec()
+    topo.memoised("flows out of parts", of, || flows_out(&Net::of(topo), demand, &sets)).to_vec()
 }
 
 fn flows_out(net: &Net, demand: &Demand, sets: &[FixedBitSet]) -> Vec<i128> {

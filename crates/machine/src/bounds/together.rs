@@ -23,8 +23,8 @@ const DEVICES: usize = 1024;
 /// Returns the largest joint row in ns, and its text. 0 if no two collectives have a link in
 /// common.
 pub fn together(topo: &Topology, all: &[(&Problem, &Bound)]) -> (f64, String) {
-    let nearer = topo.for_bounds();
-    let topo = (*nearer).as_ref().unwrap_or(topo);
+    let machine_for_bounds = topo.for_bounds();
+    let topo = (*machine_for_bounds).as_ref().unwrap_or(topo);
     let mut best = (0.0, "-".to_owned());
     let mut offer = |ns: f64, what: &dyn Fn() -> String| {
         if ns > best.0 * (1.0 + 1e-12) {

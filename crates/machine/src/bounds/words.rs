@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::cuts::Inside;
+use super::cuts::SendingSide;
 use super::demand::Demand;
 use super::{Row, Split};
 use crate::topology::{DeviceId, Direction, LinkId, Topology};
@@ -25,15 +25,15 @@ pub(super) fn parts(topo: &Topology, demand: &Demand, split: &Split) -> Vec<Vec<
         Split::Parts(parts) => parts.iter().map(|p| named(p)).collect(),
         Split::Cut(inside) => {
             let has: Box<dyn Fn(usize) -> bool> = match inside {
-                Inside::Rank(r) => Box::new(move |x| x == *r),
-                Inside::AllBut(r) => Box::new(move |x| x != *r),
-                Inside::Interval { axis, from, to } => {
+                SendingSide::Rank(r) => Box::new(move |x| x == *r),
+                SendingSide::AllBut(r) => Box::new(move |x| x != *r),
+                SendingSide::Interval { axis, from, to } => {
                     Box::new(move |x| (*from..*to).contains(&topo.coordinate(group[x], *axis)))
                 }
-                Inside::Outside { axis, from, to } => {
+                SendingSide::Outside { axis, from, to } => {
                     Box::new(move |x| !(*from..*to).contains(&topo.coordinate(group[x], *axis)))
                 }
-                Inside::Ranks(ranks) => {
+                SendingSide::Ranks(ranks) => {
                     let set: BTreeSet<usize> = ranks.iter().copied().collect();
                     Box::new(move |x| set.contains(&x))
                 }
@@ -54,17 +54,17 @@ pub(super) fn words(topo: &Topology, demand: &Demand, row: &Row) -> String {
         };
     };
     match inside {
-        Inside::Rank(r) => match topo.links_from(group[*r])[..] {
+        SendingSide::Rank(r) => match topo.links_from(group[*r])[..] {
             [only] => format!("link {}", topo.link_name(only.id)),
             _ => format!("links out of {}", topo.name(group[*r])),
         },
-        Inside::AllBut(r) => match topo.links_into(group[*r])[..] {
+        SendingSide::AllBut(r) => match topo.links_into(group[*r])[..] {
             [only] => format!("link {}", topo.link_name(only.id)),
             _ => format!("links into {}", topo.name(group[*r])),
         },
-        Inside::Interval { axis, from, to } => interval(topo, *axis, *from, *to, true),
-        Inside::Outside { axis, from, to } => interval(topo, *axis, *from, *to, false),
-        Inside::Ranks(_) => {
+        SendingSide::Interval { axis, from, to } => interval(topo, *axis, *from, *to, true),
+        SendingSide::Outside { axis, from, to } => interval(topo, *axis, *from, *to, false),
+        SendingSide::Ranks(_) => {
             let parts = parts(topo, demand, &row.split);
             if let Some(link) = single(topo, demand, &parts[0]) {
                 return format!("link {}", topo.link_name(link));

@@ -48,14 +48,14 @@ pub enum Mover {
 }
 
 impl Mover {
-    /// Returns the nanoseconds of a transfer of `moved` bytes. `way_ns` is the least time of a
+    /// Returns the nanoseconds of a transfer of `moved` bytes. `route_ns` is the least time of a
     /// tile, or the least fixed time of a queue: the latencies of the route there and back for a
     /// get, 0 for a put. A transfer of no bytes takes 0 ns.
-    pub fn ns(&self, moved: u64, way_ns: f64) -> f64 {
+    pub fn ns(&self, moved: u64, route_ns: f64) -> f64 {
         match *self {
             _ if moved == 0 => 0.0,
-            Mover::Tiles { bytes, ns } => moved.div_ceil(bytes) as f64 * ns.max(way_ns),
-            Mover::Queue { bandwidth, ns } => ns.max(way_ns) + moved as f64 / bandwidth * 1e9,
+            Mover::Tiles { bytes, ns } => moved.div_ceil(bytes) as f64 * ns.max(route_ns),
+            Mover::Queue { bandwidth, ns } => ns.max(route_ns) + moved as f64 / bandwidth * 1e9,
         }
     }
 }
@@ -79,12 +79,12 @@ pub struct CoreSettings {
 
 impl CoreSettings {
     /// Returns the limit on gets. None if only links limit them.
-    pub fn getting(&self) -> Option<Mover> {
+    pub fn get_limit(&self) -> Option<Mover> {
         if self.engine == Some(MovedBy::Sdma) { self.sdma } else { self.get }
     }
 
     /// Returns the limit on puts. None if only links limit them.
-    pub fn putting(&self) -> Option<Mover> {
+    pub fn put_limit(&self) -> Option<Mover> {
         if self.engine == Some(MovedBy::Sdma) { self.sdma } else { self.put }
     }
 
@@ -165,10 +165,10 @@ impl CoreSettings {
 
 /// Parses the values of `core_get` or `core_put`: `4 KiB, 730 ns`
 fn tiles(name: &Spanned<String>, values: &[Spanned<SettingValue>]) -> Result<Mover, Diagnostic> {
-    const MOST: f64 = (1u64 << 40) as f64;
+    const MAX_BYTES: f64 = (1u64 << 40) as f64;
     let v =
         amounts(name, values, [("size", Dimension::Bytes, true), ("time", Dimension::Nanoseconds, true)])?;
-    if v[0].fract() != 0.0 || v[0] > MOST {
+    if v[0].fract() != 0.0 || v[0] > MAX_BYTES {
         let span = values.first().map_or(name.span, |v| v.span);
         return Err(Diagnostic::error("E445", format!("a tile cannot have {} bytes", v[0]))
             .primary(span, "here")

@@ -34,7 +34,7 @@ impl Data {
 /// select the channel.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Controller {
-    /// Number of channels, 1 to [`MOST_CHANNELS`].
+    /// Number of channels, 1 to [`MAX_CHANNELS`].
     pub channels: u32,
     /// Bytes per second of each channel.
     pub bandwidth: f64,
@@ -43,9 +43,9 @@ pub struct Controller {
 }
 
 /// Limit on the channels of a controller.
-pub const MOST_CHANNELS: u32 = 64;
+pub const MAX_CHANNELS: u32 = 64;
 /// Limit on the bytes of a burst. One burst of each channel then fits into 64 bits with a margin.
-const MOST_BURST: f64 = (1u64 << 30) as f64;
+const MAX_BURST: f64 = (1u64 << 30) as f64;
 
 impl Controller {
     /// Counts the bursts of a channel in `address .. address + bytes`. Partial bursts count.
@@ -67,7 +67,7 @@ impl Controller {
         let fault = |title: &str| {
             let span = values.first().map_or(name.span, |v| v.span);
             let help = format!(
-                "write the channels of a controller (1 to {MOST_CHANNELS}), the bandwidth of a channel and the bytes of a burst: `{}: 8, 32 GB/s, 256 B`",
+                "write the channels of a controller (1 to {MAX_CHANNELS}), the bandwidth of a channel and the bytes of a burst: `{}: 8, 32 GB/s, 256 B`",
                 name.node
             );
             Err(Diagnostic::error("E445", format!("`{}` {title}", name.node))
@@ -79,14 +79,14 @@ impl Controller {
             return fault("needs three values");
         }
         let channels = match count.node {
-            SettingValue::Number(n) if n.fract() == 0.0 && (1.0..=f64::from(MOST_CHANNELS)).contains(&n) => {
+            SettingValue::Number(n) if n.fract() == 0.0 && (1.0..=f64::from(MAX_CHANNELS)).contains(&n) => {
                 n as u32
             }
             _ => return fault("has an invalid number of channels"),
         };
         let wanted = [("bandwidth", Dimension::BytesPerSecond, true), ("burst", Dimension::Bytes, true)];
         let v = amounts(name, rest, wanted)?;
-        if v[1].fract() != 0.0 || v[1] > MOST_BURST {
+        if v[1].fract() != 0.0 || v[1] > MAX_BURST {
             return fault("has an invalid burst");
         }
         Ok(Controller { channels, bandwidth: v[0], burst: v[1] as u64 })
@@ -126,10 +126,10 @@ impl Topology {
     /// machine, because all data that leaves or enters a rank's memories passes those links. None
     /// if data is at its device.
     pub(crate) fn for_bounds(&self) -> Arc<Option<Topology>> {
-        self.remembered("machine for bounds", vec![], || self.nearer())
+        self.memoised("machine for bounds", vec![], || self.machine_for_bounds())
     }
 
-    fn nearer(&self) -> Option<Topology> {
+    fn machine_for_bounds(&self) -> Option<Topology> {
         if !self.is_package() || self.settings().package.data() == Data::Pe {
             return None;
         }

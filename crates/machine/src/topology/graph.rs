@@ -30,7 +30,7 @@ pub(super) enum Parallel {
     /// One of two links around a wrap of size two. The direction in which the peer is written
     /// determines which one is used. The number of the minus link is that of the plus link plus
     /// one.
-    Way(Direction),
+    Doubled(Direction),
 }
 
 /// A directed link.
@@ -85,7 +85,7 @@ impl PartialEq for Graph {
 }
 
 /// A distance: latency in 2^-20 ns, so that sums of equal parts are equal, then hops.
-type Far = (u64, u32);
+type Distance = (u64, u32);
 
 fn ticks(ns: f64) -> u64 {
     // Latencies of machines are far below the 2^44 ns that fit.
@@ -183,8 +183,8 @@ impl Graph {
     fn open(&self, edge: &Edge, to: u32) -> bool {
         let lane = self.lanes.get(to as usize).copied().unwrap_or(0);
         let mine = match edge.parallel {
-            Parallel::Only | Parallel::Way(Direction::Plus) => true,
-            Parallel::Way(Direction::Minus) => false,
+            Parallel::Only | Parallel::Doubled(Direction::Plus) => true,
+            Parallel::Doubled(Direction::Minus) => false,
             Parallel::Lane { number, of } => number == lane % of,
         };
         // Routes within the destination's region do not leave it.
@@ -193,12 +193,12 @@ impl Graph {
     }
 
     fn table(&self, to: u32) -> Table {
-        let unknown: Far = (u64::MAX, u32::MAX);
+        let unknown: Distance = (u64::MAX, u32::MAX);
         let mut far = vec![unknown; self.nodes() as usize];
         far[to as usize] = (0, 0);
         let mut heap = BinaryHeap::from([Reverse(((0, 0), to))]);
         let through =
-            |edge: &Edge, rest: Far| (rest.0.saturating_add(ticks(edge.rate.latency_ns)), rest.1 + 1);
+            |edge: &Edge, rest: Distance| (rest.0.saturating_add(ticks(edge.rate.latency_ns)), rest.1 + 1);
         while let Some(Reverse((known, node))) = heap.pop() {
             if known > far[node as usize] {
                 continue;
@@ -226,7 +226,7 @@ impl Graph {
     pub fn step(&self, table: &[u32], node: u32, hint: Option<Direction>) -> Option<LinkId> {
         let link = table.get(node as usize).copied().filter(|l| *l != NONE)?;
         let minus = hint == Some(Direction::Minus);
-        let other = matches!(self.edges[link as usize].parallel, Parallel::Way(_)) && minus;
+        let other = matches!(self.edges[link as usize].parallel, Parallel::Doubled(_)) && minus;
         Some(LinkId(link + u32::from(other)))
     }
 
@@ -243,7 +243,7 @@ impl Graph {
 
     /// Returns two devices of which the first cannot reach the second. None if all devices reach
     /// each other.
-    pub fn apart(&self) -> Option<(u32, u32)> {
+    pub fn unreachable_pair(&self) -> Option<(u32, u32)> {
         let reach = |start: u32, links: &dyn Fn(u32) -> Vec<u32>| {
             let mut seen = vec![false; self.nodes() as usize];
             let mut list = vec![start];

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use kbc_diag::{Diagnostic, Spanned};
 
 use super::graph::{Edge, Parallel, Relay};
-use super::line::{Kind, Spot, level};
+use super::line::{AxisPosition, LineLinks, level};
 use super::memo::Memo;
 use super::{AXIS_NAMES, DeviceId, Direction, LinkId, LinkRate, Shape, Topology};
 
@@ -72,7 +72,7 @@ pub enum LinkSet {
         /// The receiver.
         to: Node,
         /// The direction of one of two links around a wrap.
-        way: Option<(usize, Direction)>,
+        direction: Option<(usize, Direction)>,
         /// The number of one of several links of a package, from 1 on.
         one: Option<u32>,
     },
@@ -108,7 +108,7 @@ impl Topology {
         }
         let Some((axis, spot)) = self.wiring.switch(id) else { return Node::Device(self.coordinates(id)) };
         let a = &self.wiring.axes[axis];
-        let Kind::Tree { arity, depth } = a.kind else { return Node::Device(vec![]) };
+        let LineLinks::Tree { arity, depth } = a.kind else { return Node::Device(vec![]) };
         let (level, within) = level(arity, depth, spot.node);
         Node::Switch { axis, level, number: spot.line * arity.pow(depth - level) + within }
     }
@@ -135,11 +135,11 @@ impl Topology {
             Node::Switch { axis, level, number } => (*axis, *level, *number),
         };
         let a = self.wiring.axes.get(axis)?;
-        let Kind::Tree { arity, depth } = a.kind else { return None };
+        let LineLinks::Tree { arity, depth } = a.kind else { return None };
         let per = arity.pow(depth.checked_sub(wanted).filter(|_| wanted > 0)?);
         let line = number / per;
         let first: u32 = (0..wanted).map(|l| arity.pow(depth - l)).sum();
-        let spot = Spot { line, node: first + number % per };
+        let spot = AxisPosition { line, node: first + number % per };
         (line < self.wiring.devices / a.size).then(|| a.at(spot))
     }
 
@@ -197,7 +197,7 @@ impl Topology {
                 }
                 Ok(found)
             }
-            LinkSet::Between { from, to, way, one } => {
+            LinkSet::Between { from, to, direction, one } => {
                 let end = |node: &Node| {
                     self.find(node).ok_or_else(|| {
                         let sizes: Vec<String> = self.axes().map(|(n, k)| format!("{n} of {k}")).collect();
@@ -234,7 +234,7 @@ impl Topology {
                     let title = format!("{} has no link {}->{}", self.shape(), self.name(a), self.name(b));
                     return Err(fault(title, format!("links lead to {}", near.join(", "))));
                 }
-                if let Some((axis, direction)) = way {
+                if let Some((axis, direction)) = direction {
                     links.retain(|l| (l.axis, l.direction) == (*axis, *direction));
                     if links.is_empty() {
                         let title = format!(
@@ -277,7 +277,7 @@ impl Topology {
             let d = Diagnostic::error("E447", title).help(help);
             if own.set.span.is_none() { d } else { d.primary(own.set.span, "this link") }
         };
-        let LinkSet::Between { from, to, way: None, one: None } = &own.set.node else {
+        let LinkSet::Between { from, to, direction: None, one: None } = &own.set.node else {
             let title = format!("links of {} are named by their ends", self.shape);
             return Err(fault(
                 title,
@@ -338,8 +338,8 @@ impl Topology {
                 break;
             }
             let lines = u64::from(self.wiring.devices / a.size);
-            let ways = [Direction::Plus, Direction::Minus];
-            for (level, direction) in (1..=a.levels()).flat_map(|l| ways.map(|d| (l, d))) {
+            let directions = [Direction::Plus, Direction::Minus];
+            for (level, direction) in (1..=a.levels()).flat_map(|l| directions.map(|d| (l, d))) {
                 let first = LinkId(a.base as u32);
                 let own =
                     left.range(first..).map(|(id, _)| *id).take_while(|id| self.wiring.axis(*id) == axis);
@@ -380,14 +380,14 @@ impl Topology {
     /// Checks whether the machine stays the same if every device moves to the next coordinate along
     /// an axis, around the wrap: links, rates and deviations of devices. False along a line, and
     /// for an axis that does not exist.
-    pub fn turns(&self, axis: usize) -> bool {
+    pub fn is_rotation_invariant(&self, axis: usize) -> bool {
         let Some(a) = self.wiring.axes.get(axis) else { return false };
         let size = a.size;
         let wraps = match a.kind {
-            Kind::Ring { .. } | Kind::Full => true,
-            Kind::Line => size == 1,
-            Kind::Tree { depth, .. } => size == 1 || depth == 1,
-            Kind::Listed => size == 1 && !self.is_listed(),
+            LineLinks::Ring { .. } | LineLinks::Full => true,
+            LineLinks::Line => size == 1,
+            LineLinks::Tree { depth, .. } => size == 1 || depth == 1,
+            LineLinks::Listed => size == 1 && !self.is_listed(),
         };
         let moved = |d: DeviceId| {
             let mut c = self.coordinates(d);
@@ -397,7 +397,8 @@ impl Topology {
         wraps
             && self.own_rates().all(|(id, rate)| {
                 let Some(link) = self.link(id) else { return false };
-                let (Some(from), Some(to)) = (self.carried(link.from, moved), self.carried(link.to, moved))
+                let (Some(from), Some(to)) =
+                    (self.image_of_node(link.from, moved), self.image_of_node(link.to, moved))
                 else {
                     return false;
                 };

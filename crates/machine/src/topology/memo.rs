@@ -35,7 +35,7 @@ impl fmt::Debug for Memo {
 impl Topology {
     /// Returns the result of `find`, computed once for each `what` and `of`. It must follow from
     /// the machine, `what` and `of` alone.
-    pub(crate) fn remembered<T: Send + Sync + 'static>(
+    pub(crate) fn memoised<T: Send + Sync + 'static>(
         &self,
         what: &'static str,
         of: Vec<u32>,

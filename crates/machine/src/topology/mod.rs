@@ -39,20 +39,20 @@ use kbc_diag::{Diagnostic, FileId, Span};
 use crate::memory::Placements;
 use crate::placement::Interior;
 use kbc_ir::types::MemKind;
-use line::Kind;
+use line::LineLinks;
 use memo::Memo;
 use wiring::Wiring;
 
-pub use data::{Controller, Data, MOST_CHANNELS};
+pub use data::{Controller, Data, MAX_CHANNELS};
 pub use graph::MAX_NODES;
 pub use links::{LinkSet, MAX_OWN_LINKS, Node, OwnLink};
-pub use package::{PACKAGE_SETTING_NAMES, PackageSettings, Ranks};
+pub use package::{PACKAGE_SETTING_NAMES, PackageRanks, PackageSettings};
 pub use quantity::{Dimension, Quantity, quantity, rate_in_bits, unit_names};
 pub use route::{Route, RouteCost};
 pub use settings::{
     Compute, DEFAULT_LINK, DeviceRate, Forward, LinkRate, SETTING_NAMES, SettingValue, Settings, link_rate,
 };
-pub use shape::{MAX_DEVICES, Part, SHAPE_NAMES, Shape, shape_example, shape_form};
+pub use shape::{MAX_DEVICES, SHAPE_NAMES, Shape, ShapeArgument, shape_example, shape_form};
 pub use text::{Described, Fragment, Written};
 
 /// Names of a machine's axes, slowest first.
@@ -207,7 +207,9 @@ impl Topology {
     /// # Errors
     /// Returns E443 if a device does not reach another one.
     pub fn connected(&self, at: Span) -> Result<(), Diagnostic> {
-        let Some((a, b)) = self.wiring.graph.as_ref().and_then(|g| g.apart()) else { return Ok(()) };
+        let Some((a, b)) = self.wiring.graph.as_ref().and_then(|g| g.unreachable_pair()) else {
+            return Ok(());
+        };
         let (a, b) = (self.name(DeviceId(a)), self.name(DeviceId(b)));
         let d = Diagnostic::error("E443", format!("there is no route from {a} to {b} in {}", self.shape))
             .help(format!("links are directed: add the links of a route, such as `link {a}->{b}: 50 GB/s, 500 ns`, and those of the route back"));
@@ -351,7 +353,7 @@ impl Topology {
         let has_links = |a: &line::Axis| a.kind.links(a.size) > 0;
         let mut linked = self.wiring.axes.iter().enumerate().filter(|(_, a)| has_links(a));
         let (first, axis) = linked.next()?;
-        let chain = matches!(axis.kind, Kind::Line | Kind::Ring { .. });
+        let chain = matches!(axis.kind, LineLinks::Line | LineLinks::Ring { .. });
         (chain && linked.next().is_none()).then_some(first)
     }
 
@@ -362,7 +364,7 @@ impl Topology {
             return graph.leaving(device.0).count() as u32;
         }
         let of = |axis: &line::Axis| match axis.kind {
-            Kind::Full => axis.size - 1,
+            LineLinks::Full => axis.size - 1,
             _ => axis.neighbours(axis.spot(device)).len() as u32,
         };
         self.wiring.axes.iter().map(of).sum()
@@ -441,8 +443,8 @@ impl Topology {
 
     /// Checks whether two devices are joined by two links, one of which is selected by the
     /// direction in which a peer is written.
-    pub fn has_ways(&self) -> bool {
-        let way = |e: &graph::Edge| matches!(e.parallel, graph::Parallel::Way(_));
+    pub fn has_doubled_links(&self) -> bool {
+        let way = |e: &graph::Edge| matches!(e.parallel, graph::Parallel::Doubled(_));
         match &self.wiring.graph {
             Some(graph) => graph.edges().any(|(_, e)| way(e)),
             None => self.wiring.axes.iter().any(|a| a.size == 2 && a.kind.pairs(a.size) == 2),
@@ -469,7 +471,8 @@ impl Topology {
     }
 
     /// Checks whether all links are equal and no device deviates from the settings, so the machine
-    /// has every symmetry of its shape. For other machines, [`Topology::turns`] checks single axes.
+    /// has every symmetry of its shape. For other machines, [`Topology::is_rotation_invariant`]
+    /// checks single axes.
     pub fn is_uniform(&self) -> bool {
         self.has_uniform_links() && self.paces.is_empty()
     }
@@ -487,7 +490,8 @@ impl Topology {
     /// Checks whether all devices are linked in the same way: there are no switches, every axis is
     /// a ring or complete (or has at most two coordinates), and all links have one rate.
     pub fn is_transitive(&self) -> bool {
-        let alike = |a: &line::Axis| a.size <= 2 || matches!(a.kind, Kind::Ring { .. } | Kind::Full);
+        let alike =
+            |a: &line::Axis| a.size <= 2 || matches!(a.kind, LineLinks::Ring { .. } | LineLinks::Full);
         self.has_uniform_links() && !self.has_switches() && self.wiring.axes.iter().all(alike)
     }
 

@@ -28,7 +28,7 @@ use super::{Direction, LinkRate};
 
 /// The PEs that are devices.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Ranks {
+pub enum PackageRanks {
     /// All PEs.
     Pe,
     /// The first PE of every cube.
@@ -37,10 +37,10 @@ pub enum Ranks {
     Sip,
 }
 
-impl Ranks {
+impl PackageRanks {
     /// All choices, by name.
-    pub const ALL: [(&'static str, Ranks); 3] =
-        [("pe", Ranks::Pe), ("cube", Ranks::Cube), ("sip", Ranks::Sip)];
+    pub const ALL: [(&'static str, PackageRanks); 3] =
+        [("pe", PackageRanks::Pe), ("cube", PackageRanks::Cube), ("sip", PackageRanks::Sip)];
 }
 
 /// The unit of a plain setting.
@@ -100,7 +100,7 @@ const LANES: u32 = 64;
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct PackageSettings {
     /// The PEs that are devices.
-    pub ranks: Option<Ranks>,
+    pub ranks: Option<PackageRanks>,
     /// If given, only this many PEs are devices, the first ones of the first SIP.
     first: Option<u32>,
     /// Lengths of the wires between PEs and router in mm, and how many are given. Each is for an
@@ -139,8 +139,8 @@ impl PackageSettings {
     }
 
     /// Returns which PEs are devices. All if not given.
-    pub fn ranks(&self) -> Ranks {
-        self.ranks.unwrap_or(Ranks::Pe)
+    pub fn ranks(&self) -> PackageRanks {
+        self.ranks.unwrap_or(PackageRanks::Pe)
     }
 
     /// Returns the number of devices if only the first PEs of the first SIP are devices.
@@ -195,13 +195,13 @@ impl PackageSettings {
         Ok(match name.node.as_str() {
             "ranks" => {
                 let known = values.first().and_then(|v| match &v.node {
-                    SettingValue::Name(word) => Ranks::ALL.iter().find(|r| r.0 == word),
+                    SettingValue::Name(word) => PackageRanks::ALL.iter().find(|r| r.0 == word),
                     _ => None,
                 });
                 let most = f64::from(super::MAX_NODES);
                 let first = match (known, values) {
                     (Some(_), [_]) => Some(None),
-                    (Some((_, Ranks::Pe)), [_, count]) => plain(count)
+                    (Some((_, PackageRanks::Pe)), [_, count]) => plain(count)
                         .filter(|n| n.fract() == 0.0 && (1.0..=most).contains(n))
                         .map(|n| Some(n as u32)),
                     _ => None,
@@ -286,7 +286,7 @@ impl PackageSettings {
     /// Returns the given settings, each as `name: value`.
     pub(super) fn parts(&self) -> Vec<String> {
         let mut out = vec![];
-        if let Some((name, _)) = Ranks::ALL.iter().find(|r| Some(r.1) == self.ranks) {
+        if let Some((name, _)) = PackageRanks::ALL.iter().find(|r| Some(r.1) == self.ranks) {
             out.push(match self.first {
                 Some(n) => format!("ranks: {name}, {n}"),
                 None => format!("ranks: {name}"),
@@ -332,10 +332,10 @@ pub(super) fn axes(
         [rows, columns] => vec![("sip_y", *rows), ("sip_x", *columns)],
         some => vec![("sip", some.iter().product())],
     };
-    if ranks != Ranks::Sip {
+    if ranks != PackageRanks::Sip {
         out.extend([("cube_y", cubes[0]), ("cube_x", cubes[1])]);
     }
-    if ranks == Ranks::Pe {
+    if ranks == PackageRanks::Pe {
         out.push(("pe", pes));
     }
     out
@@ -355,9 +355,9 @@ pub(super) fn devices(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &Packag
     let cubes = u64::from(cubes[0]).checked_mul(cubes[1].into())?;
     match (settings.first, settings.ranks()) {
         (Some(n), _) => Some(n.into()),
-        (None, Ranks::Sip) => sips.devices(),
-        (None, Ranks::Cube) => sips.devices()?.checked_mul(cubes),
-        (None, Ranks::Pe) => sips.devices()?.checked_mul(cubes)?.checked_mul(pes.into()),
+        (None, PackageRanks::Sip) => sips.devices(),
+        (None, PackageRanks::Cube) => sips.devices()?.checked_mul(cubes),
+        (None, PackageRanks::Pe) => sips.devices()?.checked_mul(cubes)?.checked_mul(pes.into()),
     }
 }
 
@@ -404,9 +404,9 @@ pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageS
     let sip_count: u32 = sizes.iter().product();
     let per_sip = match ranks {
         // If only some PEs are devices, the PEs of a SIP may be too many to count.
-        Ranks::Pe => (rows * columns).saturating_mul(pes),
-        Ranks::Cube => rows * columns,
-        Ranks::Sip => 1,
+        PackageRanks::Pe => (rows * columns).saturating_mul(pes),
+        PackageRanks::Cube => rows * columns,
+        PackageRanks::Sip => 1,
     };
     let devices = settings.first.unwrap_or_else(|| sip_count * per_sip);
     let coordinates = |sip: u32| match sizes[..] {
@@ -436,19 +436,19 @@ pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageS
             at.extend([y, x]);
             let router = m.relay(&mut list, "router", at.clone(), devices);
             let first = match ranks {
-                Ranks::Pe => Some(((sip * per_sip).saturating_add(cube.saturating_mul(pes)), pes)),
-                Ranks::Cube => Some((sip * per_sip + cube, 1)),
-                Ranks::Sip => (cube == 0).then_some((sip, 1)),
+                PackageRanks::Pe => Some(((sip * per_sip).saturating_add(cube.saturating_mul(pes)), pes)),
+                PackageRanks::Cube => Some((sip * per_sip + cube, 1)),
+                PackageRanks::Sip => (cube == 0).then_some((sip, 1)),
             };
             let (first, count) = first.unwrap_or((0, 0));
             let count = count.min(devices.saturating_sub(first));
             let mut own = vec![];
             for pe in 0..count {
                 let mut place = match ranks {
-                    Ranks::Sip => coordinates(sip),
+                    PackageRanks::Sip => coordinates(sip),
                     _ => at.clone(),
                 };
-                place.extend((ranks == Ranks::Pe).then_some(pe));
+                place.extend((ranks == PackageRanks::Pe).then_some(pe));
                 places.push(place.clone());
                 own.push((first + pe, m.relay(&mut list, "hbm", place, devices), pe));
             }
@@ -551,8 +551,8 @@ pub(super) fn build(sips: &Shape, cubes: [u32; 2], pes: u32, settings: &PackageS
         let both = pairs.iter().copied().chain(pairs.iter().map(|(a, b)| (*b, *a)));
         for ([from, _], [_, to]) in both {
             if wraps && sizes[axis] == 2 && wrap2 == 2 {
-                for way in [Direction::Plus, Direction::Minus] {
-                    m.graph.add(Edge { from, to, rate: wire, parallel: Parallel::Way(way) });
+                for direction in [Direction::Plus, Direction::Minus] {
+                    m.graph.add(Edge { from, to, rate: wire, parallel: Parallel::Doubled(direction) });
                 }
             } else {
                 m.graph.add(Edge { from, to, rate: wire, parallel: Parallel::Only });

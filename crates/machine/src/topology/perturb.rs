@@ -19,7 +19,7 @@ pub const SPREAD_NAMES: [&str; 4] = ["uniform", "normal", "exponential", "lognor
 /// A constant or a distribution. Every distribution begins at the least value of what is drawn: 1
 /// for a factor, 0 for a time.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Spread {
+pub enum Distribution {
     /// Always this value.
     Constant(f64),
     /// Uniform between two values.
@@ -37,33 +37,33 @@ pub enum Spread {
 
 /// The kind of value that is drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Drawn {
+pub enum DrawnQuantity {
     /// A factor, at least 1.
     Factor,
     /// A time in ns, at least 0.
     Time,
 }
 
-impl Drawn {
+impl DrawnQuantity {
     /// Returns the least value.
     pub fn least(self) -> f64 {
         match self {
-            Drawn::Factor => 1.0,
-            Drawn::Time => 0.0,
+            DrawnQuantity::Factor => 1.0,
+            DrawnQuantity::Time => 0.0,
         }
     }
 
     fn example(self) -> &'static str {
         match self {
-            Drawn::Factor => "a factor of at least 1, `2` or `uniform(1, 2)`",
-            Drawn::Time => "a time, `2 us` or `exponential(2 us)`",
+            DrawnQuantity::Factor => "a factor of at least 1, `2` or `uniform(1, 2)`",
+            DrawnQuantity::Time => "a time, `2 us` or `exponential(2 us)`",
         }
     }
 }
 
 /// The ranks or links that are perturbed.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Chosen<T> {
+pub enum PerturbTargets<T> {
     /// The listed ones.
     These(Vec<Spanned<T>>),
     /// This fraction of all, above 0 and at most 1, rounded up to a whole number. Chosen anew in
@@ -86,24 +86,24 @@ pub enum RankName {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Stragglers {
     /// The ranks.
-    pub who: Chosen<RankName>,
+    pub who: PerturbTargets<RankName>,
     /// Factor by which the units take longer.
-    pub slow: Option<Spread>,
+    pub slow: Option<Distribution>,
     /// The units that `slow` applies to: arithmetic, memory, vector.
     pub units: [bool; 3],
     /// Delay of the start, in ns.
-    pub late: Option<Spread>,
+    pub late: Option<Distribution>,
 }
 
 /// Links that are slower.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SlowLinks {
     /// The links.
-    pub who: Chosen<LinkSet>,
+    pub who: PerturbTargets<LinkSet>,
     /// Divisor of the bandwidth.
-    pub slow: Option<Spread>,
+    pub slow: Option<Distribution>,
     /// Added latency, in ns.
-    pub latency: Option<Spread>,
+    pub latency: Option<Distribution>,
 }
 
 /// A perturbation. If several entries apply to one rank or link, times are added and factors are
@@ -122,18 +122,18 @@ pub struct Perturb {
     pub span: Span,
 }
 
-impl Spread {
+impl Distribution {
     /// Builds the distribution `name(values)`, or a constant if there is no name.
     ///
     /// # Errors
     /// Returns E465 for an unknown name, a wrong number of values, a wrong unit, or a value out of
     /// range.
     pub fn new(
-        of: Drawn,
+        of: DrawnQuantity,
         name: Option<&Spanned<String>>,
         values: &[Spanned<SettingValue>],
         span: Span,
-    ) -> Result<Spread, Diagnostic> {
+    ) -> Result<Distribution, Diagnostic> {
         let fault = |title: String, span: Span| {
             Err(Diagnostic::error("E465", title)
                 .primary(span, "here")
@@ -153,7 +153,7 @@ impl Spread {
         }
         let mut v = [0.0; 2];
         for (i, value) in values.iter().enumerate() {
-            let plain = of == Drawn::Factor || (word == "lognormal" && i == 1);
+            let plain = of == DrawnQuantity::Factor || (word == "lognormal" && i == 1);
             v[i] = match value.node {
                 SettingValue::Number(x) if plain => x,
                 SettingValue::Quantity(q) if !plain && q.dimension == Dimension::Nanoseconds => q.amount,
@@ -171,11 +171,11 @@ impl Spread {
             }
         }
         Ok(match word {
-            "uniform" => Spread::Uniform(v[0], v[1]),
-            "normal" => Spread::Normal(v[0], v[1]),
-            "exponential" => Spread::Exponential(v[0]),
-            "lognormal" => Spread::Lognormal(v[0], v[1]),
-            _ => Spread::Constant(v[0]),
+            "uniform" => Distribution::Uniform(v[0], v[1]),
+            "normal" => Distribution::Normal(v[0], v[1]),
+            "exponential" => Distribution::Exponential(v[0]),
+            "lognormal" => Distribution::Lognormal(v[0], v[1]),
+            _ => Distribution::Constant(v[0]),
         })
     }
 }

@@ -117,7 +117,7 @@ const SLOTS: (u64, u64) = (4, 4096);
 /// Default bytes of a credit (source: `ipcq_credit_size_bytes` of a kernbench `ccl.yaml`).
 const CREDIT: u64 = 16;
 /// Limit on the number of slots, and on their bytes.
-const MOST: f64 = (1u64 << 40) as f64;
+const MAX_AMOUNT: f64 = (1u64 << 40) as f64;
 
 impl QueueSettings {
     /// Returns the machine's queues. None without the setting `queue`.
@@ -172,7 +172,7 @@ impl QueueSettings {
             "slots" => self.slots.replace(slots(name, values)?).is_some(),
             "credit" => {
                 let v = amounts(name, values, [("size", Dimension::Bytes, false)])?;
-                let bytes = whole(v[0], "a credit", name, values)?;
+                let bytes = check_byte_count(v[0], "a credit", name, values)?;
                 self.credit.replace(bytes).is_some()
             }
             "backpressure" => self.backpressure.replace(backpressure(name, values)?).is_some(),
@@ -271,21 +271,21 @@ fn slots(name: &Spanned<String>, values: &[Spanned<SettingValue>]) -> Result<(u6
     let wrong = || fault("`slots` needs a number and a size".into(), name, values, takes);
     let [count, size] = values else { return Err(wrong()) };
     let SettingValue::Number(n) = count.node else { return Err(wrong()) };
-    if n.fract() != 0.0 || !(1.0..=MOST).contains(&n) {
+    if n.fract() != 0.0 || !(1.0..=MAX_AMOUNT).contains(&n) {
         return Err(fault(format!("a queue cannot have {n} slots"), name, values, takes));
     }
     let bytes = amounts(name, std::slice::from_ref(size), [("size", Dimension::Bytes, true)])?;
-    Ok((n as u64, whole(bytes[0], "a slot", name, values)?))
+    Ok((n as u64, check_byte_count(bytes[0], "a slot", name, values)?))
 }
 
 /// Checks that a number of bytes is an integer within the limit.
-fn whole(
+fn check_byte_count(
     bytes: f64,
     what: &str,
     name: &Spanned<String>,
     values: &[Spanned<SettingValue>],
 ) -> Result<u64, Diagnostic> {
-    if bytes.fract() != 0.0 || bytes > MOST {
+    if bytes.fract() != 0.0 || bytes > MAX_AMOUNT {
         let title = format!("{what} cannot have {bytes} bytes");
         return Err(fault(title, name, values, "a whole number of bytes up to 1 TiB"));
     }

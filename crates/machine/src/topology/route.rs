@@ -7,7 +7,7 @@
 //! direction in which the peer is written selects the link (docs/time.md, "Links"). The hint has no
 //! other effect.
 
-use super::line::Spot;
+use super::line::AxisPosition;
 use super::wiring::Wiring;
 use super::{DeviceId, Direction, LinkId, LinkRate, Topology};
 
@@ -19,7 +19,7 @@ pub struct Route<'t> {
     to: DeviceId,
     hint: Option<Direction>,
     /// The current switch and its axis, while the route is between devices.
-    inside: Option<(u32, Spot)>,
+    inside: Option<(u32, AxisPosition)>,
     /// Routing table, on a list of links.
     table: Option<&'t [u32]>,
     /// Number of hops left.

@@ -57,7 +57,7 @@ pub enum Shape {
 
 /// An argument of a generator.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Part {
+pub enum ShapeArgument {
     /// A size.
     Size(i64),
     /// A nested shape.
@@ -70,7 +70,7 @@ impl Shape {
     /// # Errors
     /// Returns E440 for an unknown name, E442 for a wrong number or kind of arguments, and E443 for
     /// a size out of range.
-    pub fn from_call(name: &Spanned<String>, parts: &[Spanned<Part>]) -> Result<Shape, Diagnostic> {
+    pub fn from_call(name: &Spanned<String>, parts: &[Spanned<ShapeArgument>]) -> Result<Shape, Diagnostic> {
         let word = name.node.as_str();
         Ok(match word {
             "ring" => Shape::Ring(one(name, parts, MAX_DEVICES)?),
@@ -87,8 +87,8 @@ impl Shape {
                 let shapes: Option<Vec<Shape>> = parts
                     .iter()
                     .map(|p| match &p.node {
-                        Part::Shape(s) => Some(s.clone()),
-                        Part::Size(_) => None,
+                        ShapeArgument::Shape(s) => Some(s.clone()),
+                        ShapeArgument::Size(_) => None,
                     })
                     .collect();
                 let product = |s: &Shape| !s.has_own_links();
@@ -99,19 +99,24 @@ impl Shape {
             }
             "graph" => {
                 let [devices, relays] = parts else { return Err(form(name, parts.len())) };
-                let of =
-                    |part: &Spanned<Part>, least| size(name, part, least..=MAX_NODES.into(), parts.len());
+                let of = |part: &Spanned<ShapeArgument>, least| {
+                    size(name, part, least..=MAX_NODES.into(), parts.len())
+                };
                 Shape::Graph { devices: of(devices, 1)?, relays: of(relays, 0)? }
             }
             "package" => {
                 let [sips, cubes, pes] = parts else { return Err(form(name, parts.len())) };
                 let cubes = match &cubes.node {
-                    Part::Shape(Shape::Mesh(s)) if s.len() == 2 => [s[0], s[1]],
+                    ShapeArgument::Shape(Shape::Mesh(s)) if s.len() == 2 => [s[0], s[1]],
                     _ => return Err(form(name, parts.len())),
                 };
                 let sips = match &sips.node {
-                    Part::Shape(s @ Shape::Ring(_)) => s,
-                    Part::Shape(s @ (Shape::Torus(sides) | Shape::Mesh(sides))) if sides.len() < 3 => s,
+                    ShapeArgument::Shape(s @ Shape::Ring(_)) => s,
+                    ShapeArgument::Shape(s @ (Shape::Torus(sides) | Shape::Mesh(sides)))
+                        if sides.len() < 3 =>
+                    {
+                        s
+                    }
                     _ => return Err(form(name, parts.len())),
                 };
                 Shape::Package {
@@ -232,13 +237,13 @@ fn form(name: &Spanned<String>, found: usize) -> Diagnostic {
         .help(format!("write {form}, with integer sizes"))
 }
 
-fn one(name: &Spanned<String>, parts: &[Spanned<Part>], max: u64) -> Result<u32, Diagnostic> {
+fn one(name: &Spanned<String>, parts: &[Spanned<ShapeArgument>], max: u64) -> Result<u32, Diagnostic> {
     sizes(name, parts, 1..=1, max)?.first().copied().ok_or_else(|| form(name, parts.len()))
 }
 
 fn sizes(
     name: &Spanned<String>,
-    parts: &[Spanned<Part>],
+    parts: &[Spanned<ShapeArgument>],
     count: std::ops::RangeInclusive<usize>,
     max: u64,
 ) -> Result<Vec<u32>, Diagnostic> {
@@ -250,11 +255,11 @@ fn sizes(
 
 fn size(
     name: &Spanned<String>,
-    part: &Spanned<Part>,
+    part: &Spanned<ShapeArgument>,
     range: std::ops::RangeInclusive<u64>,
     found: usize,
 ) -> Result<u32, Diagnostic> {
-    let Part::Size(n) = part.node else { return Err(form(name, found)) };
+    let ShapeArgument::Size(n) = part.node else { return Err(form(name, found)) };
     match u32::try_from(n) {
         Ok(size) if range.contains(&u64::from(size)) => Ok(size),
         _ => {

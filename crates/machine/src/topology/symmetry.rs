@@ -5,7 +5,7 @@
 //! becomes the route between the moved devices. The reason is that routes depend on differences of
 //! coordinates alone, or only on whether coordinates differ.
 
-use super::line::Kind;
+use super::line::LineLinks;
 use super::{DeviceId, LinkId, Topology};
 
 impl Topology {
@@ -21,15 +21,17 @@ impl Topology {
             match a.kind {
                 // Any permutation of the devices is a symmetry, including one of a digit of the
                 // coordinate.
-                Kind::Full | Kind::Tree { depth: 1, .. } => inside && (low * n).is_multiple_of(stride * size),
+                LineLinks::Full | LineLinks::Tree { depth: 1, .. } => {
+                    inside && (low * n).is_multiple_of(stride * size)
+                }
                 // The digit must be the upper part of the axis, so that all of it rotates. For two
                 // devices, addition and xor are the same.
-                Kind::Ring { pairs } => {
+                LineLinks::Ring { pairs } => {
                     let turns = pairs == a.size && n > 2 || n == 2 && pairs == 1;
                     turns && inside && stride * size == low * n && (!xor || size == 2)
                 }
-                Kind::Line => n == 2 && inside && stride * size == low * n && (!xor || size == 2),
-                Kind::Tree { .. } | Kind::Listed => false,
+                LineLinks::Line => n == 2 && inside && stride * size == low * n && (!xor || size == 2),
+                LineLinks::Tree { .. } | LineLinks::Listed => false,
             }
         });
         if !shape {
@@ -55,7 +57,7 @@ impl Topology {
 
     /// Returns the image of a node under a motion of devices. A switch moves with the devices below
     /// it. None if those do not stay together.
-    pub(super) fn carried(
+    pub(super) fn image_of_node(
         &self,
         node: DeviceId,
         moved: impl Fn(DeviceId) -> Option<DeviceId>,
@@ -66,14 +68,14 @@ impl Topology {
         let Some((axis, spot)) = self.wiring.switch(node) else { return moved(node) };
         // Only a single level of switches has images: the switch of the image's line.
         let a = &self.wiring.axes[axis];
-        let first = moved(a.at(super::line::Spot { node: 0, ..spot }))?;
-        (a.levels() == 1).then(|| a.at(super::line::Spot { line: a.spot(first).line, ..spot }))
+        let first = moved(a.at(super::line::AxisPosition { node: 0, ..spot }))?;
+        (a.levels() == 1).then(|| a.at(super::line::AxisPosition { line: a.spot(first).line, ..spot }))
     }
 
     /// Returns the link along the same axis between the images of the ends of a link.
     pub fn link_moved(&self, link: LinkId, moved: impl Fn(DeviceId) -> DeviceId) -> Option<LinkId> {
         let (from, to, axis, direction) = self.wiring.ends(link);
-        let one = |d| self.carried(d, |d| Some(moved(d)));
+        let one = |d| self.image_of_node(d, |d| Some(moved(d)));
         let (from, to) = (one(from)?, one(to)?);
         if self.is_complete() {
             return self.route(from, to, None).next();

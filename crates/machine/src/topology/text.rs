@@ -7,10 +7,10 @@
 use kbc_diag::{Diagnostic, FileId, Span, Spanned};
 
 use super::links::{LinkSet, Node, OwnLink};
-use super::perturb::{Drawn, Spread};
+use super::perturb::{Distribution, DrawnQuantity};
 use super::quantity::{quantity, rate_in_bits, unit_names};
 use super::settings::{SettingValue, Settings, link_rate};
-use super::shape::{Part, Shape};
+use super::shape::{Shape, ShapeArgument};
 use super::{AXIS_NAMES, Direction, Topology};
 
 /// Limit on the nesting of shapes.
@@ -153,8 +153,8 @@ impl<'t> Fragment<'t> {
     /// Parses a number or a distribution: `2`, `uniform(1, 2)`, `exponential(2 us)`.
     ///
     /// # Errors
-    /// Returns E446 and the errors of [`Spread::new`].
-    pub fn spread(self, of: Drawn) -> Result<Spread, Diagnostic> {
+    /// Returns E446 and the errors of [`Distribution::new`].
+    pub fn spread(self, of: DrawnQuantity) -> Result<Distribution, Diagnostic> {
         let mut reader = self.reader();
         let word = reader.word();
         if word.is_some() {
@@ -165,7 +165,7 @@ impl<'t> Fragment<'t> {
             reader.expect(')', "`,` or `)` after a value")?;
         }
         reader.end("the end of the distribution")?;
-        Spread::new(of, word.as_ref(), &values, reader.span(0))
+        Distribution::new(of, word.as_ref(), &values, reader.span(0))
     }
 
     /// Parses the links that are given a rate: those of [`Fragment::links`], or both directions
@@ -299,7 +299,7 @@ impl<'t> Reader<'t> {
         Shape::from_call(&name, &parts)
     }
 
-    fn part(&mut self, depth: usize) -> Result<Spanned<Part>, Diagnostic> {
+    fn part(&mut self, depth: usize) -> Result<Spanned<ShapeArgument>, Diagnostic> {
         self.blanks();
         let start = self.at;
         if self.rest().starts_with(|c: char| c.is_ascii_digit() || c == '-') {
@@ -313,10 +313,10 @@ impl<'t> Reader<'t> {
                 return Err(super::shape::out_of_range(title, digits.span));
             };
             let size = if negative { -size } else { size };
-            return Ok(Spanned::new(Part::Size(size), self.span(start)));
+            return Ok(Spanned::new(ShapeArgument::Size(size), self.span(start)));
         }
         let shape = self.shape(depth + 1)?;
-        Ok(Spanned::new(Part::Shape(shape), self.span(start)))
+        Ok(Spanned::new(ShapeArgument::Shape(shape), self.span(start)))
     }
 
     fn setting(&mut self, out: &mut Written) -> Result<(), Diagnostic> {
@@ -360,7 +360,7 @@ impl<'t> Reader<'t> {
             let one = |from: &Node, to: &Node| LinkSet::Between {
                 from: from.clone(),
                 to: to.clone(),
-                way: None,
+                direction: None,
                 one: None,
             };
             return Ok(vec![one(&from, &to), one(&to, &from)]);
@@ -373,7 +373,7 @@ impl<'t> Reader<'t> {
         let from = match self.node()? {
             Some(node) => node,
             None => {
-                let (axis, direction, level) = self.way()?;
+                let (axis, direction, level) = self.direction()?;
                 match (direction, level) {
                     (None, Some(level)) if self.rest().starts_with('#') => self.switch(axis, level)?,
                     _ => return Ok(LinkSet::Axis { axis, direction, level }),
@@ -384,7 +384,7 @@ impl<'t> Reader<'t> {
         self.expect('>', "`->` after the sender")?;
         let to = match self.node()? {
             Some(node) => node,
-            None => match self.way()? {
+            None => match self.direction()? {
                 (axis, None, Some(level)) => self.switch(axis, level)?,
                 _ => {
                     return Err(self.expected(
@@ -394,15 +394,15 @@ impl<'t> Reader<'t> {
             },
         };
         self.blanks();
-        let way = match self.rest().starts_with(['+', '-']) {
-            true => match self.way()? {
+        let direction = match self.rest().starts_with(['+', '-']) {
+            true => match self.direction()? {
                 (axis, Some(direction), None) => Some((axis, direction)),
                 _ => return Err(self.expected("`+` or `-` and an axis")),
             },
             false => None,
         };
         let one = if self.take('#') { Some(self.small("the number of the link")?) } else { None };
-        Ok(LinkSet::Between { from, to, way, one })
+        Ok(LinkSet::Between { from, to, direction, one })
     }
 
     /// Parses a device `(0,1)` or a relay, `#0` or `router(0,1)`. None if something else follows.
@@ -433,7 +433,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Parses `x`, `+x` or `-x`, with a level in a tree of switches: `x.2`.
-    fn way(&mut self) -> Result<(usize, Option<Direction>, Option<u32>), Diagnostic> {
+    fn direction(&mut self) -> Result<(usize, Option<Direction>, Option<u32>), Diagnostic> {
         let direction =
             if self.take('+') { Some(Direction::Plus) } else { self.take('-').then_some(Direction::Minus) };
         let Some(word) = self.word() else {

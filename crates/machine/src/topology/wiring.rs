@@ -7,7 +7,7 @@
 //! in [`super::graph`].
 
 use super::graph::{Graph, Relay};
-use super::line::{Axis, Kind, Spot};
+use super::line::{Axis, AxisPosition, LineLinks};
 use super::settings::Settings;
 use super::shape::Shape;
 use super::{AXIS_NAMES, DeviceId, Direction, LinkId, package};
@@ -30,21 +30,21 @@ pub(super) struct Wiring {
 }
 
 /// Appends kinds and sizes of the axes of a shape, slowest first.
-fn axes(shape: &Shape, wrap2: u8, out: &mut Vec<(Kind, u32)>) {
+fn axes(shape: &Shape, wrap2: u8, out: &mut Vec<(LineLinks, u32)>) {
     let ring = |n: u32| match n {
-        1 => Kind::Line,
-        2 => Kind::Ring { pairs: u32::from(wrap2) },
-        n => Kind::Ring { pairs: n },
+        1 => LineLinks::Line,
+        2 => LineLinks::Ring { pairs: u32::from(wrap2) },
+        n => LineLinks::Ring { pairs: n },
     };
     match shape {
         Shape::Ring(n) => out.push((ring(*n), *n)),
         Shape::Torus(sizes) => out.extend(sizes.iter().map(|n| (ring(*n), *n))),
-        Shape::Mesh(sizes) => out.extend(sizes.iter().map(|n| (Kind::Line, *n))),
-        Shape::Full(n) => out.push((Kind::Full, *n)),
-        Shape::Switch(n) => out.push((Kind::Tree { arity: *n, depth: 1 }, *n)),
-        Shape::Hypercube(k) => out.extend((0..*k).map(|_| (Kind::Line, 2))),
+        Shape::Mesh(sizes) => out.extend(sizes.iter().map(|n| (LineLinks::Line, *n))),
+        Shape::Full(n) => out.push((LineLinks::Full, *n)),
+        Shape::Switch(n) => out.push((LineLinks::Tree { arity: *n, depth: 1 }, *n)),
+        Shape::Hypercube(k) => out.extend((0..*k).map(|_| (LineLinks::Line, 2))),
         Shape::Tree(arity, depth) => {
-            out.push((Kind::Tree { arity: *arity, depth: *depth }, arity.pow(*depth)));
+            out.push((LineLinks::Tree { arity: *arity, depth: *depth }, arity.pow(*depth)));
         }
         // The inner machine comes first in the text, and its axes are the fastest in the order of
         // devices.
@@ -76,12 +76,12 @@ impl Wiring {
     }
 
     fn listed(axes: Vec<(&'static str, u32)>, graph: Graph) -> Wiring {
-        let (names, list) = axes.into_iter().map(|(n, size)| (n, (Kind::Listed, size))).unzip();
+        let (names, list) = axes.into_iter().map(|(n, size)| (n, (LineLinks::Listed, size))).unzip();
         let product = Wiring::product(list);
         Wiring { names, nodes: graph.nodes(), links: graph.links(), graph: Some(Arc::new(graph)), ..product }
     }
 
-    fn product(list: Vec<(Kind, u32)>) -> Wiring {
+    fn product(list: Vec<(LineLinks, u32)>) -> Wiring {
         let devices: u32 = list.iter().map(|a| a.1).product();
         let (mut stride, mut base, mut relay) = (devices, 0, devices);
         let mut axes = vec![];
@@ -97,7 +97,7 @@ impl Wiring {
     }
 
     /// Returns the axis of a switch and its spot there. None for a device.
-    pub fn switch(&self, node: DeviceId) -> Option<(usize, Spot)> {
+    pub fn switch(&self, node: DeviceId) -> Option<(usize, AxisPosition)> {
         if node.0 < self.devices {
             return None;
         }

@@ -67,7 +67,7 @@ pub fn read(path_hint: &str, bytes: &[u8], key: Option<&str>) -> Result<Tensor, 
 
 /// The element types of numpy that kbc lacks and that are nevertheless read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Near {
+pub enum Conversion {
     /// None.
     No,
     /// f64, rounded to f32, and booleans, as u8.
@@ -79,41 +79,46 @@ pub enum Near {
 
 /// Reads one tensor like [`read`], including element types that are converted. Fails with E401 to
 /// E404.
-pub fn read_near(path_hint: &str, bytes: &[u8], key: &str, near: Near) -> Result<Tensor, Diagnostic> {
+pub fn read_converted(
+    path_hint: &str,
+    bytes: &[u8],
+    key: &str,
+    conversion: Conversion,
+) -> Result<Tensor, Diagnostic> {
     match Format::of(path_hint)? {
-        Format::Npz => npz::read_near(path_hint, bytes, Some(key), near),
+        Format::Npz => npz::read_converted(path_hint, bytes, Some(key), conversion),
         _ => read(path_hint, bytes, Some(key)),
     }
 }
 
 /// The type of an array, known before it is read.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Described {
+pub struct ArrayType {
     /// Element type.
     pub dtype: DType,
     /// Sizes, slowest dimension first.
     pub shape: Vec<u64>,
 }
 
-impl Described {
+impl ArrayType {
     /// Returns the number of bytes of the elements.
     pub fn bytes(&self) -> u64 {
         byte_len(self.dtype, &self.shape).unwrap_or(u64::MAX)
     }
 }
 
-/// Returns element type and sizes of the array that [`read_near`] would read, without unpacking
-/// compressed data. Fails with E401 to E404.
+/// Returns element type and sizes of the array that [`read_converted`] would read, without
+/// unpacking compressed data. Fails with E401 to E404.
 pub fn describe(
     path_hint: &str,
     bytes: &[u8],
     key: Option<&str>,
-    near: Near,
-) -> Result<Described, Diagnostic> {
+    conversion: Conversion,
+) -> Result<ArrayType, Diagnostic> {
     match (Format::of(path_hint)?, key) {
-        (Format::Npz, key) => npz::describe(path_hint, bytes, key, near),
+        (Format::Npz, key) => npz::describe(path_hint, bytes, key, conversion),
         (Format::Npy, None) => {
-            let head = npy::head(path_hint, bytes, near)?;
+            let head = npy::head(path_hint, bytes, conversion)?;
             head.check_size(path_hint, bytes.len() as u64)?;
             Ok(head.described())
         }
@@ -206,7 +211,7 @@ fn choose_key<'a>(path_hint: &str, keys: &'a [String], asked: Option<&str>) -> R
     }
     let d = Diagnostic::error("E404", format!("`{path_hint}` contains no array `{asked}`")).note(list(keys));
     Err(match nearest(asked, keys.iter().map(String::as_str)) {
-        Some(near) => d.help(format!("did you mean `{near}`?")),
+        Some(conversion) => d.help(format!("did you mean `{conversion}`?")),
         None => d.help("use one of its keys"),
     })
 }

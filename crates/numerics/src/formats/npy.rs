@@ -6,7 +6,7 @@
 //! little-endian elements are read; version 1, C order is written.
 
 use super::elements::{decode, encode};
-use super::{Described, Near, byte_len, damaged, show_shape};
+use super::{ArrayType, Conversion, byte_len, damaged, show_shape};
 use crate::tensor::{Data, Tensor};
 use kbc_diag::Diagnostic;
 use kbc_ir::types::DType;
@@ -15,7 +15,7 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// Reads the array. Fails with E401 or E403.
 pub fn read(path_hint: &str, bytes: &[u8]) -> Result<Tensor, Diagnostic> {
-    read_near(path_hint, bytes, Near::No)
+    read_converted(path_hint, bytes, Conversion::No)
 }
 
 /// The contents of a file before the elements.
@@ -36,8 +36,8 @@ pub(super) struct Head {
 
 impl Head {
     /// Returns the type as which the array is read.
-    pub fn described(self) -> Described {
-        Described { dtype: if self.rounded { DType::F32 } else { self.dtype }, shape: self.shape }
+    pub fn described(self) -> ArrayType {
+        ArrayType { dtype: if self.rounded { DType::F32 } else { self.dtype }, shape: self.shape }
     }
 
     /// Checks that there are as many bytes as the shape needs. Fails with E401.
@@ -82,7 +82,7 @@ pub(super) fn head_bytes(path_hint: &str, bytes: &[u8]) -> Result<usize, Diagnos
 }
 
 /// Reads everything before the elements. Fails with E401 or E403.
-pub(super) fn head(path_hint: &str, bytes: &[u8], near: Near) -> Result<Head, Diagnostic> {
+pub(super) fn head(path_hint: &str, bytes: &[u8], conversion: Conversion) -> Result<Head, Diagnostic> {
     let bad = |what: String| damaged(path_hint, ".npy", what);
     let start = head_bytes(path_hint, bytes)?;
     let first = if bytes[6] == 1 { 10 } else { 12 };
@@ -90,10 +90,10 @@ pub(super) fn head(path_hint: &str, bytes: &[u8], near: Near) -> Result<Head, Di
         bad(format!("it ends after {} bytes, within the header of {} bytes", bytes.len(), start - first))
     })?;
     let header = Header::parse(text).map_err(bad)?;
-    let (dtype, rounded) = match (&header.descr, near) {
+    let (dtype, rounded) = match (&header.descr, conversion) {
         // the bytes of f64, from which f32 is made below
-        (Descr::Plain(name), Near::Yes | Near::Bits) if name == "<f8" => (DType::I64, true),
-        _ => (dtype_of(path_hint, &header.descr, near)?, false),
+        (Descr::Plain(name), Conversion::Yes | Conversion::Bits) if name == "<f8" => (DType::I64, true),
+        _ => (dtype_of(path_hint, &header.descr, conversion)?, false),
     };
     let (shape, fortran) = (header.shape, header.fortran);
     let Some(need) = byte_len(dtype, &shape) else {
@@ -103,9 +103,9 @@ pub(super) fn head(path_hint: &str, bytes: &[u8], near: Near) -> Result<Head, Di
 }
 
 /// Reads the array, including element types that are converted. Fails with E401 or E403.
-pub fn read_near(path_hint: &str, bytes: &[u8], near: Near) -> Result<Tensor, Diagnostic> {
+pub fn read_converted(path_hint: &str, bytes: &[u8], conversion: Conversion) -> Result<Tensor, Diagnostic> {
     let bad = |what: String| damaged(path_hint, ".npy", what);
-    let head = head(path_hint, bytes, near)?;
+    let head = head(path_hint, bytes, conversion)?;
     head.check_size(path_hint, bytes.len() as u64)?;
     let Head { dtype, rounded, shape, fortran, start, need: _ } = head;
     let data = &bytes[start..];
@@ -163,7 +163,7 @@ pub fn write(tensor: &Tensor) -> Result<Vec<u8>, Diagnostic> {
 }
 
 /// Returns the element type of a `descr`, or E403 with the reason and a remedy in numpy.
-fn dtype_of(path_hint: &str, descr: &Descr, near: Near) -> Result<DType, Diagnostic> {
+fn dtype_of(path_hint: &str, descr: &Descr, conversion: Conversion) -> Result<DType, Diagnostic> {
     let refuse = |what: String, help: &str| {
         Err(Diagnostic::error("E403", format!("`{path_hint}` holds {what}")).help(help.to_string()))
     };
@@ -182,8 +182,8 @@ fn dtype_of(path_hint: &str, descr: &Descr, near: Near) -> Result<DType, Diagnos
     };
     let own = DType::ALL.into_iter().find(|d| d.row().numpy.is_some_and(|n| n.get(1..) == Some(kind)));
     let dtype = match kind {
-        "V2" | "u2" | "i2" if near == Near::Bits => DType::BF16,
-        "b1" if near != Near::No => DType::U8,
+        "V2" | "u2" | "i2" if conversion == Conversion::Bits => DType::BF16,
+        "b1" if conversion != Conversion::No => DType::U8,
         _ if let Some(d) = own => d,
         "V1" => {
             return refuse(

@@ -6,7 +6,7 @@
 //! bytes. The key of a member is its name without `.npy`; members with other names are not arrays
 //! and are ignored.
 
-use super::{Described, Near, choose_key, damaged, npy};
+use super::{ArrayType, Conversion, choose_key, damaged, npy};
 use crate::tensor::Tensor;
 use kbc_diag::Diagnostic;
 use std::collections::BTreeSet;
@@ -17,29 +17,34 @@ use zip::{CompressionMethod, DateTime, System, ZipArchive, ZipWriter};
 
 /// Maximum compression ratio of deflate, 1032 to 1 (zlib's technical notes). A member that claims
 /// more is not unpacked.
-const MOST_RATIO: u64 = 1032;
+const MAX_RATIO: u64 = 1032;
 
 /// Maximum number of bytes that are reserved for a member before it is unpacked, whatever size it
 /// states.
 const AT_ONCE: u64 = 64 << 20;
 
 /// Maximum number of bytes of a member before its elements; numpy writes about a hundred.
-const MOST_HEAD: usize = 1 << 20;
+const MAX_HEAD: usize = 1 << 20;
 
 /// Reads the array of that key, or the only one. Fails with E401, E403 or E404.
 pub fn read(path_hint: &str, bytes: &[u8], key: Option<&str>) -> Result<Tensor, Diagnostic> {
-    read_near(path_hint, bytes, key, Near::No)
+    read_converted(path_hint, bytes, key, Conversion::No)
 }
 
 /// Does the same, including element types that are converted. Fails with E401, E403 or E404.
-pub fn read_near(path_hint: &str, bytes: &[u8], key: Option<&str>, near: Near) -> Result<Tensor, Diagnostic> {
+pub fn read_converted(
+    path_hint: &str,
+    bytes: &[u8],
+    key: Option<&str>,
+    conversion: Conversion,
+) -> Result<Tensor, Diagnostic> {
     let mut archive = open(path_hint, bytes)?;
     let keys = list(path_hint, &archive)?;
     let key = choose_key(path_hint, &keys, key)?;
     let name = format!("{key}.npy");
     let shown = format!("{path_hint}:{key}");
-    let array = member(path_hint, &mut archive, &name, &|head| npy::head(&shown, head, near))?;
-    npy::read_near(&shown, &array, near)
+    let array = member(path_hint, &mut archive, &name, &|head| npy::head(&shown, head, conversion))?;
+    npy::read_converted(&shown, &array, conversion)
 }
 
 /// Returns element type and sizes of that array, and unpacks nothing else. Fails with E401, E403 or
@@ -48,15 +53,15 @@ pub fn describe(
     path_hint: &str,
     bytes: &[u8],
     key: Option<&str>,
-    near: Near,
-) -> Result<Described, Diagnostic> {
+    conversion: Conversion,
+) -> Result<ArrayType, Diagnostic> {
     let mut archive = open(path_hint, bytes)?;
     let keys = list(path_hint, &archive)?;
     let key = choose_key(path_hint, &keys, key)?;
     let name = format!("{key}.npy");
     let mut file = archive.by_name(&name).map_err(|e| wrong(path_hint, &name, &e))?;
     let head = beginning(path_hint, &name, &mut file)?;
-    Ok(npy::head(&format!("{path_hint}:{key}"), &head, near)?.described())
+    Ok(npy::head(&format!("{path_hint}:{key}"), &head, conversion)?.described())
 }
 
 /// Returns the keys of the arrays, in the order of the archive. Fails with E401.
@@ -124,8 +129,8 @@ fn beginning(path_hint: &str, name: &str, file: &mut impl Read) -> Result<Vec<u8
     };
     more(&mut out, 12)?;
     let all = npy::head_bytes(&format!("{path_hint}:{}", name.trim_end_matches(".npy")), &out)?;
-    if all > MOST_HEAD {
-        return Err(bad(format!("states a header of {all} bytes (limit: {MOST_HEAD})")));
+    if all > MAX_HEAD {
+        return Err(bad(format!("states a header of {all} bytes (limit: {MAX_HEAD})")));
     }
     more(&mut out, all)?;
     Ok(out)
@@ -141,7 +146,7 @@ fn member(
 ) -> Result<Vec<u8>, Diagnostic> {
     let mut file = archive.by_name(name).map_err(|e| wrong(path_hint, name, &e))?;
     let (packed, size) = (file.compressed_size(), file.size());
-    if size > packed.saturating_mul(MOST_RATIO).saturating_add(MOST_RATIO) {
+    if size > packed.saturating_mul(MAX_RATIO).saturating_add(MAX_RATIO) {
         return Err(damaged(
             path_hint,
             ".npz",

@@ -8,7 +8,7 @@
 //! order of the reference implementation: larger element types first, then by key.
 
 use super::elements::{decode, encode};
-use super::{Described, byte_len, choose_key, damaged, show_shape};
+use super::{ArrayType, byte_len, choose_key, damaged, show_shape};
 use crate::tensor::Tensor;
 use kbc_diag::Diagnostic;
 use kbc_ir::types::DType;
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// The format's limit on the size of the header, in bytes.
-const MOST_HEADER: u64 = 100_000_000;
+const MAX_HEADER: u64 = 100_000_000;
 const METADATA: &str = "__metadata__";
 
 /// Reads the tensor of that key, or the only one. Fails with E401, E403 or E404.
@@ -32,10 +32,10 @@ pub fn read(path_hint: &str, bytes: &[u8], key: Option<&str>) -> Result<Tensor, 
 }
 
 /// Returns element type and sizes of that tensor. Fails with E401, E403 or E404.
-pub fn describe(path_hint: &str, bytes: &[u8], key: Option<&str>) -> Result<Described, Diagnostic> {
+pub fn describe(path_hint: &str, bytes: &[u8], key: Option<&str>) -> Result<ArrayType, Diagnostic> {
     let file = File::parse(path_hint, bytes)?;
     let (_, entry, dtype) = file.entry(path_hint, key)?;
-    Ok(Described { dtype, shape: entry.shape.clone() })
+    Ok(ArrayType { dtype, shape: entry.shape.clone() })
 }
 
 /// Returns the keys of the tensors, in the order of the header. Fails with E401.
@@ -174,8 +174,8 @@ impl<'a> File<'a> {
             )));
         };
         let length = u64::from_le_bytes(*length);
-        if length > MOST_HEADER {
-            return Err(bad(format!("it states a header of {length} bytes (limit: {MOST_HEADER})")));
+        if length > MAX_HEADER {
+            return Err(bad(format!("it states a header of {length} bytes (limit: {MAX_HEADER})")));
         }
         if length > rest.len() as u64 {
             return Err(bad(format!("its header should have {length} bytes, and there are {}", rest.len())));

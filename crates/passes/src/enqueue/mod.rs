@@ -109,19 +109,19 @@
 //! Not done here: windows for targets without queues (`lower-queues`), deadlocks of queues with too
 //! few slots (the checker), and the time that slots take (the event engine).
 
+mod direction;
 mod order;
 mod receive;
-mod way;
 
 use crate::pass::{Changed, Options, Pass, PassCx, PassInfo, schedule_of};
 use crate::pass::{OptionKind, PassOption};
+use direction::Direction;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::*;
 use kbc_ir::{Module, Name, Props};
 use kbc_machine::topology::queue::Queues;
 use std::collections::BTreeMap;
-use way::Way;
 
 /// The record of `enqueue`.
 pub static INFO: PassInfo = PassInfo {
@@ -155,7 +155,7 @@ impl Enqueue {
 
 /// The queue that carries the messages of a window.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Lane {
+struct WindowQueue {
     queue: QueueId,
     index: u64,
 }
@@ -163,14 +163,14 @@ struct Lane {
 /// The key of a queue array.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
-    way: Way,
+    direction: Direction,
     dtype: &'static str,
 }
 
 /// The messages of one window: where they arrive, and the stream that moves them.
-struct Site {
+struct WindowMessages {
     window: WindowId,
-    way: Way,
+    direction: Direction,
     stream: Name,
 }
 
@@ -200,7 +200,7 @@ impl Pass for Enqueue {
         let (plan, queues) = loop {
             let (plan, queues) = plan(s, &sites, &split, machine, depth);
             let shadow = receive::shadow(s, &plan)?;
-            let wrong = order::wrong(&shadow, &plan);
+            let wrong = order::misordered_queues(&shadow, &plan);
             if wrong.is_empty() {
                 break (plan, queues);
             }
@@ -212,7 +212,7 @@ impl Pass for Enqueue {
                 changed |= lane.is_some_and(|l| wrong.contains(&l)) && !std::mem::replace(split, true);
             }
             if !changed {
-                let out = |s: &&Site| plan[s.window.0 as usize].is_some_and(|l| wrong.contains(&l));
+                let out = |s: &&WindowMessages| plan[s.window.0 as usize].is_some_and(|l| wrong.contains(&l));
                 let span = sites.iter().find(out).map_or(Span::NONE, |x| s.window(x.window).span);
                 let why = "its pieces are received in another order than they are sent";
                 return Err(refused(span, why, "use another algorithm or windows").into());
@@ -252,10 +252,10 @@ fn fetched(s: &Schedule) -> Option<Span> {
 }
 
 /// Returns the windows with marked messages, in order of first use.
-fn sites(s: &Schedule) -> Result<Vec<Site>, Diagnostic> {
-    let mut out: Vec<Site> = vec![];
+fn sites(s: &Schedule) -> Result<Vec<WindowMessages>, Diagnostic> {
+    let mut out: Vec<WindowMessages> = vec![];
     for region in &s.regions {
-        let mut found: BTreeMap<WindowId, (Option<Way>, Vec<&Name>, Span)> = BTreeMap::new();
+        let mut found: BTreeMap<WindowId, (Option<Direction>, Vec<&Name>, Span)> = BTreeMap::new();
         let mut order = vec![];
         for stream in region.roles.iter().flat_map(|r| &r.streams) {
             each(&stream.body, &mut |op, span| {
@@ -268,15 +268,16 @@ fn sites(s: &Schedule) -> Result<Vec<Site>, Diagnostic> {
                     site.1.push(&stream.name);
                 }
                 if *point == Point::Publish {
-                    let here = Way::of(peer, &region.coords);
+                    let here = Direction::of(peer, &region.coords);
                     // One peer expression gives one direction. If several roles contain the
                     // message, their peers must agree; otherwise the direction is `Peer`.
-                    site.0 = Some(if site.0.as_ref().is_none_or(|w| *w == here) { here } else { Way::Peer });
+                    site.0 =
+                        Some(if site.0.as_ref().is_none_or(|w| *w == here) { here } else { Direction::Peer });
                 }
             });
         }
         for window in order {
-            let Some((way, streams, span)) = found.remove(&window) else { continue };
+            let Some((direction, streams, span)) = found.remove(&window) else { continue };
             if out.iter().any(|x| x.window == window) {
                 let why = "two regions use its window";
                 return Err(refused(span, why, "give each collective its own windows"));
@@ -285,7 +286,11 @@ fn sites(s: &Schedule) -> Result<Vec<Site>, Diagnostic> {
                 let why = "it is sent by one stream and received by another";
                 return Err(refused(span, why, "use one stream for both ends"));
             };
-            out.push(Site { window, way: way.unwrap_or(Way::Peer), stream: stream.clone() });
+            out.push(WindowMessages {
+                window,
+                direction: direction.unwrap_or(Direction::Peer),
+                stream: stream.clone(),
+            });
         }
     }
     Ok(out)
@@ -308,11 +313,11 @@ pub(crate) fn each<'s>(list: &'s [SStmt], f: &mut dyn FnMut(&'s SOp, Span)) {
 /// Returns for every window the queue of its messages, and all new queues.
 fn plan(
     s: &Schedule,
-    sites: &[Site],
+    sites: &[WindowMessages],
     split: &[bool],
     machine: Option<Queues>,
     depth: Option<u64>,
-) -> (Vec<Option<Lane>>, Vec<Queue>) {
+) -> (Vec<Option<WindowQueue>>, Vec<Queue>) {
     let mut keys: Vec<Key> = vec![];
     // For each queue array, the user of each of its queues: a stream and, if windows have separate
     // queues, a window.
@@ -321,9 +326,9 @@ fn plan(
     let mut out = vec![None; s.windows.len()];
     for (site, split) in sites.iter().zip(split) {
         let w = s.window(site.window);
-        let key = Key { way: site.way.clone(), dtype: w.dtype.name() };
+        let key = Key { direction: site.direction.clone(), dtype: w.dtype.name() };
         let at = keys.iter().position(|k| *k == key).unwrap_or_else(|| {
-            let name = fresh(&site.way.name(), s, &queues);
+            let name = fresh(&site.direction.name(), s, &queues);
             keys.push(key);
             users.push(vec![]);
             queues.push(Queue {
@@ -346,7 +351,7 @@ fn plan(
         q.count = users[at].len() as u64;
         q.capacity = q.capacity.max(w.capacity);
         let queue = QueueId((s.queues.len() + at) as u32);
-        out[site.window.0 as usize] = Some(Lane { queue, index: index as u64 });
+        out[site.window.0 as usize] = Some(WindowQueue { queue, index: index as u64 });
     }
     (out, queues)
 }
@@ -364,7 +369,7 @@ fn fresh(hint: &str, s: &Schedule, more: &[Queue]) -> Name {
 }
 
 /// Adds one warning E377 for all queues whose slots had to grow. It names the largest message.
-fn grown(s: &Schedule, plan: &[Option<Lane>], machine: Queues, found: &mut Diagnostics) {
+fn grown(s: &Schedule, plan: &[Option<WindowQueue>], machine: Queues, found: &mut Diagnostics) {
     let bytes = |q: &Queue| q.capacity * q.dtype.bytes();
     let used = |i: usize| plan.iter().flatten().any(|l| l.queue.0 as usize == i);
     let small: Vec<&Queue> = (0..s.queues.len())
@@ -389,7 +394,7 @@ fn grown(s: &Schedule, plan: &[Option<Lane>], machine: Queues, found: &mut Diagn
 }
 
 /// Removes the windows whose messages go through queues.
-fn drop_windows(s: &mut Schedule, plan: &[Option<Lane>]) {
+fn drop_windows(s: &mut Schedule, plan: &[Option<WindowQueue>]) {
     let mut to = vec![];
     let mut kept = 0;
     for lane in plan {
@@ -415,6 +420,6 @@ fn drop_windows(s: &mut Schedule, plan: &[Option<Lane>]) {
 }
 
 /// Returns the index of a queue as an expression.
-fn index(lane: Lane) -> Expr {
+fn index(lane: WindowQueue) -> Expr {
     Expr::Int(lane.index as i64)
 }

@@ -5,33 +5,33 @@
 //! [`super::receive::shadow`], a schedule that reads every piece once, at the place where it will
 //! be received.
 
-use super::Lane;
-use kbc_ir::host::spelled;
+use super::WindowQueue;
+use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::Schedule;
 use kbc_ir::walk::{Act, Cursor, Mem, Program, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest number of operations that are walked.
-const MOST: u64 = 1 << 22;
+const MAX_WALKED: u64 = 1 << 22;
 
 /// A slot: (window, slot).
 type Slot = (u32, u64);
 /// A channel: (sender, receiver, queue).
-type Which = (u64, u64, Lane);
+type Channel = (u64, u64, WindowQueue);
 
 /// Returns the queues whose messages are received in another order than they are sent. Returns none
 /// if there are too many operations or if the walk has a fault; the checker reports either.
-pub(super) fn wrong(shadow: &Schedule, plan: &[Option<Lane>]) -> BTreeSet<Lane> {
+pub(super) fn misordered_queues(shadow: &Schedule, plan: &[Option<WindowQueue>]) -> BTreeSet<WindowQueue> {
     compared(shadow, plan).unwrap_or_default()
 }
 
-fn compared(shadow: &Schedule, plan: &[Option<Lane>]) -> Option<BTreeSet<Lane>> {
-    let spelled = spelled(shadow);
+fn compared(shadow: &Schedule, plan: &[Option<WindowQueue>]) -> Option<BTreeSet<WindowQueue>> {
+    let spelled = with_host_region(shadow);
     let program = Program::compile(&spelled).ok()?;
-    let mut sent: BTreeMap<Which, Vec<Slot>> = BTreeMap::new();
+    let mut sent: BTreeMap<Channel, Vec<Slot>> = BTreeMap::new();
     let mut writers: BTreeMap<(u64, Slot), u64> = BTreeMap::new();
-    let mut read: BTreeMap<(u64, Lane), Vec<Slot>> = BTreeMap::new();
-    let mut left = MOST;
+    let mut read: BTreeMap<(u64, WindowQueue), Vec<Slot>> = BTreeMap::new();
+    let mut left = MAX_WALKED;
     let lane = |w: u32| plan.get(w as usize).copied().flatten();
     for rank in 0..program.ranks() {
         for stream in 0..program.streams.len() as u32 {
@@ -56,7 +56,7 @@ fn compared(shadow: &Schedule, plan: &[Option<Lane>]) -> Option<BTreeSet<Lane>> 
             }
         }
     }
-    let mut received: BTreeMap<Which, Vec<Slot>> = BTreeMap::new();
+    let mut received: BTreeMap<Channel, Vec<Slot>> = BTreeMap::new();
     let mut out = BTreeSet::new();
     for ((rank, lane), slots) in read {
         for slot in slots {

@@ -6,7 +6,7 @@
 //! landings, which read the same pieces, read the place where the first one put them. This module
 //! also makes the registers that this needs.
 
-use super::{Lane, index, refused};
+use super::{WindowQueue, index, refused};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::*;
@@ -25,9 +25,9 @@ pub(super) fn with_refs(op: &SOp, f: &impl Fn(&Ref) -> Ref) -> SOp {
 
 /// Returns the schedule in which every piece of a message is read once, at the place where it will
 /// be received.
-pub(super) fn shadow(s: &Schedule, plan: &[Option<Lane>]) -> Result<Schedule, Diagnostic> {
+pub(super) fn shadow(s: &Schedule, plan: &[Option<WindowQueue>]) -> Result<Schedule, Diagnostic> {
     let mut out = s.clone();
-    let keep = |landings: &[SStmt], _: Lane, _: &Peer, first: usize| Ok(vec![landings[first].clone()]);
+    let keep = |landings: &[SStmt], _: WindowQueue, _: &Peer, first: usize| Ok(vec![landings[first].clone()]);
     for stream in out.regions.iter_mut().flat_map(|r| &mut r.roles).flat_map(|r| &mut r.streams) {
         stream.body = Body { plan, sends: false }.list(&stream.body, &mut &keep)?;
     }
@@ -35,12 +35,12 @@ pub(super) fn shadow(s: &Schedule, plan: &[Option<Lane>]) -> Result<Schedule, Di
 }
 
 /// Replaces windows by queues.
-pub(super) fn rewrite(s: &mut Schedule, plan: &[Option<Lane>]) -> Result<(), Diagnostic> {
+pub(super) fn rewrite(s: &mut Schedule, plan: &[Option<WindowQueue>]) -> Result<(), Diagnostic> {
     for r in 0..s.regions.len() {
         let mut registers = Registers { of: vec![], operands: s.regions[r].operands.len() as u32 };
         let mut roles = std::mem::take(&mut s.regions[r].roles);
         for stream in roles.iter_mut().flat_map(|r| &mut r.streams) {
-            let mut land = |landings: &[SStmt], lane: Lane, peer: &Peer, first: usize| {
+            let mut land = |landings: &[SStmt], lane: WindowQueue, peer: &Peer, first: usize| {
                 received(landings, lane, peer, first, &mut registers)
             };
             stream.body = Body { plan, sends: true }.list(&stream.body, &mut land)?;
@@ -53,16 +53,16 @@ pub(super) fn rewrite(s: &mut Schedule, plan: &[Option<Lane>]) -> Result<(), Dia
 
 /// Rewrites the landings of a message, given its queue, its sender and the index of the first
 /// landing.
-type Land<'l> = dyn FnMut(&[SStmt], Lane, &Peer, usize) -> Result<Vec<SStmt>, Diagnostic> + 'l;
+type Land<'l> = dyn FnMut(&[SStmt], WindowQueue, &Peer, usize) -> Result<Vec<SStmt>, Diagnostic> + 'l;
 
 struct Body<'a> {
-    plan: &'a [Option<Lane>],
+    plan: &'a [Option<WindowQueue>],
     /// Whether puts become sends.
     sends: bool,
 }
 
 impl Body<'_> {
-    fn lane(&self, w: WindowId) -> Option<Lane> {
+    fn lane(&self, w: WindowId) -> Option<WindowQueue> {
         self.plan.get(w.0 as usize).copied().flatten()
     }
 
@@ -241,7 +241,7 @@ fn renamed(e: &Expr, names: &[(Name, Name)]) -> Expr {
 /// Receives a message. The landings after the first read the place where the first one put it.
 fn received(
     landings: &[SStmt],
-    lane: Lane,
+    lane: WindowQueue,
     peer: &Peer,
     first: usize,
     registers: &mut Registers,

@@ -8,7 +8,7 @@ use super::lower::Lower;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::Parts;
 use kbc_ir::expr::Expr;
-use kbc_ir::graph::{Collective, Op};
+use kbc_ir::graph::{Collective, GraphOp};
 use kbc_ir::schedule::*;
 use kbc_ir::types::{Axis, CutRule, TensorType};
 
@@ -17,7 +17,7 @@ impl Lower<'_> {
     /// types of the data on which the region works, before and after.
     pub(super) fn counted(
         &mut self,
-        op: &Op,
+        op: &GraphOp,
         c: &Collective,
         (axis, me): (&Axis, Expr),
         src: BufferId,

@@ -6,7 +6,7 @@
 
 use super::lower::Lower;
 use kbc_diag::Diagnostics;
-use kbc_ir::graph::{HostOp, Op, OpId};
+use kbc_ir::graph::{GraphOp, HostOp, OpId};
 use kbc_ir::host::{Host, writes};
 use kbc_ir::schedule::{BufferId, BufferRole, HostCommand, RegionId, SOp, SStmt};
 
@@ -16,7 +16,7 @@ impl Lower<'_> {
         &mut self,
         id: OpId,
         what: HostOp,
-        op: &Op,
+        op: &GraphOp,
         operands: &[OpId],
     ) -> Result<BufferId, Diagnostics> {
         let first = self.of(operands[0])?;
@@ -58,7 +58,7 @@ impl Lower<'_> {
     fn written(
         &mut self,
         id: OpId,
-        op: &Op,
+        op: &GraphOp,
         old: BufferId,
         operands: &[OpId],
     ) -> Result<BufferId, Diagnostics> {

@@ -5,16 +5,16 @@
 //! ranks that do not take part. A program with a single part for all ranks is lowered like a graph:
 //! its schedule has one role.
 
-use super::emit::Known;
+use super::emit::OneSlotCache;
 use super::lower::{Lower, PartOps, Scope, ends};
 use super::sizes::place;
 use super::streams;
-use crate::fresh::Fresh;
+use crate::fresh::FreshNames;
 use kbc_diag::{Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Expr};
-use kbc_ir::graph::{CollKind, Graph, Op, OpId, OpKind};
-use kbc_ir::local::{Local, LocalPart, Meeting, lifted, meetings};
+use kbc_ir::graph::{CollKind, Graph, GraphOp, OpId, OpKind};
+use kbc_ir::local::{Local, LocalPart, MatchedCollective, group_types, matched_collectives};
 use kbc_ir::schedule::*;
 use kbc_ir::types::Mesh;
 use kbc_rounds::library::Library;
@@ -34,11 +34,11 @@ pub(super) fn lower(name: &Name, local: &Local, mesh: &Mesh, lib: &Library) -> R
         pending: vec![],
         stream: MAIN.into(),
         ends: BTreeMap::new(),
-        names: Fresh::default(),
-        known: Known::default(),
+        names: FreshNames::default(),
+        known: OneSlotCache::default(),
         scope: Scope::default(),
         parts: vec![],
-        meeting: vec![],
+        matched: vec![],
         host: None,
     };
     let whole = local.parts.len() == 1;
@@ -55,11 +55,11 @@ pub(super) fn lower(name: &Name, local: &Local, mesh: &Mesh, lib: &Library) -> R
         }
     }
     let mut errors = Diagnostics::new();
-    for meeting in meetings(local, mesh)? {
-        for (part, until) in &meeting.members {
+    for matched in matched_collectives(local, mesh)? {
+        for (part, until) in &matched.members {
             walk(&mut l, &mut walks[*part], (*part, &local.parts[*part]), Some(*until), &mut errors);
         }
-        if let Err(d) = meet(&mut l, &mut walks, local, &meeting) {
+        if let Err(d) = expand_collective(&mut l, &mut walks, local, &matched) {
             errors.extend(d);
         }
     }
@@ -111,24 +111,24 @@ fn walk<'a>(
 }
 
 /// Lowers a meeting: its region, and the operations of each part before and after it.
-fn meet<'a>(
+fn expand_collective<'a>(
     l: &mut Lower<'a>,
     walks: &mut [Walk],
     local: &'a Local,
-    meeting: &Meeting,
+    matched: &MatchedCollective,
 ) -> Result<(), Diagnostics> {
-    let (part, id) = meeting.members[0];
+    let (part, id) = matched.members[0];
     l.graph = &local.parts[part].graph;
-    let op: Op = l.graph.op(id).clone();
+    let op: GraphOp = l.graph.op(id).clone();
     let OpKind::Collective(c) = &op.kind else { return Ok(()) };
     let (operand, mut to) = (l.graph.operands(id)[0], l.ty(id)?);
     let mut from = l.ty(operand)?;
     if c.kind == CollKind::AllToAll && c.counts.is_some() {
         // Numbers of rows differ from rank to rank.
         let p = l.group(&op, c)?.0.size;
-        (from, to) = lifted(c, &c.axes(), p, &from, &to);
+        (from, to) = group_types(c, &c.axes(), p, &from, &to);
     }
-    let sources: Vec<(usize, BufferId)> = meeting
+    let sources: Vec<(usize, BufferId)> = matched
         .members
         .iter()
         .map(|(part, id)| {
@@ -139,18 +139,18 @@ fn meet<'a>(
         })
         .collect::<Result<_, Diagnostics>>()?;
     let whole = l.parts.is_empty();
-    if !whole && meeting.members.len() < local.parts.len() {
+    if !whole && matched.members.len() < local.parts.len() {
         let ranks = sources.iter().map(|(p, _)| l.parts[*p].ranks.clone());
         l.scope.ranks = ranks.reduce(|a, b| Expr::bin(BinOp::Or, a, b));
     }
-    l.meeting = if whole { vec![] } else { sources.clone() };
+    l.matched = if whole { vec![] } else { sources.clone() };
     let src = if whole { sources[0].1 } else { OWN };
     let result = l.on_stream(c.stream.as_ref(), |l| l.exchange(&op, c, (src, &from), &to));
-    l.meeting.clear();
+    l.matched.clear();
     l.scope = Scope::default();
     let result = result?;
     let after = if whole { vec![] } else { std::mem::take(&mut l.pending) };
-    for ((part, id), (_, own)) in meeting.members.iter().zip(&sources) {
+    for ((part, id), (_, own)) in matched.members.iter().zip(&sources) {
         walks[*part].values.insert(*id, if result == OWN { *own } else { result });
         if let Some(p) = l.parts.get_mut(*part) {
             p.ops.extend(after.iter().cloned());
@@ -164,7 +164,7 @@ impl Lower<'_> {
     /// any. Operations of a meeting belong to every member, each with its own operand.
     pub(super) fn flush_parts(&mut self) {
         let shared = std::mem::take(&mut self.pending);
-        for (part, src) in self.meeting.clone() {
+        for (part, src) in self.matched.clone() {
             let own = shared.iter().map(|(op, cond, span)| (reading(op.clone(), src), cond.clone(), *span));
             self.parts[part].ops.extend(own);
         }

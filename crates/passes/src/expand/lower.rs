@@ -4,15 +4,15 @@
 //! This module turns a tensor into the line on which a collective works. Packing, unpacking and the
 //! copies around a region are ordinary operations, which are visible in the schedule and timed.
 
-use super::emit::{Arg, Known, Request, collective};
+use super::emit::{Arg, OneSlotCache, Request, collective};
 use super::sizes::{joined_axis, largest, local_dims, part_start, place};
 use super::streams;
-use crate::fresh::Fresh;
+use crate::fresh::FreshNames;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;
-use kbc_ir::fill::With;
-use kbc_ir::graph::{CollKind, Collective, Graph, Holding, Op, OpId, OpKind, UsingArg};
+use kbc_ir::fill::FillContent;
+use kbc_ir::graph::{CollKind, Collective, Graph, GraphOp, Holding, OpId, OpKind, UsingArg};
 use kbc_ir::schedule::*;
 use kbc_ir::types::{Axis, CutRule, Dim, MemKind, Mesh, ReduceOp, TensorType};
 use kbc_rounds::library::Library;
@@ -28,17 +28,17 @@ pub(super) fn lower(name: &Name, graph: &Graph, mesh: &Mesh, lib: &Library) -> R
         pending: vec![],
         stream: MAIN.into(),
         ends: ends(graph),
-        names: Fresh::default(),
-        known: Known::default(),
+        names: FreshNames::default(),
+        known: OneSlotCache::default(),
         scope: Scope::default(),
         parts: vec![],
-        meeting: vec![],
+        matched: vec![],
         host: HostBody::of(graph),
     };
     let mut errors = Diagnostics::new();
     for &id in graph.order() {
         if let Err(d) = l.op(id) {
-            errors.list.extend(d.into_iter().map(|d| graph.told(id, d)));
+            errors.list.extend(d.into_iter().map(|d| graph.with_call_sites(id, d)));
         }
     }
     l.flush();
@@ -114,7 +114,7 @@ pub(super) struct Lower<'a> {
     /// In a local program with several parts: the pending operations of each.
     pub(super) parts: Vec<PartOps>,
     /// The parts that take part in the current collective, each with its operand.
-    pub(super) meeting: Vec<(usize, BufferId)>,
+    pub(super) matched: Vec<(usize, BufferId)>,
     pub(super) out: Schedule,
     pub(super) values: BTreeMap<OpId, BufferId>,
     /// Local operations that are in no region yet, with a condition if only some ranks perform
@@ -124,8 +124,8 @@ pub(super) struct Lower<'a> {
     pub(super) stream: Name,
     /// Local operations that write a result's buffer, each with the result.
     pub(super) ends: BTreeMap<OpId, OpId>,
-    pub(super) names: Fresh,
-    pub(super) known: Known,
+    pub(super) names: FreshNames,
+    pub(super) known: OneSlotCache,
     /// The host's program so far, if there are host statements.
     pub(super) host: Option<HostBody>,
 }
@@ -180,7 +180,7 @@ impl Lower<'_> {
     }
 
     /// Adds the buffer of a result.
-    fn output(&mut self, number: usize, op: &Op, ty: &TensorType) -> BufferId {
+    fn output(&mut self, number: usize, op: &GraphOp, ty: &TensorType) -> BufferId {
         let dims = self.dims(ty);
         let role = BufferRole::Output(self.scope.first.1 + number as u32);
         self.buffer(&op.name, ty, dims, role, op.span)
@@ -246,7 +246,7 @@ impl Lower<'_> {
     }
 
     pub(super) fn op(&mut self, id: OpId) -> Result<(), Diagnostics> {
-        let op: Op = self.graph.op(id).clone();
+        let op: GraphOp = self.graph.op(id).clone();
         let operands = self.graph.operands(id);
         if let OpKind::Output(i) = &op.kind {
             let src = self.of(operands[0])?;
@@ -265,7 +265,7 @@ impl Lower<'_> {
                 let role = BufferRole::Input(self.scope.first.0 + *i as u32);
                 self.buffer(&op.name, &ty, dims, role, op.span)
             }
-            OpKind::Demand | OpKind::Ask(_) | OpKind::Wait => self.of(operands[0])?,
+            OpKind::Demand | OpKind::PartialDemand(_) | OpKind::Wait => self.of(operands[0])?,
             OpKind::Host(h) => self.host(id, *h, &op, &operands)?,
             OpKind::Collective(c) => {
                 self.on_stream(c.stream.as_ref(), |l| l.collective(&op, c, operands[0], &ty))?
@@ -332,10 +332,10 @@ impl Lower<'_> {
     }
 
     /// Returns the filling of a part of a value.
-    fn filling(&self, with: With, ty: &TensorType) -> Filling {
+    fn filling(&self, with: FillContent, ty: &TensorType) -> Filling {
         match with {
-            With::Number(v) => Filling::Number(v),
-            With::Place(d) => {
+            FillContent::Number(v) => Filling::Number(v),
+            FillContent::Place(d) => {
                 Filling::Place { dim: d as u32, first: part_start(&ty.dims[d], &self.out.mesh) }
             }
         }
@@ -352,7 +352,7 @@ impl Lower<'_> {
 
     fn collective(
         &mut self,
-        op: &Op,
+        op: &GraphOp,
         c: &Collective,
         from: OpId,
         ty: &TensorType,
@@ -363,7 +363,7 @@ impl Lower<'_> {
     }
 
     /// Returns the axes of a collective as one axis, and this rank's position in their group.
-    pub(super) fn group(&self, op: &Op, c: &Collective) -> Result<(Axis, Expr), Diagnostics> {
+    pub(super) fn group(&self, op: &GraphOp, c: &Collective) -> Result<(Axis, Expr), Diagnostics> {
         let axes: Option<Vec<Axis>> = c.axes().iter().map(|a| self.out.mesh.axis(a).cloned()).collect();
         let Some(axes) = axes else {
             return Err(Diagnostic::error("E201", format!("the mesh has no axis `{}`", c.axis))
@@ -377,7 +377,7 @@ impl Lower<'_> {
     /// of its result.
     pub(super) fn exchange(
         &mut self,
-        op: &Op,
+        op: &GraphOp,
         c: &Collective,
         (src, from_ty): (BufferId, &TensorType),
         ty: &TensorType,
@@ -519,7 +519,7 @@ impl Lower<'_> {
 
     pub(super) fn region(
         &mut self,
-        op: &Op,
+        op: &GraphOp,
         c: &Collective,
         axis: &kbc_ir::types::Axis,
         operands: Vec<(BufferId, Line)>,

@@ -94,6 +94,7 @@
 //! Not done here: deciding whether slots are used again in the next call (`allocate`), signals and
 //! fences (`synchronize`), and the choice of streams and pieces (`overlap`).
 
+mod contract_collectives;
 mod counts;
 mod emit;
 mod host;
@@ -101,13 +102,12 @@ mod interpret;
 mod local;
 mod lower;
 mod messages;
-mod own;
 mod shape;
 mod sizes;
 mod streams;
 
-pub use emit::{Arg, Known, Request, collective};
-pub use interpret::promise_of;
+pub use emit::{Arg, OneSlotCache, Request, collective};
+pub use interpret::contract_of;
 pub(crate) use lower::ends;
 pub use sizes::joined_axis;
 pub(crate) use sizes::{boundary, part_length};
@@ -121,7 +121,7 @@ use kbc_rounds::library::{CollId, Library};
 
 /// Checks whether a collective's contract makes every rank's result depend on every rank's input.
 pub fn is_total(lib: &Library, coll: CollId, root: Option<u64>) -> bool {
-    interpret::promise(lib, lib.collective(coll), root, ReduceOp::Sum).is_ok_and(|p| p.is_total())
+    interpret::contract(lib, lib.collective(coll), root, ReduceOp::Sum).is_ok_and(|p| p.is_total())
 }
 
 /// The record of `expand`.

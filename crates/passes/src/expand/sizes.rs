@@ -1,7 +1,7 @@
 //! Sizes and offsets of a rank's parts, as expressions in the mesh coordinates.
 
 use kbc_ir::Name;
-use kbc_ir::algebra::Symbolic;
+use kbc_ir::algebra::ExprAlgebra;
 use kbc_ir::cut;
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::schedule::Line;
@@ -31,8 +31,8 @@ pub(super) fn place(axes: &[Axis]) -> Expr {
 
 /// Returns the algebra of sizes: given lengths are nested selections, because sizes of buffers
 /// cannot contain tables everywhere.
-fn algebra() -> Symbolic {
-    Symbolic::folded(
+fn algebra() -> ExprAlgebra {
+    ExprAlgebra::folded(
         |parts, _, _, i| {
             let starts: Vec<u64> = (0..parts.of()).map(|i| parts.boundary(0, i)).collect();
             by_value(i, 0, &starts)

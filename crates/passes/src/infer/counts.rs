@@ -9,7 +9,7 @@ use super::check;
 use super::rules::{Operand, Outcome};
 use kbc_diag::Diagnostic;
 use kbc_ir::Parts;
-use kbc_ir::graph::{Collective, Op};
+use kbc_ir::graph::{Collective, GraphOp};
 use kbc_ir::types::{Cut, CutRule};
 
 /// Returns the first elements of a list, and `..` if there are more.
@@ -22,7 +22,7 @@ impl Typing<'_> {
     /// Types the collective: the placements before and after.
     pub(super) fn counted(
         &mut self,
-        op: &Op,
+        op: &GraphOp,
         c: &Collective,
         counts: &Parts,
         x: &Operand,

@@ -8,10 +8,10 @@
 use super::Typing;
 use super::check;
 use super::rules::{Operand, Outcome};
-use super::site::{Keep, Site, resolve};
+use super::site::{KeptPlacement, Site, resolve};
 use crate::reshard;
 use kbc_diag::Diagnostic;
-use kbc_ir::graph::{Op, OpId};
+use kbc_ir::graph::{GraphOp, OpId};
 use kbc_ir::grouped::Runs;
 use kbc_ir::result::result_of;
 use kbc_ir::types::{Cut, CutRule, ReduceOp, TensorType};
@@ -22,7 +22,7 @@ impl Typing<'_> {
     pub(super) fn grouped(
         &mut self,
         id: OpId,
-        op: &Op,
+        op: &GraphOp,
         runs: &Runs,
         operands: &[Operand],
     ) -> Option<Outcome> {
@@ -63,10 +63,10 @@ impl Typing<'_> {
         let one = operands.iter().filter(|o| o.1.partial.is_some()).count() == 1;
         let partial =
             one && operands.iter().any(smaller) && self.shared_partial(operands) == Some(ReduceOp::Sum);
-        let keep = Keep { partial, only: x.1.only == w.1.only };
+        let keep = KeptPlacement { partial, only: x.1.only == w.1.only };
         let hint = self.hint_for(id, &site, &result);
         let mut best: Option<(u128, Outcome)> = None;
-        for (rows, matrices, own) in self.meetings(runs, &x.1, &w.1) {
+        for (rows, matrices, own) in self.pairs_of_runs(runs, &x.1, &w.1) {
             let Some(solution) =
                 resolve(self.mesh, &site, &[(&rows, keep), (&matrices, keep)], &hint, &result)
             else {
@@ -112,7 +112,7 @@ impl Typing<'_> {
     /// matrices, if the matrices are cut over an axis; and the given placements, where all matrices
     /// are on every rank. In the first case the cut of the matrices is returned separately, because
     /// it is not a label of the site.
-    fn meetings(
+    fn pairs_of_runs(
         &self,
         runs: &Runs,
         x: &TensorType,

@@ -45,8 +45,8 @@ pub(super) fn hints(graph: &Graph) -> BTreeMap<OpId, Hint> {
 
 /// Returns the values that are asked for before a reduction: by a collective that reduces them, by
 /// a type with `partial`, or by an operation whose own result is asked for in this way.
-pub(super) fn asked_partial(graph: &Graph) -> BTreeSet<OpId> {
-    let mut asked = BTreeSet::new();
+pub(super) fn requested_partial(graph: &Graph) -> BTreeSet<OpId> {
+    let mut requested = BTreeSet::new();
     for &id in graph.order().iter().rev() {
         let op = graph.op(id);
         let want = match op.kind {
@@ -55,18 +55,21 @@ pub(super) fn asked_partial(graph: &Graph) -> BTreeSet<OpId> {
         };
         let reduces = matches!(&op.kind, OpKind::Collective(c) if c.kind.reduces());
         if reduces || want.is_some_and(|t| t.partial.is_some()) {
-            asked.insert(id);
+            requested.insert(id);
         }
-        if asked.contains(&id) {
-            asked.extend(graph.operands(id));
+        if requested.contains(&id) {
+            requested.extend(graph.operands(id));
         }
     }
-    asked
+    requested
 }
 
 /// Checks whether the trailing dimensions of the result are those of the operands.
 pub(super) fn keeps_dims(kind: &OpKind) -> bool {
-    matches!(kind, OpKind::Demand | OpKind::Ask(_) | OpKind::Output(_) | OpKind::Map(_) | OpKind::Cast(_))
+    matches!(
+        kind,
+        OpKind::Demand | OpKind::PartialDemand(_) | OpKind::Output(_) | OpKind::Map(_) | OpKind::Cast(_)
+    )
 }
 
 /// Returns the cuts of a type.

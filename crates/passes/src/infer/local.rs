@@ -5,8 +5,8 @@ use super::rules::{Operand, Outcome, no_arithmetic};
 use super::{Typing, typed};
 use crate::pass::Changed;
 use kbc_diag::{Diagnostic, Diagnostics};
-use kbc_ir::graph::{Collective, Op};
-use kbc_ir::local::{Groups, Local, meetings, pending, result_sizes};
+use kbc_ir::graph::{Collective, GraphOp};
+use kbc_ir::local::{Groups, Local, matched_collectives, pending, result_sizes};
 use kbc_ir::types::{DType, Mesh, TensorType};
 use kbc_rounds::Library;
 
@@ -21,7 +21,7 @@ pub(super) fn run(local: &mut Local, mesh: &Mesh, library: &Library) -> Result<C
         }
     }
     if !found.has_errors()
-        && let Err(d) = meetings(local, mesh)
+        && let Err(d) = matched_collectives(local, mesh)
     {
         found.extend(d);
     }
@@ -32,7 +32,7 @@ impl Typing<'_> {
     /// Types a collective of a part: computes the result from the sizes of the rank's operand.
     pub(super) fn issued(
         &mut self,
-        op: &Op,
+        op: &GraphOp,
         c: &Collective,
         ranks: &[u64],
         operands: &[Operand],

@@ -99,24 +99,24 @@
 //!
 //! Not done here: choosing collectives (`place`) or algorithms (`select`).
 
-mod ask;
 mod check;
+mod contract_collectives;
 mod counts;
 mod grouped;
 mod hints;
 mod local;
-mod own;
+mod partial_demand;
 mod rules;
 mod shape;
 mod site;
 mod tiles;
 
-use crate::fresh::Fresh;
+use crate::fresh::FreshNames;
 use crate::pass::{Changed, Pass, PassCx, PassInfo, graph_of};
-use crate::reshard::{self, Request};
-use hints::{Hint, asked_partial, hint_of, hints, keeps_dims};
+use crate::reshard::{self, ReshardRequest};
+use hints::{Hint, hint_of, hints, keeps_dims, requested_partial};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
-use kbc_ir::graph::{CollKind, Collective, Graph, Op, OpId, OpKind};
+use kbc_ir::graph::{CollKind, Collective, Graph, GraphOp, OpId, OpKind};
 use kbc_ir::types::{Cut, CutRule, Mesh, TensorType};
 use kbc_ir::{Body, Module, Props};
 use kbc_rounds::Library;
@@ -161,9 +161,9 @@ fn typed(
     ranks: Option<&[u64]>,
 ) -> Result<Changed, Diagnostics> {
     let mut typing = Typing {
-        fresh: Fresh::of(graph),
+        fresh: FreshNames::of(graph),
         hints: hints(graph),
-        partial: asked_partial(graph),
+        partial: requested_partial(graph),
         graph,
         mesh,
         library,
@@ -186,7 +186,7 @@ struct Typing<'m> {
     hints: BTreeMap<OpId, Hint>,
     /// Values that some user asks for before they are reduced.
     partial: BTreeSet<OpId>,
-    fresh: Fresh,
+    fresh: FreshNames,
     /// Operations that got their type in this run.
     typed: BTreeSet<OpId>,
     changed: bool,
@@ -220,7 +220,7 @@ impl Typing<'_> {
                 // A fault at one location is reported for only one of the calls that contain it.
                 let same = |o: &Diagnostic| (o.code, &o.title, o.span()) == (d.code, &d.title, d.span());
                 if self.graph.within(id).is_none() || !self.found.list.iter().any(same) {
-                    self.found.push(self.graph.told(id, d));
+                    self.found.push(self.graph.with_call_sites(id, d));
                 }
             }
         }
@@ -232,10 +232,10 @@ impl Typing<'_> {
         let ids = self.graph.operands(id);
         let operands: Vec<Operand> =
             ids.iter().filter_map(|o| self.graph.op(*o).ty.clone().map(|ty| (*o, ty))).collect();
-        if let (OpKind::Ask(open), Some(want), [x]) =
+        if let (OpKind::PartialDemand(open), Some(want), [x]) =
             (&self.graph.op(id).kind, &self.graph.op(id).want, &operands[..])
         {
-            let want = ask::closed(&x.1, want, open);
+            let want = partial_demand::closed(&x.1, want, open);
             let op = self.graph.op_mut(id);
             (op.kind, op.want) = (OpKind::Demand, Some(want));
             self.changed = true;
@@ -261,8 +261,10 @@ impl Typing<'_> {
             }
         }
         self.set_type(id, Some(outcome.result.clone()));
-        let placed =
-            matches!(op.kind, OpKind::Demand | OpKind::Ask(_) | OpKind::Output(_) | OpKind::Input(_));
+        let placed = matches!(
+            op.kind,
+            OpKind::Demand | OpKind::PartialDemand(_) | OpKind::Output(_) | OpKind::Input(_)
+        );
         if let Some(want) = op.want.filter(|_| !placed) {
             self.annotate(id, &outcome.result, want, op.span);
         }
@@ -311,7 +313,7 @@ impl Typing<'_> {
     fn outcome(
         &mut self,
         id: OpId,
-        op: &Op,
+        op: &GraphOp,
         operands: &[Operand],
         wanted: Option<TensorType>,
     ) -> Option<Outcome> {
@@ -367,7 +369,7 @@ impl Typing<'_> {
                 }
                 Some(Outcome { targets: vec![place.clone(); operands.len()], result: place })
             }
-            OpKind::Demand | OpKind::Ask(_) | OpKind::Output(_) => {
+            OpKind::Demand | OpKind::PartialDemand(_) | OpKind::Output(_) => {
                 let ([x], Some(want)) = (operands, wanted) else {
                     self.malformed(op, 1, operands.len());
                     return None;
@@ -381,7 +383,13 @@ impl Typing<'_> {
 
     /// Types a collective of the program: its operand must have the placement that the collective
     /// changes.
-    fn collective(&mut self, id: OpId, op: &Op, c: &Collective, operands: &[Operand]) -> Option<Outcome> {
+    fn collective(
+        &mut self,
+        id: OpId,
+        op: &GraphOp,
+        c: &Collective,
+        operands: &[Operand],
+    ) -> Option<Outcome> {
         let [x] = operands else {
             self.malformed(op, 1, operands.len());
             return None;
@@ -422,7 +430,7 @@ impl Typing<'_> {
             return self.counted(op, c, counts, x);
         }
         let rule = self.cut_rule_wanted(id, &c.axis, c.dim.map(|d| x.1.dims[d].size));
-        let ask = Request {
+        let ask = ReshardRequest {
             kind: c.kind,
             red: c.red,
             axis: &c.axis,
@@ -467,9 +475,9 @@ impl Typing<'_> {
     }
 
     /// Checks whether a value can be given that type.
-    fn reachable(&mut self, x: &Operand, want: &TensorType, asked: Span) -> Option<()> {
+    fn reachable(&mut self, x: &Operand, want: &TensorType, requested: Span) -> Option<()> {
         let value = self.graph.op(x.0).span;
-        if let Some(d) = rules::not_that_tensor(&x.1, value, want, asked) {
+        if let Some(d) = rules::not_that_tensor(&x.1, value, want, requested) {
             self.found.push(d);
             return None;
         }
@@ -496,7 +504,7 @@ impl Typing<'_> {
         };
         self.found.push(
             Diagnostic::error("E209", format!("`{}` cannot become `{want}`", x.1))
-                .primary(asked, format!("expected `{want}`"))
+                .primary(requested, format!("expected `{want}`"))
                 .secondary(value, format!("this is `{}`", x.1))
                 .help(help),
         );
@@ -520,7 +528,8 @@ impl Typing<'_> {
         let value = self.graph.op(operand);
         let (hint, span) = (format!("{}{DEMANDED}", value.name), value.span);
         let name = self.fresh.name(&hint);
-        let op = Op { kind: OpKind::Demand, name, ty: Some(want.clone()), want: Some(want.clone()), span };
+        let op =
+            GraphOp { kind: OpKind::Demand, name, ty: Some(want.clone()), want: Some(want.clone()), span };
         let at = self.graph.position(user);
         let id = self.graph.insert(at, op, &[operand]);
         self.graph.set_operand(user, index as u8, id);
@@ -542,7 +551,7 @@ impl Typing<'_> {
         }
         let hint = format!("{}{DEMANDED}", self.graph.op(id).name);
         let name = self.fresh.name(&hint);
-        let op = Op { kind: OpKind::Demand, name, ty: Some(want.clone()), want: Some(want), span };
+        let op = GraphOp { kind: OpKind::Demand, name, ty: Some(want.clone()), want: Some(want), span };
         let at = self.graph.position(id) + 1;
         let demand = self.graph.insert(at, op, &[id]);
         for (user, index) in users {
@@ -557,8 +566,8 @@ impl Typing<'_> {
         // Cuts of existing values take precedence over cuts that are asked for later, because the
         // existing values would have to be changed or gathered.
         let met = self.met(id);
-        let asked = self.hints.get(&id).filter(|_| met.is_empty());
-        let hint = asked.cloned().unwrap_or(met);
+        let requested = self.hints.get(&id).filter(|_| met.is_empty());
+        let hint = requested.cloned().unwrap_or(met);
         hint.iter()
             .filter(|(from_right, size, _)| *from_right < n && result.dims[n - 1 - from_right].size == *size)
             .filter_map(|(from_right, _, cut)| {

@@ -1,12 +1,12 @@
 //! Type rules of operations: the types that operands must have, and the type of the result.
 
-use super::site::{Keep, Site, Solution, resolve};
+use super::site::{KeptPlacement, Site, Solution, resolve};
 use super::{Typing, check};
 use crate::reshard;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::dtype::Format;
-use kbc_ir::fill::{Fill, With};
-use kbc_ir::graph::{Op, OpId};
+use kbc_ir::fill::{Fill, FillContent};
+use kbc_ir::graph::{GraphOp, OpId};
 use kbc_ir::linear;
 use kbc_ir::result::result_of;
 use kbc_ir::scalar::{Scalar, ScalarFn};
@@ -25,7 +25,13 @@ pub type Operand = (OpId, TensorType);
 
 impl Typing<'_> {
     /// Types an elementwise operation. Operands broadcast from the right.
-    pub(super) fn map(&mut self, id: OpId, op: &Op, f: &ScalarFn, operands: &[Operand]) -> Option<Outcome> {
+    pub(super) fn map(
+        &mut self,
+        id: OpId,
+        op: &GraphOp,
+        f: &ScalarFn,
+        operands: &[Operand],
+    ) -> Option<Outcome> {
         if f.params.len() != operands.len() || operands.is_empty() {
             self.malformed(op, f.params.len().max(1), operands.len());
             return None;
@@ -67,7 +73,13 @@ impl Typing<'_> {
     }
 
     /// Types a matmul: `[.., M, K] x [.., K, N] -> [.., M, N]`.
-    pub(super) fn matmul(&mut self, id: OpId, op: &Op, widen: bool, operands: &[Operand]) -> Option<Outcome> {
+    pub(super) fn matmul(
+        &mut self,
+        id: OpId,
+        op: &GraphOp,
+        widen: bool,
+        operands: &[Operand],
+    ) -> Option<Outcome> {
         let [a, b] = operands else {
             self.malformed(op, 2, operands.len());
             return None;
@@ -142,7 +154,7 @@ impl Typing<'_> {
 
     /// Types an embedding: rows of a table by their numbers. For placements it is a contraction
     /// over the rows of the table, in which one row contributes.
-    pub(super) fn embedding(&mut self, id: OpId, op: &Op, operands: &[Operand]) -> Option<Outcome> {
+    pub(super) fn embedding(&mut self, id: OpId, op: &GraphOp, operands: &[Operand]) -> Option<Outcome> {
         let [table, ids] = operands else {
             self.malformed(op, 2, operands.len());
             return None;
@@ -172,8 +184,8 @@ impl Typing<'_> {
     }
 
     /// Types a fill, whose elements depend on their position alone.
-    pub(super) fn fill(&mut self, op: &Op, f: &Fill) -> Option<Outcome> {
-        if let With::Place(d) = f.with
+    pub(super) fn fill(&mut self, op: &GraphOp, f: &Fill) -> Option<Outcome> {
+        if let FillContent::Place(d) = f.with
             && d >= f.sizes.len()
         {
             self.found.push(no_dimension(op, d, &TensorType::replicated(f.dtype, &f.sizes)));
@@ -195,7 +207,7 @@ impl Typing<'_> {
     pub(super) fn reduce_dim(
         &mut self,
         id: OpId,
-        op: &Op,
+        op: &GraphOp,
         (red, dim, kept): (ReduceOp, usize, bool),
         operands: &[Operand],
     ) -> Option<Outcome> {
@@ -246,7 +258,13 @@ impl Typing<'_> {
 
     /// Types a cast. It converts the final value, so a partial value is reduced first (rounding
     /// does not commute with addition).
-    pub(super) fn cast(&mut self, id: OpId, op: &Op, to: DType, operands: &[Operand]) -> Option<Outcome> {
+    pub(super) fn cast(
+        &mut self,
+        id: OpId,
+        op: &GraphOp,
+        to: DType,
+        operands: &[Operand],
+    ) -> Option<Outcome> {
         let [x] = operands else {
             self.malformed(op, 1, operands.len());
             return None;
@@ -263,7 +281,7 @@ impl Typing<'_> {
     }
 
     /// Returns the type of a result before its placement.
-    pub(super) fn whole(&mut self, op: &Op, dtype: DType, sizes: &[u64]) -> Option<TensorType> {
+    pub(super) fn whole(&mut self, op: &GraphOp, dtype: DType, sizes: &[u64]) -> Option<TensorType> {
         let ty = TensorType::replicated(dtype, sizes);
         let fault = check::too_large(&ty, op.span);
         let fits = fault.is_none();
@@ -275,15 +293,15 @@ impl Typing<'_> {
     pub(super) fn settle(
         &mut self,
         id: OpId,
-        op: &Op,
+        op: &GraphOp,
         site: Site,
         operands: &[Operand],
         keep_partial: bool,
         mut result: TensorType,
     ) -> Option<Outcome> {
         let keep_only = operands.windows(2).all(|w| w[0].1.only == w[1].1.only);
-        let keep = Keep { partial: keep_partial, only: keep_only };
-        let have: Vec<(&TensorType, Keep)> = operands.iter().map(|o| (&o.1, keep)).collect();
+        let keep = KeptPlacement { partial: keep_partial, only: keep_only };
+        let have: Vec<(&TensorType, KeptPlacement)> = operands.iter().map(|o| (&o.1, keep)).collect();
         let hint = self.hint_for(id, &site, &result);
         let Some(Solution { targets, cuts, pending }) = resolve(self.mesh, &site, &have, &hint, &result)
         else {
@@ -323,7 +341,7 @@ impl Typing<'_> {
         operands.iter().all(fits).then_some(*op)
     }
 
-    pub(super) fn one_dtype(&mut self, op: &Op, operands: &[Operand]) -> Option<DType> {
+    pub(super) fn one_dtype(&mut self, op: &GraphOp, operands: &[Operand]) -> Option<DType> {
         let first = operands.first()?.1.dtype;
         let odd = operands.iter().find(|o| o.1.dtype != first);
         let Some(odd) = odd else { return Some(first) };
@@ -339,7 +357,7 @@ impl Typing<'_> {
     }
 
     /// Checks whether arithmetic, and the functions in `body`, exist for an element type.
-    pub(super) fn computes(&mut self, op: &Op, dtype: DType, body: Option<&Scalar>) -> bool {
+    pub(super) fn computes(&mut self, op: &GraphOp, dtype: DType, body: Option<&Scalar>) -> bool {
         let refuse = |what: String, help: &str| {
             Diagnostic::error("E206", what).primary(op.span, format!("of {dtype} values")).help(help)
         };
@@ -364,7 +382,7 @@ impl Typing<'_> {
         true
     }
 
-    fn one_rule_for_contraction(&mut self, op: &Op, operands: &[Operand]) -> Option<()> {
+    fn one_rule_for_contraction(&mut self, op: &GraphOp, operands: &[Operand]) -> Option<()> {
         let [a, b] = operands else { return None };
         let (x, y) = (a.1.dims.last()?, b.1.dims.get(b.1.dims.len() - 2)?);
         let (Some(cx), Some(cy)) = (&x.cut, &y.cut) else { return Some(()) };
@@ -393,7 +411,7 @@ impl Typing<'_> {
         None
     }
 
-    pub(super) fn shapes_differ(&mut self, op: &Op, operands: &[Operand], why: &str) {
+    pub(super) fn shapes_differ(&mut self, op: &GraphOp, operands: &[Operand], why: &str) {
         let types: Vec<String> = operands.iter().map(|o| format!("`{}`", o.1)).collect();
         let mut d = Diagnostic::error("E201", format!("shapes do not match: {}", types.join(" and ")))
             .primary(op.span, why.to_owned());
@@ -403,7 +421,7 @@ impl Typing<'_> {
         self.found.push(d);
     }
 
-    pub(super) fn malformed(&mut self, op: &Op, wanted: usize, got: usize) {
+    pub(super) fn malformed(&mut self, op: &GraphOp, wanted: usize, got: usize) {
         self.found.push(
             Diagnostic::error("E211", format!("%{} has {got} operands", op.name))
                 .primary(op.span, format!("expected {wanted}")),
@@ -412,7 +430,7 @@ impl Typing<'_> {
 }
 
 /// Returns the error for a dimension that a tensor does not have.
-pub fn no_dimension(op: &Op, dim: usize, ty: &TensorType) -> Diagnostic {
+pub fn no_dimension(op: &GraphOp, dim: usize, ty: &TensorType) -> Diagnostic {
     let n = ty.dims.len();
     Diagnostic::error("E210", format!("`{ty}` has no dimension {dim}")).primary(
         op.span,
@@ -425,14 +443,19 @@ pub fn no_dimension(op: &Op, dim: usize, ty: &TensorType) -> Diagnostic {
 }
 
 /// Returns the error for an annotation whose shape or element type differs from the value's.
-pub fn not_that_tensor(ty: &TensorType, value: Span, want: &TensorType, asked: Span) -> Option<Diagnostic> {
+pub fn not_that_tensor(
+    ty: &TensorType,
+    value: Span,
+    want: &TensorType,
+    requested: Span,
+) -> Option<Diagnostic> {
     let (code, what) = match () {
         () if ty.sizes() != want.sizes() => ("E201", "shapes do not match"),
         () if ty.dtype != want.dtype => ("E202", "element types differ"),
         () => return None,
     };
     let d = Diagnostic::error(code, format!("{what}: expected `{want}`, found `{ty}`"))
-        .primary(asked, format!("expected `{want}`"))
+        .primary(requested, format!("expected `{want}`"))
         .secondary(value, format!("this is `{ty}`"));
     Some(if code == "E202" { d.help(format!("cast it: `{}(..)`", want.dtype)) } else { d })
 }

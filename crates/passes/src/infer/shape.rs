@@ -11,14 +11,20 @@ use super::site::Site;
 use crate::infer::check;
 use crate::reshard;
 use kbc_diag::Diagnostic;
-use kbc_ir::graph::{Op, OpId};
+use kbc_ir::graph::{GraphOp, OpId};
 use kbc_ir::shape::{Follows, ShapeOp};
 use kbc_ir::types::{Cut, CutRule, Mesh, ReduceOp, TensorType};
 use kbc_ir::{Name, Parts};
 
 impl Typing<'_> {
     /// Types a transpose, reshape, slice, pad or concat.
-    pub(super) fn shape(&mut self, id: OpId, op: &Op, s: &ShapeOp, operands: &[Operand]) -> Option<Outcome> {
+    pub(super) fn shape(
+        &mut self,
+        id: OpId,
+        op: &GraphOp,
+        s: &ShapeOp,
+        operands: &[Operand],
+    ) -> Option<Outcome> {
         if operands.is_empty() || s.arity().is_some_and(|n| n != operands.len()) {
             self.malformed(op, s.arity().unwrap_or(1), operands.len());
             return None;
@@ -52,10 +58,17 @@ impl Typing<'_> {
     }
 
     /// Returns the lightest change of the operand to a placement that carries over.
-    fn one(&mut self, id: OpId, op: &Op, s: &ShapeOp, x: &Operand, result: &TensorType) -> Option<Outcome> {
+    fn one(
+        &mut self,
+        id: OpId,
+        op: &GraphOp,
+        s: &ShapeOp,
+        x: &Operand,
+        result: &TensorType,
+    ) -> Option<Outcome> {
         let ty = &x.1;
         let follows = s.follows(&ty.sizes(), &result.sizes());
-        let asked = self.hints.get(&id).map(|hint| {
+        let requested = self.hints.get(&id).map(|hint| {
             let n = result.dims.len();
             let mut want = result.clone();
             for (from_right, size, cut) in hint {
@@ -74,7 +87,7 @@ impl Typing<'_> {
         for target in ways(self.mesh, &start, result, &follows) {
             let Some(made) = through(self.mesh, &target, result, &follows) else { continue };
             let Some(before) = reshard::plan(self.mesh, ty, &target) else { continue };
-            let after = asked.as_ref().and_then(|want| reshard::plan(self.mesh, &made, want));
+            let after = requested.as_ref().and_then(|want| reshard::plan(self.mesh, &made, want));
             let cost = before.weight.saturating_add(after.map_or(0, |p| p.weight));
             if best.as_ref().is_none_or(|b| cost < b.0) {
                 let target = check::canonical(self.mesh, &target);
@@ -100,7 +113,7 @@ impl Typing<'_> {
     fn several(
         &mut self,
         id: OpId,
-        op: &Op,
+        op: &GraphOp,
         s: &ShapeOp,
         operands: &[Operand],
         result: TensorType,
@@ -131,8 +144,9 @@ fn ways(mesh: &Mesh, ty: &TensorType, result: &TensorType, follows: &[Option<Fol
     let mut freed: Vec<(usize, Vec<Name>)> = vec![];
     for (d, f) in follows.iter().enumerate() {
         let Some(cut) = &ty.dims[d].cut else { continue };
-        let goes =
-            |cut: &Cut| f.and_then(|f| carried(mesh, cut, ty.dims[d].size, f, result.dims[f.dim].size));
+        let goes = |cut: &Cut| {
+            f.and_then(|f| equivalent_cut(mesh, cut, ty.dims[d].size, f, result.dims[f.dim].size))
+        };
         // As many of the outer axes as carry over.
         let most = (1..=cut.axes.len())
             .rev()
@@ -173,7 +187,7 @@ fn through(
         if let Some(cut) = &dim.cut {
             let f = (*f)?;
             let to = &mut out.dims[f.dim];
-            to.cut = Some(carried(mesh, cut, dim.size, f, to.size)?);
+            to.cut = Some(equivalent_cut(mesh, cut, dim.size, f, to.size)?);
         }
     }
     Some(out)
@@ -181,7 +195,7 @@ fn through(
 
 /// Returns the cut of the result's dimension of m elements that gives every rank the same data as
 /// this cut of the operand's dimension of n elements.
-fn carried(mesh: &Mesh, cut: &Cut, n: u64, f: Follows, m: u64) -> Option<Cut> {
+fn equivalent_cut(mesh: &Mesh, cut: &Cut, n: u64, f: Follows, m: u64) -> Option<Cut> {
     if f.step == f.result_step {
         return Some(cut.clone());
     }

@@ -28,7 +28,7 @@ pub struct Site {
 
 /// The properties of an operand's placement, besides its cuts, that are kept.
 #[derive(Clone, Copy, Debug)]
-pub struct Keep {
+pub struct KeptPlacement {
     /// Whether it stays partial.
     pub partial: bool,
     /// Whether it stays with the coordinate that holds it.
@@ -51,7 +51,7 @@ pub struct Solution {
 pub fn resolve(
     mesh: &Mesh,
     site: &Site,
-    have: &[(&TensorType, Keep)],
+    have: &[(&TensorType, KeptPlacement)],
     hint: &[(usize, Cut)],
     result: &TensorType,
 ) -> Option<Solution> {
@@ -108,7 +108,7 @@ type Cost = (u128, u128);
 fn price(
     mesh: &Mesh,
     site: &Site,
-    have: &[(&TensorType, Keep)],
+    have: &[(&TensorType, KeptPlacement)],
     cuts: Vec<Option<Cut>>,
     result: &TensorType,
 ) -> Option<(Cost, Solution)> {

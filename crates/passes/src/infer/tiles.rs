@@ -4,7 +4,7 @@ use super::Typing;
 use super::rules::{Operand, Outcome};
 use super::site::Site;
 use kbc_diag::Diagnostic;
-use kbc_ir::graph::{Op, OpId};
+use kbc_ir::graph::{GraphOp, OpId};
 use kbc_ir::result::result_of;
 use kbc_ir::tiles::TileKernel;
 use kbc_ir::types::ReduceOp;
@@ -14,7 +14,7 @@ impl Typing<'_> {
     pub(super) fn tiles(
         &mut self,
         id: OpId,
-        op: &Op,
+        op: &GraphOp,
         kernel: &TileKernel,
         operands: &[Operand],
     ) -> Option<Outcome> {

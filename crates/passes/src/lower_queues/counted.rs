@@ -2,7 +2,7 @@
 //! receives from one neighbour. Message numbers are expressions, and the program text keeps its
 //! form.
 
-use super::{Message, Place, Values, about, coordinates, linear, lowered, over_calls, place};
+use super::{LoweredQueue, Message, Values, about, coordinates, linear, lowered, over_calls, place};
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::*;
 
@@ -15,7 +15,7 @@ struct Flow {
 
 /// Lowers the queues of a region that have this form.
 pub(super) fn region(s: &mut Schedule, r: usize) {
-    let mut done: Vec<(Flow, Place)> = vec![];
+    let mut done: Vec<(Flow, LoweredQueue)> = vec![];
     for (queue, index) in used(&s.regions[r]) {
         let Some(each) = flow(s, &s.regions[r], queue, index) else { continue };
         let place = place(s, queue, r, 1, 1);
@@ -141,7 +141,7 @@ fn count(list: &[SStmt], queue: QueueId, index: i64, sends: bool) -> Option<i64>
 }
 
 /// Replaces the operations on a queue. `at` holds the numbers of messages sent and received before.
-fn rewrite(list: &[SStmt], flow: &Flow, place: Place, at: &mut (Expr, Expr)) -> Vec<SStmt> {
+fn rewrite(list: &[SStmt], flow: &Flow, place: LoweredQueue, at: &mut (Expr, Expr)) -> Vec<SStmt> {
     let mut out = vec![];
     for st in list {
         match st {

@@ -116,7 +116,7 @@ impl Pass for LowerQueues {
         if s.queues.is_empty() {
             return Ok(Changed::No);
         }
-        let mut left = written::MOST;
+        let mut left = written::MAX_OPERATIONS;
         for r in 0..s.regions.len() {
             counted::region(s, r);
             written::region(s, r, &mut left)?;
@@ -136,7 +136,7 @@ fn refused(span: Span, why: &str) -> Diagnostic {
 
 /// The slots and counters of a lowered queue.
 #[derive(Clone, Copy)]
-struct Place {
+struct LoweredQueue {
     window: WindowId,
     arrived: SignalId,
     free: SignalId,
@@ -145,7 +145,7 @@ struct Place {
 
 /// Declares the slots and counters of a queue in a region. `rings` is the number of rings (one per
 /// sender) at a receiver, and `credits` the number of credit counters at a sender.
-fn place(s: &mut Schedule, queue: QueueId, region: usize, rings: u64, credits: u64) -> Place {
+fn place(s: &mut Schedule, queue: QueueId, region: usize, rings: u64, credits: u64) -> LoweredQueue {
     let q = s.queue(queue).clone();
     let hint = format!("{}_{}", s.regions[region].name, q.name);
     let taken = |n: &str| {
@@ -184,7 +184,7 @@ fn place(s: &mut Schedule, queue: QueueId, region: usize, rings: u64, credits: u
     let arrived = signal("arrived", rings, SignalUse::Arrival);
     let free = signal("free", credits, SignalUse::Credit);
     let window = WindowId(s.windows.len() as u32 - 1);
-    Place { window, arrived, free, depth: q.depth as i64 }
+    LoweredQueue { window, arrived, free, depth: q.depth as i64 }
 }
 
 /// A message: its number across calls, its ring at the receiver, and its credit counter at the
@@ -196,7 +196,7 @@ struct Message {
 }
 
 /// Lowers an operation on a queue to operations on windows and counters.
-fn lowered(op: &SOp, place: Place, m: &Message) -> Vec<SOp> {
+fn lowered(op: &SOp, place: LoweredQueue, m: &Message) -> Vec<SOp> {
     let turn = match place.depth {
         1 => Expr::Int(0),
         d => m.number.clone().modulo(d),

@@ -2,7 +2,7 @@
 //! every message has a constant number.
 
 use super::{
-    Message, Place, Values, about, coordinates, linear, lowered, over_calls, place, queued, refused,
+    LoweredQueue, Message, Values, about, coordinates, linear, lowered, over_calls, place, queued, refused,
 };
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
@@ -11,10 +11,10 @@ use kbc_ir::schedule::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest number of operations that are written out.
-pub(super) const MOST: u64 = 40_000;
+pub(super) const MAX_OPERATIONS: u64 = 40_000;
 
 /// A channel: (queue, its index, sender, receiver).
-type Which = (QueueId, u64, u64, u64);
+type Channel = (QueueId, u64, u64, u64);
 
 /// Lowers the remaining queues of a region.
 pub(super) fn region(s: &mut Schedule, r: usize, left: &mut u64) -> Result<(), Diagnostic> {
@@ -93,7 +93,7 @@ impl Writer<'_> {
     /// one.
     fn count(&mut self, span: Span) -> Result<(), Diagnostic> {
         let Some(left) = self.left.checked_sub(1) else {
-            let why = format!("separate code for every rank would exceed {MOST} operations");
+            let why = format!("separate code for every rank would exceed {MAX_OPERATIONS} operations");
             return Err(refused(span, &why));
         };
         *self.left = left;
@@ -167,13 +167,13 @@ fn span(list: &[SStmt]) -> Span {
 
 /// The queues between ranks of a region, lowered.
 struct Flows {
-    places: BTreeMap<QueueId, Place>,
+    places: BTreeMap<QueueId, LoweredQueue>,
     /// For each channel: messages per call, ring at the receiver, credit counter at the sender.
-    rings: BTreeMap<Which, (i64, i64, i64)>,
+    rings: BTreeMap<Channel, (i64, i64, i64)>,
 }
 
 /// Returns the channel of an operation on a queue, for a rank whose role is written out.
-fn which(s: &Schedule, r: usize, rank: u64, op: &SOp) -> Option<Which> {
+fn which(s: &Schedule, r: usize, rank: u64, op: &SOp) -> Option<Channel> {
     let (peer, queue, index) = about(op)?;
     let values = Values { env: &[], tables: &s.tables };
     let peer = linear(peer, &s.regions[r].coords, &values)?;
@@ -186,7 +186,7 @@ fn which(s: &Schedule, r: usize, rank: u64, op: &SOp) -> Option<Which> {
 
 fn flows(s: &mut Schedule, r: usize, roles: &[(u64, Role)]) -> Result<Flows, Diagnostic> {
     // The numbers of messages sent and received, and the location of the first operation.
-    let mut counts: BTreeMap<Which, ([i64; 2], Span)> = BTreeMap::new();
+    let mut counts: BTreeMap<Channel, ([i64; 2], Span)> = BTreeMap::new();
     let mut unknown = None;
     for (rank, role) in roles {
         for stream in &role.streams {
@@ -213,7 +213,7 @@ fn flows(s: &mut Schedule, r: usize, roles: &[(u64, Role)]) -> Result<Flows, Dia
     if let Some((_, (_, span))) = counts.iter().find(|(_, (n, _))| n[0] != n[1]) {
         return Err(refused(*span, "a queue is not empty at the end of the region"));
     }
-    let mut rings: BTreeMap<Which, (i64, i64, i64)> = BTreeMap::new();
+    let mut rings: BTreeMap<Channel, (i64, i64, i64)> = BTreeMap::new();
     let (mut at, mut by) = (BTreeMap::<(QueueId, u64), i64>::new(), BTreeMap::<(QueueId, u64), i64>::new());
     for (which, (n, _)) in &counts {
         let (queue, _, from, to) = *which;
@@ -238,7 +238,7 @@ fn replaced(
     rank: u64,
     list: &[SStmt],
     flows: &Flows,
-    at: &mut BTreeMap<Which, i64>,
+    at: &mut BTreeMap<Channel, i64>,
 ) -> Vec<SStmt> {
     let mut out = vec![];
     for st in list {

@@ -2,12 +2,12 @@
 //! graph.
 
 use super::graph::{Edge, Graph};
-use super::{MOST_EVENTS, NoCounts, Policy, Within};
+use super::{MAX_EVENTS, NoSyncCounts, Policy, Within};
 use kbc_rounds::Rounds;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A place on a rank: (buffer, atom).
-type Place = (u32, u32);
+type AtomOfRank = (u32, u32);
 
 /// A message: what one rank sends another in one round from one selection of chunks.
 pub(super) struct Message {
@@ -15,9 +15,9 @@ pub(super) struct Message {
     src: u32,
     dst: u32,
     /// Places read at the source.
-    reads: Vec<Place>,
+    reads: Vec<AtomOfRank>,
     /// Places written at the destination.
-    writes: Vec<Place>,
+    writes: Vec<AtomOfRank>,
     /// Whether any part of the message is added to data at the receiver.
     adds: bool,
     /// Distance that orders the additions at the receiver.
@@ -28,8 +28,8 @@ pub(super) struct Message {
 struct Local {
     round: u32,
     rank: u32,
-    reads: Vec<Place>,
-    writes: Vec<Place>,
+    reads: Vec<AtomOfRank>,
+    writes: Vec<AtomOfRank>,
 }
 
 /// The contents of a call.
@@ -59,8 +59,8 @@ struct Step {
     order: (u32, u32),
     /// Index of the message or of the local move.
     of: usize,
-    reads: Vec<Place>,
-    writes: Vec<Place>,
+    reads: Vec<AtomOfRank>,
+    writes: Vec<AtomOfRank>,
 }
 
 impl Calls {
@@ -138,7 +138,7 @@ impl Calls {
         if policy != Policy::Direct {
             return vec![false; self.messages.len()];
         }
-        let mut read: BTreeSet<(u32, u32, Place)> = BTreeSet::new();
+        let mut read: BTreeSet<(u32, u32, AtomOfRank)> = BTreeSet::new();
         for m in &self.messages {
             read.extend(m.reads.iter().map(|x| (m.src, m.round, *x)));
         }
@@ -155,7 +155,7 @@ impl Calls {
     fn steps(&self, pull: bool) -> Vec<Vec<Step>> {
         let mut out: Vec<Vec<Step>> = (0..self.ranks).map(|_| vec![]).collect();
         for (of, m) in self.messages.iter().enumerate() {
-            let mut step = |rank: u32, phase, order, reads: &[Place], writes: &[Place]| {
+            let mut step = |rank: u32, phase, order, reads: &[AtomOfRank], writes: &[AtomOfRank]| {
                 let (reads, writes) = (reads.to_vec(), writes.to_vec());
                 out[rank as usize].push(Step { round: m.round, phase, order, of, reads, writes });
             };
@@ -180,7 +180,7 @@ impl Calls {
     }
 
     /// Returns the graph of as many calls as the policy needs until a slot is used again.
-    pub(super) fn graph(&self, policy: Policy, within: Within) -> Result<Graph, NoCounts> {
+    pub(super) fn graph(&self, policy: Policy, within: Within) -> Result<Graph, NoSyncCounts> {
         let mut channels: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
         for (i, m) in self.messages.iter().enumerate() {
             channels.entry((m.src, m.dst)).or_default().push(i);
@@ -195,8 +195,8 @@ impl Calls {
         };
         let steps = self.steps(policy == Policy::Pull);
         let size = calls * (steps.iter().map(Vec::len).sum::<usize>() as u64 + 2 * u64::from(self.ranks));
-        if size > MOST_EVENTS {
-            return Err(NoCounts::TooLarge(size));
+        if size > MAX_EVENTS {
+            return Err(NoSyncCounts::TooLarge(size));
         }
         let mut draw = Draw {
             calls: self,
@@ -234,10 +234,10 @@ struct Draw<'c> {
     /// The end of the last call on each rank.
     used: Vec<Option<u32>>,
     /// The last access to a place of a rank.
-    touched: BTreeMap<(u32, Place), u32>,
+    touched: BTreeMap<(u32, AtomOfRank), u32>,
     /// With pull: messages (call, number) that read a place of a rank which nobody has written
     /// since.
-    open: BTreeMap<(u32, Place), Vec<(usize, usize)>>,
+    open: BTreeMap<(u32, AtomOfRank), Vec<(usize, usize)>>,
     /// With pull: messages whose reader has already returned the source.
     answered: BTreeSet<(usize, usize)>,
 }
@@ -255,7 +255,7 @@ impl Draw<'_> {
             if let Some(u) = self.used[rank as usize] {
                 self.graph.edge(u, load, Edge::Fixed);
             }
-            let own: Vec<Place> =
+            let own: Vec<AtomOfRank> =
                 (0u32..).zip(&self.calls.own).flat_map(|(b, n)| (0..*n).map(move |a| (b, a))).collect();
             for x in &own {
                 for m in self.open.remove(&(rank, *x)).unwrap_or_default() {
@@ -348,8 +348,8 @@ impl Draw<'_> {
 #[derive(Default)]
 struct Data {
     load: u32,
-    writer: BTreeMap<Place, u32>,
-    readers: BTreeMap<Place, Vec<u32>>,
+    writer: BTreeMap<AtomOfRank, u32>,
+    readers: BTreeMap<AtomOfRank, Vec<u32>>,
 }
 
 impl Data {

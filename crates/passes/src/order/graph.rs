@@ -1,6 +1,6 @@
 //! Graph of events with its credits: topological order, reachability and transitive reduction.
 
-use super::NoCounts;
+use super::NoSyncCounts;
 
 /// The kind of an edge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,7 +37,7 @@ impl Graph {
     }
 
     /// Returns the events in topological order.
-    fn sorted(&self) -> Result<Vec<u32>, NoCounts> {
+    fn sorted(&self) -> Result<Vec<u32>, NoSyncCounts> {
         let n = self.rank.len();
         let mut after: Vec<Vec<u32>> = vec![vec![]; n];
         let mut open: Vec<usize> = self.before.iter().map(Vec::len).collect();
@@ -55,7 +55,7 @@ impl Graph {
             }
             at += 1;
         }
-        if out.len() == n { Ok(out) } else { Err(NoCounts::Circle) }
+        if out.len() == n { Ok(out) } else { Err(NoSyncCounts::Cycle) }
     }
 
     /// Counts the credits that end at counted events: all of them, and those that no other path
@@ -64,7 +64,7 @@ impl Graph {
     /// The events are divided into chains of one rank each (a single chain per rank if everything
     /// that the rank does is ordered). A vector clock for each event holds, for every chain, how
     /// many of its events come before.
-    pub(super) fn credits(&self) -> Result<(u64, u64), NoCounts> {
+    pub(super) fn credits(&self) -> Result<(u64, u64), NoSyncCounts> {
         let sorted = self.sorted()?;
         let n = self.rank.len();
         let (mut chain, mut place) = (vec![0usize; n], vec![0u32; n]);
@@ -88,7 +88,7 @@ impl Graph {
         }
         let width = tails.len();
         if (n as u64).saturating_mul(width as u64) > 1 << 25 {
-            return Err(NoCounts::TooLarge(n as u64));
+            return Err(NoSyncCounts::TooLarge(n as u64));
         }
         let mut clocks = vec![0u32; n * width];
         let (mut wanted, mut needed) = (0, 0);

@@ -103,21 +103,21 @@ impl SyncCounts {
 
 /// Reasons why there are no counts.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum NoCounts {
+pub enum NoSyncCounts {
     /// The credits close a cycle: with this policy the algorithm waits for itself.
-    Circle,
-    /// The graph has this many events, which is too large (see [`MOST_EVENTS`]).
+    Cycle,
+    /// The graph has this many events, which is too large (see [`MAX_EVENTS`]).
     TooLarge(u64),
 }
 
 /// Largest number of events of an order graph.
-pub const MOST_EVENTS: u64 = 1 << 17;
+pub const MAX_EVENTS: u64 = 1 << 17;
 
 /// Counts the signals of an algorithm's rounds.
 ///
 /// # Errors
-/// Returns [`NoCounts`] if the credits close a cycle, or if there are too many events.
-pub fn count(rounds: &Rounds, policy: Policy, within: Within) -> Result<SyncCounts, NoCounts> {
+/// Returns [`NoSyncCounts`] if the credits close a cycle, or if there are too many events.
+pub fn count(rounds: &Rounds, policy: Policy, within: Within) -> Result<SyncCounts, NoSyncCounts> {
     let calls = events::Calls::of(rounds);
     let p = u64::from(rounds.ranks());
     let mut out = SyncCounts {

@@ -83,11 +83,11 @@ use crate::pass::{Changed, OptionKind, Options, Pass, PassCx, PassInfo, PassOpti
 use crate::pipeline::Pipeline;
 use crate::select::{bind, line_elements};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
-use kbc_ir::graph::{CollKind, Collective, Graph, Input, Op, OpId, OpKind, Using};
+use kbc_ir::graph::{CollKind, Collective, Graph, GraphOp, Input, OpId, OpKind, Using};
 use kbc_ir::types::Mesh;
 use kbc_ir::{Body, Module, Name, Props};
 use kbc_machine::topology::Topology;
-use pieces::Site;
+use pieces::CutCandidate;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -108,7 +108,7 @@ pub static INFO: PassInfo = PassInfo {
 
 /// A number of pieces that was tried for a collective and its matmuls alone.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Tried {
+pub struct TriedPieces {
     /// Number of pieces.
     pub pieces: u64,
     /// Estimated nanoseconds.
@@ -119,7 +119,7 @@ pub struct Tried {
 
 /// A collective that was examined, for `kbc explain overlap`.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Looked {
+pub struct ExaminedCollective {
     /// Name of its value.
     pub value: Name,
     /// Its kind: `all_reduce` and so on.
@@ -127,9 +127,9 @@ pub struct Looked {
     /// Its number of pieces after the pass.
     pub pieces: u64,
     /// Whether the program states the number of pieces.
-    pub asked: bool,
+    pub requested: bool,
     /// The numbers of pieces that were tried.
-    pub tried: Vec<Tried>,
+    pub tried: Vec<TriedPieces>,
     /// The reason why it cannot be cut, if it cannot.
     pub why: Option<String>,
 }
@@ -138,7 +138,7 @@ pub struct Looked {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct OverlapTable {
     /// The collectives in order.
-    pub looked: Vec<Looked>,
+    pub looked: Vec<ExaminedCollective>,
     /// Whether collectives run on streams of their own.
     pub streams: bool,
     /// Estimated nanoseconds: of serial execution, and with streams.
@@ -158,7 +158,7 @@ impl OverlapTable {
 const TRIED: [u64; 3] = [2, 4, 8];
 
 /// The largest number of pieces that a use can ask for.
-const MOST: u64 = 64;
+const MAX_PIECES: u64 = 64;
 
 /// The pass `overlap`.
 pub struct Overlap {
@@ -270,9 +270,9 @@ impl Planner<'_> {
         plain(&mut whole);
         let serial = order::plan(graph, &|id| self.price(graph, id)).serial;
         let host = graph.order().iter().any(|id| matches!(graph.op(*id).kind, OpKind::Host(_)));
-        let mut asked = false;
+        let mut requested = false;
         let mut changed = false;
-        let mut known: BTreeMap<String, (u64, Vec<Tried>)> = BTreeMap::new();
+        let mut known: BTreeMap<String, (u64, Vec<TriedPieces>)> = BTreeMap::new();
         // Cutting adds and removes operations, but removes no collective that is still to come.
         let all = graph.order().iter().copied();
         let collectives: Vec<OpId> =
@@ -281,25 +281,25 @@ impl Planner<'_> {
             let op = graph.op(id).clone();
             let OpKind::Collective(c) = &op.kind else { continue };
             let Some(using) = c.using.as_ref().filter(|_| c.kind != CollKind::Slice) else { continue };
-            let want = pieces::asked(using);
+            let want = pieces::requested_pieces(using);
             let site = match host {
                 true => Err("host statements between the operations fix their order"),
-                false => Site::of(graph, self.mesh, id),
+                false => CutCandidate::of(graph, self.mesh, id),
             };
-            let mut looked = Looked {
+            let mut looked = ExaminedCollective {
                 value: op.name.clone(),
                 kind: c.name().into(),
                 pieces: 1,
-                asked: want.is_some(),
+                requested: want.is_some(),
                 tried: vec![],
                 why: site.as_ref().err().map(|w| (*w).to_owned()),
             };
             match (want, &site) {
                 (Some(1), _) => {}
-                (Some(k), Ok(site)) if k <= MOST.min(site.most(graph, self.mesh)) => looked.pieces = k,
+                (Some(k), Ok(site)) if k <= MAX_PIECES.min(site.most(graph, self.mesh)) => looked.pieces = k,
                 (Some(k), site) => {
-                    let most = |s: &Site| {
-                        format!("at most {} pieces are possible", MOST.min(s.most(graph, self.mesh)))
+                    let most = |s: &CutCandidate| {
+                        format!("at most {} pieces are possible", MAX_PIECES.min(s.most(graph, self.mesh)))
                     };
                     let why = site.as_ref().map_or_else(|w| (*w).to_owned(), most);
                     let d = Diagnostic::error(
@@ -309,7 +309,7 @@ impl Planner<'_> {
                     .primary(if using.span.is_none() { op.span } else { using.span }, why)
                     .secondary(op.span, "this collective")
                     .help("remove `overlap`; it does not change the result of the program");
-                    return Err(graph.told(id, d).into());
+                    return Err(graph.with_call_sites(id, d).into());
                 }
                 (None, Ok(site)) if !self.tasks => {
                     let key = self.key(graph, site);
@@ -333,7 +333,7 @@ impl Planner<'_> {
             }
             if let (Ok(site), k @ 2..) = (site, looked.pieces) {
                 self.cut(graph, &site, k);
-                asked |= want.is_some();
+                requested |= want.is_some();
                 changed = true;
             }
             table.looked.push(looked);
@@ -347,21 +347,21 @@ impl Planner<'_> {
         let plan = order::plan(graph, &|id| self.price(graph, id));
         table.estimated = (serial, plan.ns);
         if self.tasks {
-            if asked {
+            if requested {
                 graph.reorder(plan.order);
             }
             return Ok(changed);
         }
-        let mut sooner = plan.ns < serial * SOONER;
-        if asked || sooner {
+        let mut sooner = plan.ns < serial * FASTER_BY;
+        if requested || sooner {
             let mut beside = graph.clone();
             beside.reorder(plan.order);
             on_streams(&mut beside);
             if let (Some(serial), Some(ns)) = (self.simulated(&whole), self.simulated(&beside)) {
                 table.simulated = Some((serial, ns));
-                sooner = ns < serial * SOONER;
+                sooner = ns < serial * FASTER_BY;
             }
-            if asked || sooner {
+            if requested || sooner {
                 table.streams = true;
                 *graph = beside;
                 return Ok(true);
@@ -370,14 +370,14 @@ impl Planner<'_> {
         // Pieces that are faster alone but not in this program are undone.
         table.looked.iter_mut().for_each(|l| l.pieces = 1);
         *graph = whole;
-        Ok(changed && table.looked.iter().any(|l| l.asked))
+        Ok(changed && table.looked.iter().any(|l| l.requested))
     }
 
     /// Returns a text with everything that a choice depends on.
-    fn key(&self, graph: &Graph, site: &Site) -> String {
+    fn key(&self, graph: &Graph, site: &CutCandidate) -> String {
         let ty = |id: OpId| graph.op(id).ty.as_ref().map(ToString::to_string).unwrap_or_default();
         let mut out = String::new();
-        for id in std::iter::once(site.coll).chain(site.products.iter().copied()) {
+        for id in std::iter::once(site.coll).chain(site.matmuls.iter().copied()) {
             let using = match &graph.op(id).kind {
                 OpKind::Collective(c) => format!("{} {:?} {:?} {:?}", c.name(), c.axes(), c.dim, c.using),
                 _ => "product".into(),
@@ -391,22 +391,22 @@ impl Planner<'_> {
 
     /// Returns the fastest number of pieces for a collective and its matmuls alone, and the times
     /// of all numbers tried.
-    fn choose(&self, graph: &Graph, site: &Site) -> (u64, Vec<Tried>) {
+    fn choose(&self, graph: &Graph, site: &CutCandidate) -> (u64, Vec<TriedPieces>) {
         let rates = self.topology.settings();
         let timed = rates.flops().is_finite() || rates.memory().is_finite();
         if !timed || self.mesh.ranks() > cost::exact_ranks(self.topology) {
             return (1, vec![]);
         }
-        let alone = alone(graph, site);
-        let Ok(again) = Site::of(&alone.0, self.mesh, alone.1) else { return (1, vec![]) };
+        let alone = as_program(graph, site);
+        let Ok(again) = CutCandidate::of(&alone.0, self.mesh, alone.1) else { return (1, vec![]) };
         let whole = order::plan(&alone.0, &|id| self.price(&alone.0, id)).serial;
         let mut tried = vec![];
         for pieces in TRIED.into_iter().filter(|k| *k <= again.most(&alone.0, self.mesh)) {
             let mut cut = alone.0.clone();
             self.cut(&mut cut, &again, pieces);
             let plan = order::plan(&cut, &|id| self.price(&cut, id));
-            let mut one = Tried { pieces, estimated: plan.ns, simulated: None };
-            if plan.ns < whole * SOONER {
+            let mut one = TriedPieces { pieces, estimated: plan.ns, simulated: None };
+            if plan.ns < whole * FASTER_BY {
                 cut.reorder(plan.order);
                 on_streams(&mut cut);
                 one.simulated = self.simulated(&cut);
@@ -416,23 +416,23 @@ impl Planner<'_> {
         if tried.iter().all(|t| t.simulated.is_none()) {
             // No candidate could be faster, or there is no time model. Without a time model the
             // estimate decides.
-            let best = tried.iter().filter(|t| t.estimated < whole * SOONER && self.cx.time.is_none());
+            let best = tried.iter().filter(|t| t.estimated < whole * FASTER_BY && self.cx.time.is_none());
             let best = best.min_by(|a, b| a.estimated.total_cmp(&b.estimated)).map_or(1, |t| t.pieces);
-            tried.insert(0, Tried { pieces: 1, estimated: whole, simulated: None });
+            tried.insert(0, TriedPieces { pieces: 1, estimated: whole, simulated: None });
             return (best, tried);
         }
         let serial = self.simulated(&alone.0);
-        let of = |t: &Tried| t.simulated.unwrap_or(f64::INFINITY);
-        let limit = serial.unwrap_or(f64::INFINITY) * SOONER;
+        let of = |t: &TriedPieces| t.simulated.unwrap_or(f64::INFINITY);
+        let limit = serial.unwrap_or(f64::INFINITY) * FASTER_BY;
         let best = tried.iter().filter(|t| of(t) < limit).min_by(|a, b| of(a).total_cmp(&of(b)));
         let best = best.map_or(1, |t| t.pieces);
-        tried.insert(0, Tried { pieces: 1, estimated: whole, simulated: serial });
+        tried.insert(0, TriedPieces { pieces: 1, estimated: whole, simulated: serial });
         (best, tried)
     }
 
     /// Cuts a collective with its matmuls. Pieces whose algorithm `select` chose get the cheapest
     /// algorithm for their size.
-    fn cut(&self, graph: &mut Graph, site: &Site, k: u64) {
+    fn cut(&self, graph: &mut Graph, site: &CutCandidate, k: u64) {
         let before: BTreeSet<OpId> = graph.order().iter().copied().collect();
         site.cut(graph, self.mesh, k);
         for id in graph.order().to_vec() {
@@ -460,7 +460,7 @@ impl Planner<'_> {
         }
         let op = graph.op(id);
         let coll = self.cx.library.find_collective(op.span.file, c.name(), op.span).ok()?;
-        let mut best = (self.moved(graph, id, c)? * SOONER, None);
+        let mut best = (self.moved(graph, id, c)? * FASTER_BY, None);
         for alg in self.cx.library.algorithms_of(op.span.file, coll) {
             let name = Name::from(&self.cx.library.algorithm(alg).name.node);
             let using = Using { alg: name, args: vec![], span: Span::NONE };
@@ -527,14 +527,14 @@ impl Planner<'_> {
 }
 
 /// A candidate must be at least one percent faster, to be worth its events and copies.
-const SOONER: f64 = 0.99;
+const FASTER_BY: f64 = 0.99;
 
 /// Returns a collective with its matmuls as a program of its own, and the collective in it.
-fn alone(graph: &Graph, site: &Site) -> (Graph, OpId) {
+fn as_program(graph: &Graph, site: &CutCandidate) -> (Graph, OpId) {
     let mut out = Graph::default();
     out.name = graph.name.clone();
     let inside: Vec<OpId> =
-        graph.order().iter().copied().filter(|id| *id == site.coll || site.products.contains(id)).collect();
+        graph.order().iter().copied().filter(|id| *id == site.coll || site.matmuls.contains(id)).collect();
     let mut place: BTreeMap<OpId, OpId> = BTreeMap::new();
     for id in &inside {
         for o in graph.operands(*id) {
@@ -545,12 +545,12 @@ fn alone(graph: &Graph, site: &Site) -> (Graph, OpId) {
             let Some(ty) = op.ty.clone() else { continue };
             let kind = OpKind::Input(out.inputs.len());
             out.inputs.push(Input { name: op.name.clone(), ty, data: None, span: op.span });
-            place.insert(o, out.push(Op { kind, want: None, ..op.clone() }, &[]));
+            place.insert(o, out.push(GraphOp { kind, want: None, ..op.clone() }, &[]));
         }
     }
     for id in &inside {
         let operands: Vec<OpId> = graph.operands(*id).iter().filter_map(|o| place.get(o).copied()).collect();
-        place.insert(*id, out.push(Op { want: None, ..graph.op(*id).clone() }, &operands));
+        place.insert(*id, out.push(GraphOp { want: None, ..graph.op(*id).clone() }, &operands));
     }
     // Results are the values that nothing in this program uses.
     for id in &inside {
@@ -561,7 +561,7 @@ fn alone(graph: &Graph, site: &Site) -> (Graph, OpId) {
         let kind = OpKind::Output(out.results.len());
         out.results.extend(op.ty.clone());
         let name = format!("{}_out", op.name).into();
-        out.push(Op { kind, name, ty: op.ty.clone(), want: None, span: op.span }, &[place[id]]);
+        out.push(GraphOp { kind, name, ty: op.ty.clone(), want: None, span: op.span }, &[place[id]]);
     }
     (out, place[&site.coll])
 }

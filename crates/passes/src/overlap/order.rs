@@ -123,7 +123,7 @@ pub(super) fn local(graph: &Graph, id: OpId, mesh: &Mesh, rates: &Settings) -> f
         OpKind::Input(_)
         | OpKind::Collective(_)
         | OpKind::Demand
-        | OpKind::Ask(_)
+        | OpKind::PartialDemand(_)
         | OpKind::Wait
         | OpKind::Host(HostOp::Read | HostOp::Wait | HostOp::Drain) => [0.0; 3],
     };

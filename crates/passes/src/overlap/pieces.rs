@@ -4,25 +4,25 @@
 //! ones. The dimension is free: the matmul does not contract it, the collective does not move it,
 //! and no axis splits it. So every element is computed by the same sum as before.
 
-use crate::fresh::Fresh;
-use kbc_ir::graph::{Collective, Graph, Holding, Op, OpId, OpKind, Using, UsingArg};
+use crate::fresh::FreshNames;
+use kbc_ir::graph::{Collective, Graph, GraphOp, Holding, OpId, OpKind, Using, UsingArg};
 use kbc_ir::shape::ShapeOp;
 use kbc_ir::types::{Cut, CutRule, Dim, Mesh, TensorType};
 
 /// A collective with the matmuls that make or use its value.
 #[derive(Clone, Debug)]
-pub(super) struct Site {
+pub(super) struct CutCandidate {
     /// The collective.
     pub(super) coll: OpId,
     /// The matmuls. There is exactly one if it makes the value.
-    pub(super) products: Vec<OpId>,
+    pub(super) matmuls: Vec<OpId>,
     /// How the collective is cut.
-    way: Way,
+    form: CutForm,
 }
 
 /// The dimension that is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
+enum CutForm {
     /// A dimension of a matmul's result, which the collective then reduces.
     Made(usize),
     /// A dimension of the gathered value, which matmuls then use.
@@ -37,7 +37,7 @@ fn boundary(n: u64, i: u64, k: u64) -> u64 {
 }
 
 /// Checks whether no axis splits a dimension.
-fn whole(ty: &TensorType, dim: usize) -> bool {
+fn is_unsplit(ty: &TensorType, dim: usize) -> bool {
     ty.dims.get(dim).is_some_and(|d| d.cut.is_none())
 }
 
@@ -52,36 +52,36 @@ fn of_operand(ty: &TensorType, rank: usize, dim: usize) -> Option<usize> {
     (ty.dims[at].size > 1).then_some(at)
 }
 
-impl Site {
+impl CutCandidate {
     /// Finds the matmuls beside a collective, and how they can be cut together.
     ///
     /// # Errors
     /// Returns a text that states why they cannot be cut.
-    pub(super) fn of(graph: &Graph, mesh: &Mesh, coll: OpId) -> Result<Site, &'static str> {
+    pub(super) fn of(graph: &Graph, mesh: &Mesh, coll: OpId) -> Result<CutCandidate, &'static str> {
         let OpKind::Collective(c) = &graph.op(coll).kind else { return Err("this is not a collective") };
         match c.kind.change() {
-            Some((Holding::Partial, Holding::Whole | Holding::Split)) => Site::made(graph, c, coll),
-            Some((Holding::Split, Holding::Whole)) => Site::used(graph, mesh, c, coll),
+            Some((Holding::Partial, Holding::Whole | Holding::Split)) => CutCandidate::made(graph, c, coll),
+            Some((Holding::Split, Holding::Whole)) => CutCandidate::used(graph, mesh, c, coll),
             _ => Err(
                 "only an all_reduce, a reduce_scatter or an all_gather can be split together with a matmul",
             ),
         }
     }
 
-    fn made(graph: &Graph, c: &Collective, coll: OpId) -> Result<Site, &'static str> {
-        let product = graph.operands(coll).first().copied().ok_or("it has no operand")?;
-        if !matches!(graph.op(product).kind, OpKind::Matmul { .. }) {
+    fn made(graph: &Graph, c: &Collective, coll: OpId) -> Result<CutCandidate, &'static str> {
+        let matmul = graph.operands(coll).first().copied().ok_or("it has no operand")?;
+        if !matches!(graph.op(matmul).kind, OpKind::Matmul { .. }) {
             return Err("its operand is not the result of a matmul");
         }
-        if graph.users(product).len() > 1 {
+        if graph.users(matmul).len() > 1 {
             return Err("the result of the matmul has other users");
         }
-        let [Some(made), Some(result)] = [&graph.op(product).ty, &graph.op(coll).ty] else {
+        let [Some(made), Some(result)] = [&graph.op(matmul).ty, &graph.op(coll).ty] else {
             return Err("it has no type yet");
         };
         let moved = c.dim.filter(|_| c.kind.gives(Holding::Split));
         let operands: Vec<&TensorType> =
-            graph.operands(product).iter().filter_map(|o| graph.op(*o).ty.as_ref()).collect();
+            graph.operands(matmul).iter().filter_map(|o| graph.op(*o).ty.as_ref()).collect();
         let [a, b] = operands[..] else { return Err("it has no type yet") };
         let rank = made.dims.len();
         // Bytes that are copied to cut this dimension.
@@ -91,21 +91,24 @@ impl Site {
             _ => bytes(a) + bytes(b),
         };
         let free = |dim: &usize| {
-            Some(*dim) != moved && made.dims[*dim].size > 1 && whole(made, *dim) && whole(result, *dim)
+            Some(*dim) != moved
+                && made.dims[*dim].size > 1
+                && is_unsplit(made, *dim)
+                && is_unsplit(result, *dim)
         };
         let dim = (0..rank).filter(free).min_by_key(|d| copied(*d));
-        let way = dim.map(Way::Made).ok_or("every dimension is moved or split")?;
-        Ok(Site { coll, products: vec![product], way })
+        let form = dim.map(CutForm::Made).ok_or("every dimension is moved or split")?;
+        Ok(CutCandidate { coll, matmuls: vec![matmul], form })
     }
 
-    fn used(graph: &Graph, mesh: &Mesh, c: &Collective, coll: OpId) -> Result<Site, &'static str> {
-        let products: Vec<OpId> = graph
+    fn used(graph: &Graph, mesh: &Mesh, c: &Collective, coll: OpId) -> Result<CutCandidate, &'static str> {
+        let matmuls: Vec<OpId> = graph
             .users(coll)
             .into_iter()
             .filter(|(u, _)| matches!(graph.op(*u).kind, OpKind::Matmul { .. }))
             .map(|(u, _)| u)
             .collect();
-        if products.is_empty() {
+        if matmuls.is_empty() {
             return Err("no matmul uses its value");
         }
         let from = graph.operands(coll).first().and_then(|o| graph.op(*o).ty.as_ref());
@@ -114,7 +117,7 @@ impl Site {
         };
         let rank = to.dims.len();
         let contracted = |dim: usize| {
-            products.iter().any(|p| {
+            matmuls.iter().any(|p| {
                 let [a, b] = graph.operands(*p)[..] else { return true };
                 (a == coll && dim + 1 == rank) || (b == coll && dim + 2 == rank) || (a == coll && b == coll)
             })
@@ -122,19 +125,19 @@ impl Site {
         let free = |dim: &usize| {
             *dim != moved
                 && to.dims[*dim].size > 1
-                && whole(from, *dim)
-                && whole(to, *dim)
+                && is_unsplit(from, *dim)
+                && is_unsplit(to, *dim)
                 && !contracted(*dim)
         };
         if let Some(dim) = (0..rank).find(free) {
-            return Ok(Site { coll, products, way: Way::Used(dim) });
+            return Ok(CutCandidate { coll, matmuls, form: CutForm::Used(dim) });
         }
         let left = |p: &OpId| graph.operands(*p).first() == Some(&coll);
         let plain = |p: &OpId| {
             let right = graph.operands(*p).get(1).and_then(|o| graph.op(*o).ty.clone());
             left(p) && right.is_some_and(|t| t.dims.len() == 2)
         };
-        if rank != 2 || moved != 0 || !products.iter().all(plain) {
+        if rank != 2 || moved != 0 || !matmuls.iter().all(plain) {
             return Err("every dimension is contracted, moved or split");
         }
         let p = mesh.axis(&c.axis).map_or(1, |a| a.size);
@@ -145,16 +148,16 @@ impl Site {
         if !one_axis || !to.dims[0].size.is_multiple_of(p) || to.dims[0].cut.is_some() {
             return Err("ranks have different numbers of rows");
         }
-        Ok(Site { coll, products, way: Way::Within })
+        Ok(CutCandidate { coll, matmuls, form: CutForm::Within })
     }
 
     /// Returns the largest possible number of pieces.
     pub(super) fn most(&self, graph: &Graph, mesh: &Mesh) -> u64 {
         let size = |id: OpId, dim: usize| graph.op(id).ty.as_ref().map_or(0, |t| t.dims[dim].size);
-        match self.way {
-            Way::Made(dim) => size(self.products[0], dim),
-            Way::Used(dim) => size(self.coll, dim),
-            Way::Within => {
+        match self.form {
+            CutForm::Made(dim) => size(self.matmuls[0], dim),
+            CutForm::Used(dim) => size(self.coll, dim),
+            CutForm::Within => {
                 let OpKind::Collective(c) = &graph.op(self.coll).kind else { return 0 };
                 size(self.coll, 0) / mesh.axis(&c.axis).map_or(1, |a| a.size)
             }
@@ -163,7 +166,7 @@ impl Site {
 
     /// Replaces the matmuls and the collective by `k` pieces of each.
     pub(super) fn cut(&self, graph: &mut Graph, mesh: &Mesh, k: u64) {
-        let mut fresh = Fresh::of(graph);
+        let mut fresh = FreshNames::of(graph);
         let outer = graph.enter(graph.within(self.coll));
         Cutter { graph, fresh: &mut fresh, coll: self.coll }.cut(self, mesh, k);
         graph.enter(outer);
@@ -172,7 +175,7 @@ impl Site {
 
 struct Cutter<'a> {
     graph: &'a mut Graph,
-    fresh: &'a mut Fresh,
+    fresh: &'a mut FreshNames,
     coll: OpId,
 }
 
@@ -184,14 +187,14 @@ fn resized(ty: &TensorType, dim: usize, size: u64) -> TensorType {
 }
 
 impl Cutter<'_> {
-    fn cut(&mut self, site: &Site, mesh: &Mesh, k: u64) {
-        match site.way {
-            Way::Made(dim) => self.made(site.products[0], dim, k),
-            Way::Used(dim) => {
+    fn cut(&mut self, site: &CutCandidate, mesh: &Mesh, k: u64) {
+        match site.form {
+            CutForm::Made(dim) => self.made(site.matmuls[0], dim, k),
+            CutForm::Used(dim) => {
                 let gathered = self.source();
                 self.used(site, gathered, dim, k);
             }
-            Way::Within => self.within(site, mesh, k),
+            CutForm::Within => self.within(site, mesh, k),
         }
     }
 
@@ -207,7 +210,7 @@ impl Cutter<'_> {
     fn push(&mut self, at: OpId, kind: OpKind, hint: &str, ty: TensorType, operands: &[OpId]) -> OpId {
         let (place, span) = (self.graph.position(at), self.graph.op(at).span);
         let name = self.fresh.name(hint);
-        self.graph.insert(place, Op { kind, name, ty: Some(ty), want: None, span }, operands)
+        self.graph.insert(place, GraphOp { kind, name, ty: Some(ty), want: None, span }, operands)
     }
 
     fn slice(&mut self, at: OpId, x: OpId, dim: usize, (from, to): (u64, u64), i: u64) -> OpId {
@@ -225,7 +228,7 @@ impl Cutter<'_> {
     }
 
     /// Inserts a matmul on pieces of its operands.
-    fn product(&mut self, at: OpId, of: OpId, operands: &[OpId], ty: TensorType, i: u64) -> OpId {
+    fn matmul(&mut self, at: OpId, of: OpId, operands: &[OpId], ty: TensorType, i: u64) -> OpId {
         let op = self.graph.op(of).clone();
         self.push(at, op.kind, &format!("{}_{i}", op.name), ty, operands)
     }
@@ -243,9 +246,9 @@ impl Cutter<'_> {
     }
 
     /// Returns the operands of a matmul with dimension `dim` of its result cut to a range.
-    fn operands(&mut self, at: OpId, product: OpId, dim: usize, range: (u64, u64), i: u64) -> Vec<OpId> {
-        let rank = self.ty(product).dims.len();
-        let operands = self.graph.operands(product);
+    fn operands(&mut self, at: OpId, matmul: OpId, dim: usize, range: (u64, u64), i: u64) -> Vec<OpId> {
+        let rank = self.ty(matmul).dims.len();
+        let operands = self.graph.operands(matmul);
         let mut out = vec![];
         for (side, x) in operands.into_iter().enumerate() {
             let ty = self.ty(x);
@@ -262,8 +265,8 @@ impl Cutter<'_> {
         out
     }
 
-    fn made(&mut self, product: OpId, dim: usize, k: u64) {
-        let (made, result) = (self.ty(product), self.ty(self.coll));
+    fn made(&mut self, matmul: OpId, dim: usize, k: u64) {
+        let (made, result) = (self.ty(matmul), self.ty(self.coll));
         let n = made.dims[dim].size;
         let OpKind::Collective(c) = &self.graph.op(self.coll).kind else { return };
         let moved = c.dim;
@@ -271,15 +274,15 @@ impl Cutter<'_> {
         for i in 0..k {
             let range = (boundary(n, i, k), boundary(n, i + 1, k));
             let size = range.1 - range.0;
-            let operands = self.operands(self.coll, product, dim, range, i);
-            let m = self.product(self.coll, product, &operands, resized(&made, dim, size), i);
+            let operands = self.operands(self.coll, matmul, dim, range, i);
+            let m = self.matmul(self.coll, matmul, &operands, resized(&made, dim, size), i);
             pieces.push(self.collective(self.coll, m, resized(&result, dim, size), moved, i));
         }
         self.replace(self.coll, OpKind::Shape(ShapeOp::Concat { dim }), &pieces);
-        self.graph.remove(product);
+        self.graph.remove(matmul);
     }
 
-    fn used(&mut self, site: &Site, gathered: OpId, dim: usize, k: u64) {
+    fn used(&mut self, site: &CutCandidate, gathered: OpId, dim: usize, k: u64) {
         let to = self.ty(self.coll);
         let (n, rank) = (to.dims[dim].size, to.dims.len());
         let OpKind::Collective(c) = &self.graph.op(self.coll).kind else { return };
@@ -290,14 +293,14 @@ impl Cutter<'_> {
             let x = self.slice(self.coll, gathered, dim, *range, i);
             pieces.push(self.collective(self.coll, x, resized(&to, dim, range.1 - range.0), moved, i));
         }
-        for &product in &site.products {
-            let made = self.ty(product);
+        for &matmul in &site.matmuls {
+            let made = self.ty(matmul);
             // The corresponding dimension of the matmul's result.
             let along = made.dims.len() - (rank - dim);
             let mut parts = vec![];
             for (i, range) in (0..).zip(&ranges) {
                 let mut operands = vec![];
-                for x in self.graph.operands(product) {
+                for x in self.graph.operands(matmul) {
                     if x == self.coll {
                         operands.push(pieces[i as usize]);
                         continue;
@@ -306,14 +309,14 @@ impl Cutter<'_> {
                     // Leading dimensions belong to both operands.
                     let shared = (rank - dim > 2).then(|| of_operand(&ty, rank, dim)).flatten();
                     operands.push(match shared {
-                        Some(d) => self.slice(product, x, d, *range, i),
+                        Some(d) => self.slice(matmul, x, d, *range, i),
                         None => x,
                     });
                 }
                 let ty = resized(&made, along, range.1 - range.0);
-                parts.push(self.product(product, product, &operands, ty, i));
+                parts.push(self.matmul(matmul, matmul, &operands, ty, i));
             }
-            self.replace(product, OpKind::Shape(ShapeOp::Concat { dim: along }), &parts);
+            self.replace(matmul, OpKind::Shape(ShapeOp::Concat { dim: along }), &parts);
         }
         self.rest(&pieces, dim);
     }
@@ -329,7 +332,7 @@ impl Cutter<'_> {
     }
 
     /// Cuts along the rows within each rank's part: `[p@tp, S / p, D]`.
-    fn within(&mut self, site: &Site, mesh: &Mesh, k: u64) {
+    fn within(&mut self, site: &CutCandidate, mesh: &Mesh, k: u64) {
         let (source, to) = (self.source(), self.ty(self.coll));
         let OpKind::Collective(c) = &self.graph.op(self.coll).kind else { return };
         let axis = c.axis.clone();
@@ -356,19 +359,19 @@ impl Cutter<'_> {
             let ty = resized(&gathered, 1, range.1 - range.0);
             pieces.push(self.collective(self.coll, piece, ty, Some(0), i));
         }
-        for &product in &site.products {
-            let made = split(&self.ty(product), false);
-            let right = self.graph.operands(product)[1];
+        for &matmul in &site.matmuls {
+            let made = split(&self.ty(matmul), false);
+            let right = self.graph.operands(matmul)[1];
             let mut parts = vec![];
             for (i, range) in (0..).zip(&ranges) {
                 let ty = resized(&made, 1, range.1 - range.0);
-                parts.push(self.product(product, product, &[pieces[i as usize], right], ty, i));
+                parts.push(self.matmul(matmul, matmul, &[pieces[i as usize], right], ty, i));
             }
-            let hint = format!("{}_parts", self.graph.op(product).name);
+            let hint = format!("{}_parts", self.graph.op(matmul).name);
             let together = OpKind::Shape(ShapeOp::Concat { dim: 1 });
-            let together = self.push(product, together, &hint, made, &parts);
-            let shape = ShapeOp::Reshape(sizes(&self.ty(product)));
-            self.replace(product, OpKind::Shape(shape), &[together]);
+            let together = self.push(matmul, together, &hint, made, &parts);
+            let shape = ShapeOp::Reshape(sizes(&self.ty(matmul)));
+            self.replace(matmul, OpKind::Shape(shape), &[together]);
         }
         if self.graph.users(self.coll).is_empty() {
             self.graph.remove(self.coll);
@@ -391,7 +394,7 @@ pub(super) fn without(mut using: Using) -> Using {
 }
 
 /// Returns the number of pieces that a use asks for.
-pub(super) fn asked(using: &Using) -> Option<u64> {
+pub(super) fn requested_pieces(using: &Using) -> Option<u64> {
     using.args.iter().find(|(n, _)| *n == OVERLAP).and_then(|(_, v)| match v {
         UsingArg::Int(k) => u64::try_from(*k).ok(),
         UsingArg::Name(_) => None,

@@ -5,7 +5,7 @@ use kbc_ir::graph::{Using, UsingArg};
 use kbc_ir::types::Axis;
 use kbc_rounds::ast::{AlgorithmDecl, Expr, ExprKind, Ident};
 use kbc_rounds::checks::algorithm_valued;
-use kbc_rounds::eval::{AlgRef, Evaluator, ListScope, Value, unknown};
+use kbc_rounds::eval::{AlgRef, ConcreteEvaluator, ListScope, Value, unknown};
 use kbc_rounds::options::{OPTIONS, option_kind, option_value};
 use kbc_rounds::rounds::coordinates;
 use kbc_rounds::{AlgId, Call, CollId, Library, group};
@@ -69,7 +69,7 @@ pub fn bind(
     let span = if using.span.is_none() { at } else { using.span };
     let alg = library.find_algorithm(file, coll, &using.alg, span).map_err(|d| *d)?;
     let decl = library.algorithm(alg);
-    let evaluator = Evaluator::new(library);
+    let evaluator = ConcreteEvaluator::new(library);
     let is_alg = algorithm_valued(decl);
     let mut args: Vec<(String, Value)> = vec![];
     for (i, (name, value)) in using.args.iter().enumerate() {

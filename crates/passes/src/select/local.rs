@@ -1,6 +1,6 @@
 //! Selection for local programs: one choice for all parts that take part in a meeting.
 //!
-//! The values of the ranks are regarded as parts of one tensor (`kbc_ir::local::lifted`), and
+//! The values of the ranks are regarded as parts of one tensor (`kbc_ir::local::group_types`), and
 //! joined axes as one axis of an otherwise equal mesh. Candidates are then priced and simulated
 //! like those of a global program.
 
@@ -8,8 +8,8 @@ use super::{Chooser, SelectTable, Selection};
 use crate::pass::Changed;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::Name;
-use kbc_ir::graph::{Collective, Graph, Input, Op, OpId, OpKind};
-use kbc_ir::local::{Local, Meeting, lifted, meetings};
+use kbc_ir::graph::{Collective, Graph, GraphOp, Input, OpId, OpKind};
+use kbc_ir::local::{Local, MatchedCollective, group_types, matched_collectives};
 use kbc_ir::types::{Axis, Mesh};
 
 /// Chooses an algorithm for every meeting.
@@ -17,10 +17,10 @@ pub(super) fn run(local: &mut Local, chooser: &Chooser<'_>) -> Result<Changed, D
     let mut table = SelectTable::default();
     let mut found = Diagnostics::new();
     let mut changed = false;
-    for meeting in meetings(local, chooser.mesh)? {
-        match choose(local, chooser, &meeting, &table) {
+    for matched in matched_collectives(local, chooser.mesh)? {
+        match choose(local, chooser, &matched, &table) {
             Ok(entry) => {
-                changed |= meeting.members.iter().fold(false, |any, m| set(local, *m, &entry) | any);
+                changed |= matched.members.iter().fold(false, |any, m| set(local, *m, &entry) | any);
                 table.entries.push(entry);
             }
             Err(d) => found.push(d),
@@ -44,10 +44,10 @@ fn set(local: &mut Local, (part, id): (usize, OpId), entry: &Selection) -> bool 
 fn choose(
     local: &Local,
     chooser: &Chooser<'_>,
-    meeting: &Meeting,
+    matched: &MatchedCollective,
     table: &SelectTable,
 ) -> Result<Selection, Diagnostic> {
-    let (part, id) = meeting.members.first().copied().expect("a meeting has members");
+    let (part, id) = matched.members.first().copied().expect("a meeting has members");
     let g = &local.parts[part].graph;
     let op = g.op(id);
     let OpKind::Collective(c) = &op.kind else { unreachable!("meetings are of collectives") };
@@ -61,14 +61,15 @@ fn choose(
         Diagnostic::error("E546", format!("{} runs over axes that are not adjacent in the mesh", c.name()))
             .primary(op.span, "write adjacent axes, in the order of the mesh")
     })?;
-    let (from, to) = lifted(c, std::slice::from_ref(&axis.name), axis.size, &from, to);
+    let (from, to) = group_types(c, std::slice::from_ref(&axis.name), axis.size, &from, to);
     let alone = Collective { axis: axis.name.clone(), joined: vec![], ..c.clone() };
     let mut graph = Graph::default();
     graph.name = local.name.clone();
     graph.inputs.push(Input { name: "x".into(), ty: from.clone(), data: None, span: op.span });
-    let input = Op { kind: OpKind::Input(0), name: "x".into(), ty: Some(from), want: None, span: op.span };
+    let input =
+        GraphOp { kind: OpKind::Input(0), name: "x".into(), ty: Some(from), want: None, span: op.span };
     let x = graph.push(input, &[]);
-    let whole = Op { kind: OpKind::Collective(alone.clone()), ty: Some(to), ..op.clone() };
+    let whole = GraphOp { kind: OpKind::Collective(alone.clone()), ty: Some(to), ..op.clone() };
     let y = graph.push(whole.clone(), &[x]);
     let on = Chooser { mesh: &mesh, machine: chooser.machine.clone(), ..*chooser };
     on.choose(&graph, y, &whole, &alone, table)

@@ -36,7 +36,7 @@ pub struct Selection {
     /// The times of its schedule pushed and pulled, if they were compared.
     pub transfers: Option<Transfers>,
     /// Whether the algorithm was asked for by name.
-    pub asked: bool,
+    pub requested: bool,
 }
 
 /// Simulated times of a collective in nanoseconds, by who moves its messages.
@@ -104,7 +104,7 @@ impl fmt::Display for SelectTable {
             if i > 0 {
                 writeln!(f)?;
             }
-            let why = if e.asked { "requested" } else { "the cheapest" };
+            let why = if e.requested { "requested" } else { "the cheapest" };
             writeln!(
                 f,
                 "%{} = {} over {} of {}, {} bytes per rank: {} ({why})",
@@ -126,7 +126,7 @@ impl fmt::Display for SelectTable {
                         match p.method {
                             Method::Rounds => writeln!(f)?,
                             Method::SomeGroups(k, n) => writeln!(f, "  ({k} of {n} groups)")?,
-                            Method::Continued(p) => {
+                            Method::Extrapolated(p) => {
                                 writeln!(f, "  (extrapolated from {}, {} and {} ranks)", p[0], p[1], p[2])?;
                             }
                         }

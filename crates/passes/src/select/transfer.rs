@@ -5,7 +5,7 @@
 //! write to one. It compares the finished schedules of the collective alone, pushed and pulled.
 //! Results are kept, because layers repeat their collectives.
 
-use super::{Candidate, Chooser, Selection, Site, Transfers, Verdict, named};
+use super::{Candidate, Chooser, SelectSite, Selection, Transfers, Verdict, named};
 use crate::cost;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
@@ -14,14 +14,18 @@ use kbc_ir::types::TensorType;
 use std::cell::RefCell;
 
 /// Known results, by the collective without its source location and the type of its operand.
-pub(super) type Known = RefCell<Vec<((Collective, TensorType), Option<Transfers>)>>;
+pub(super) type TransferCache = RefCell<Vec<((Collective, TensorType), Option<Transfers>)>>;
 
 impl Chooser<'_> {
     /// Returns the times of a use pushed and pulled. Returns none if both cost the same, if there
     /// is no time model, if the program states which to use, or if one of them has no schedule.
-    pub(super) fn transfers(&self, site: &Site<'_>, using: &Using) -> Result<Option<Transfers>, Diagnostic> {
+    pub(super) fn transfers(
+        &self,
+        site: &SelectSite<'_>,
+        using: &Using,
+    ) -> Result<Option<Transfers>, Diagnostic> {
         let settings = self.topology.settings();
-        let alike = settings.cores.getting() == settings.cores.putting();
+        let alike = settings.cores.get_limit() == settings.cores.put_limit();
         let small = site.axis.size <= cost::exact_ranks(self.topology);
         let said = using.args.iter().any(|a| a.0 == *"transfer");
         let by_model = self.options.word("by") == Some("model");
@@ -49,7 +53,7 @@ impl Chooser<'_> {
     /// so an algorithm that it finds much slower may be the fastest when pulled.
     pub(super) fn fastest(
         &self,
-        site: &Site<'_>,
+        site: &SelectSite<'_>,
         entry: &Selection,
     ) -> Result<(Name, Option<Transfers>), Diagnostic> {
         let mut best = (entry.chosen.clone(), self.transfers(site, &named(&entry.chosen))?);

@@ -12,8 +12,8 @@ pub mod oracle;
 use kbc_backend_sim::interp::RunResult;
 use kbc_diag::{Diagnostics, FileId, SourceMap};
 use kbc_frontend::ast::Item;
+use kbc_ir::contract::{Cell, Clause};
 use kbc_ir::expr::Expr;
-use kbc_ir::promise::{Cell, Clause};
 use kbc_ir::schedule::*;
 use kbc_ir::types::{CutRule, DType, Mesh, ReduceOp, TensorType};
 use kbc_ir::{Module, Name, verify};
@@ -21,8 +21,8 @@ use kbc_numerics::generate::mix32;
 use kbc_numerics::numbers::from_i64;
 use kbc_numerics::shard::Part;
 use kbc_numerics::tensor::Tensor;
-use kbc_passes::alone::{AXIS, Alone, Operand};
 use kbc_passes::expand::Arg;
+use kbc_passes::standalone::{AXIS, Standalone, StandaloneOperand};
 use kbc_passes::{Pass, PassCx};
 use kbc_rounds::eval::{AlgRef, Value};
 use kbc_rounds::library::{AlgId, Decls, Layer, Library};
@@ -246,8 +246,8 @@ impl Layout {
 }
 
 /// Returns the case in the form that builds schedules.
-fn alone<'a>(world: &'a World, case: &'a Case, l: &Layout) -> Alone<'a> {
-    Alone {
+fn alone<'a>(world: &'a World, case: &'a Case, l: &Layout) -> Standalone<'a> {
+    Standalone {
         lib: &world.lib,
         alg: case.alg,
         args: &case.args,
@@ -262,10 +262,10 @@ fn alone<'a>(world: &'a World, case: &'a Case, l: &Layout) -> Alone<'a> {
 }
 
 fn mesh(case: &Case) -> Mesh {
-    kbc_passes::alone::mesh(case.ranks())
+    kbc_passes::standalone::mesh(case.ranks())
 }
 
-fn operands(world: &World, case: &Case, l: &Layout) -> Vec<Operand> {
+fn operands(world: &World, case: &Case, l: &Layout) -> Vec<StandaloneOperand> {
     alone(world, case, l).operands().unwrap()
 }
 
@@ -326,7 +326,7 @@ pub fn feed(world: &World, case: &Case, l: &Layout, call: u32) -> Vec<Tensor> {
 }
 
 /// Returns the elements of a block of an operand on a rank.
-fn block(case: &Case, t: &Operand, rank: u64, b: u64) -> std::ops::Range<usize> {
+fn block(case: &Case, t: &StandaloneOperand, rank: u64, b: u64) -> std::ops::Range<usize> {
     let p = case.ranks();
     let at = |e: &Expr| e.eval(&|n: &Name| (*n == *AXIS).then_some(rank as i64)).unwrap() as u64;
     let (extent, unit) = (at(&t.line.extent), at(&t.line.unit));
@@ -346,7 +346,7 @@ pub fn promised(
 ) -> Vec<Vec<Vec<Option<i64>>>> {
     let p = case.ranks();
     let three = operands(world, case, l);
-    let promise = r.promise.as_ref().expect("a collective promises something");
+    let contract = r.contract.as_ref().expect("a collective promises something");
     let mesh = mesh(case);
     let held: Vec<Vec<Vec<i64>>> = three
         .iter()
@@ -356,17 +356,17 @@ pub fn promised(
             (0..p).map(|q| part(q).tensor.data().to_i64().unwrap()).collect()
         })
         .collect();
-    let which = |n: &Name| promise.buffers.iter().position(|b| b.name == *n).unwrap();
+    let which = |n: &Name| contract.buffers.iter().position(|b| b.name == *n).unwrap();
     let mut out: Vec<Vec<Vec<Option<i64>>>> =
         held.iter().map(|ranks| ranks.iter().map(|v| vec![None; v.len()]).collect()).collect();
     for rank in 0..p {
-        for c in &promise.clauses {
+        for c in &contract.clauses {
             let Clause::End { cell, cond, from, at, sum } = c else { continue };
-            let blocks = |c: &Cell| promise.buffers[which(&c.buffer)].blocks;
+            let blocks = |c: &Cell| contract.buffers[which(&c.buffer)].blocks;
             // The first index of `v[b][i]` ranges over the blocks if it is an unbound name.
             for b in 0..if blocks(cell) { p } else { 1 } {
                 let mut env: Vec<(Name, i64)> =
-                    vec![(promise.rank.clone(), rank as i64), (promise.size.clone(), p as i64)];
+                    vec![(contract.rank.clone(), rank as i64), (contract.size.clone(), p as i64)];
                 let value = |e: &Expr, env: &[(Name, i64)]| {
                     e.eval(&|n: &Name| env.iter().rev().find(|(m, _)| m == n).map(|e| e.1)).unwrap()
                 };

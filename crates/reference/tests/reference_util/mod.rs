@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use kbc_diag::{Diagnostic, Span};
-use kbc_ir::graph::{Graph, Input, Op, OpId, OpKind};
+use kbc_ir::graph::{Graph, GraphOp, Input, OpId, OpKind};
 use kbc_ir::scalar::{Compare, CompareOp, Scalar, ScalarBin, ScalarFn, ScalarUn};
 use kbc_ir::types::{DType, ReduceOp, TensorType};
 use kbc_numerics::tensor::{Data, Tensor};
@@ -17,7 +17,7 @@ pub struct Builder {
 impl Builder {
     pub fn op(&mut self, kind: OpKind, ty: TensorType, operands: &[OpId]) -> OpId {
         let name = format!("v{}", self.graph.order().len());
-        let op = Op { kind, name: name.as_str().into(), ty: Some(ty), want: None, span: Span::NONE };
+        let op = GraphOp { kind, name: name.as_str().into(), ty: Some(ty), want: None, span: Span::NONE };
         self.graph.push(op, operands)
     }
 

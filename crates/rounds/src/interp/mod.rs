@@ -11,14 +11,14 @@ pub mod statements;
 
 use kbc_diag::{Diagnostic, Span};
 
-use crate::ast::{AlgorithmDecl, Apply, Expr, Gens, Ident, Place, Range, Slice};
+use crate::ast::{AlgorithmDecl, Apply, Expr, Gens, Ident, Range, RemoteSide, Slice};
 use crate::evaluator::{Evaluator, Values};
 use crate::library::{AlgId, CollId, Library};
 use crate::options::OptionValue;
 use crate::scope::{Fault, Scope};
 
 /// Values of the variables of an `each`, with the ranks that have them.
-pub type Bindings<'a, D> = Vec<(<D as Domain<'a>>::Bound, <D as Domain<'a>>::At)>;
+pub type Bindings<'a, D> = Vec<(<D as Domain<'a>>::Bound, <D as Domain<'a>>::Active)>;
 
 /// A value of a domain of executions.
 pub type ValueOf<'a, D> = <<D as Domain<'a>>::Values as Values>::Value;
@@ -27,11 +27,11 @@ pub type NumberOf<'a, D> = <<D as Domain<'a>>::Values as Values>::Number;
 /// A result in a domain of executions.
 pub type Outcome<'a, D, T> = Result<T, <D as Domain<'a>>::Stop>;
 /// A buffer in a domain of executions.
-pub type BufferOf<'a, D> = Named<'a, <D as Domain<'a>>::Region, NumberOf<'a, D>>;
+pub type BufferOf<'a, D> = NamedBuffer<'a, <D as Domain<'a>>::Region, NumberOf<'a, D>>;
 
 /// A buffer as an algorithm sees it.
 #[derive(Clone)]
-pub struct Named<'a, R, N> {
+pub struct NamedBuffer<'a, R, N> {
     /// Its name in the algorithm.
     pub name: &'a str,
     /// Its places.
@@ -57,7 +57,7 @@ pub struct Start<'a, D: Domain<'a>> {
     /// The places on which it works: one region per buffer of the collective.
     pub regions: Vec<D::Region>,
     /// The ranks and the time of the statement.
-    pub at: D::At,
+    pub at: D::Active,
     /// Location of the use.
     pub span: Span,
     /// Whether the use is an `apply`.
@@ -77,7 +77,7 @@ pub struct Applied<'a> {
 }
 
 /// The values of an `apply` from one point of view.
-pub struct Said<'a, D: Domain<'a>> {
+pub struct ApplySide<'a, D: Domain<'a>> {
     /// The ranks on which it runs.
     pub view: D::View,
     /// The arguments.
@@ -92,7 +92,7 @@ pub struct Said<'a, D: Domain<'a>> {
 
 /// A transfer statement.
 #[derive(Clone, Copy)]
-pub struct Move<'a> {
+pub struct TransferStatement<'a> {
     /// True for `get`, false for `put`.
     pub get: bool,
     /// Whether the data is added.
@@ -100,7 +100,7 @@ pub struct Move<'a> {
     /// The slice on this rank.
     pub here: &'a Slice,
     /// The slice on the other rank.
-    pub there: &'a Place,
+    pub there: &'a RemoteSide,
     /// Location of the statement.
     pub span: Span,
 }
@@ -134,7 +134,7 @@ pub enum Split<A> {
 }
 
 /// A chunk selection `index; len for gens` of one selector.
-pub struct Chosen<'s> {
+pub struct ChunkSelection<'s> {
     /// The first index.
     pub index: &'s Expr,
     /// The number of chunks; 1 if absent.
@@ -152,9 +152,9 @@ pub trait Domain<'a>: Sized {
     /// One use of an algorithm on one group: its names and buffers.
     type Frame;
     /// The ranks that execute a statement, and when.
-    type At: Clone;
+    type Active: Clone;
     /// A point of view from which an expression has one value.
-    type Here: Copy;
+    type Viewpoint: Copy;
     /// The size of a frame at the beginning of a scope.
     type Mark: Copy;
     /// What statements have made.
@@ -191,19 +191,19 @@ pub trait Domain<'a>: Sized {
     fn on<T>(
         &self,
         f: &Self::Frame,
-        here: Self::Here,
+        here: Self::Viewpoint,
         eval: impl FnOnce(
             &Evaluator<'a, Self::Values>,
             &dyn Scope<ValueOf<'a, Self>>,
         ) -> Result<T, <Self::Values as Values>::Stop>,
     ) -> Outcome<'a, Self, T>;
     /// Adds the point of view to an error.
-    fn located(&self, f: &Self::Frame, here: Self::Here, d: Fault) -> Self::Stop;
+    fn located(&self, f: &Self::Frame, here: Self::Viewpoint, d: Fault) -> Self::Stop;
 
     /// Returns one point of view; `None` if no rank executes the statement.
-    fn first(&self, at: &Self::At) -> Option<Self::Here>;
+    fn first(&self, at: &Self::Active) -> Option<Self::Viewpoint>;
     /// Counts the ranks that execute a statement.
-    fn ranks(&self, at: &Self::At) -> u64;
+    fn ranks(&self, at: &Self::Active) -> u64;
     /// Counts executed statements.
     ///
     /// # Errors
@@ -211,9 +211,9 @@ pub trait Domain<'a>: Sized {
     fn step(&mut self, count: u64, span: Span) -> Outcome<'a, Self, ()>;
 
     /// Returns what no statement makes.
-    fn nothing(&self, at: &Self::At) -> Self::Done;
+    fn nothing(&self, at: &Self::Active) -> Self::Done;
     /// Returns the ranks and the time after something that was done.
-    fn after(&self, at: &Self::At, done: &Self::Done) -> Self::At;
+    fn after(&self, at: &Self::Active, done: &Self::Done) -> Self::Active;
     /// Appends what the next statement made.
     fn append(&self, done: &mut Self::Done, next: Self::Done);
     /// Joins what was made side by side, by `together` or `each`.
@@ -223,7 +223,7 @@ pub trait Domain<'a>: Sized {
     fn side_by_side(
         &mut self,
         parts: Vec<Self::Done>,
-        at: &Self::At,
+        at: &Self::Active,
         span: Span,
     ) -> Outcome<'a, Self, Self::Done>;
     /// Joins what both branches of an `if` made.
@@ -233,7 +233,7 @@ pub trait Domain<'a>: Sized {
     fn branches(
         &mut self,
         parts: Vec<Self::Done>,
-        at: &Self::At,
+        at: &Self::Active,
         span: Span,
     ) -> Outcome<'a, Self, Self::Done>;
     /// Executes one of several parts side by side.
@@ -247,7 +247,7 @@ pub trait Domain<'a>: Sized {
     /// Begins a scope.
     fn mark(&self, f: &Self::Frame) -> Self::Mark;
     /// Ends a scope: drops the names and buffers that were declared in it.
-    fn release(&self, f: &mut Self::Frame, mark: Self::Mark, at: &Self::At);
+    fn release(&self, f: &mut Self::Frame, mark: Self::Mark, at: &Self::Active);
     /// Declares the name of a `let`.
     ///
     /// # Errors
@@ -255,12 +255,12 @@ pub trait Domain<'a>: Sized {
     fn define(
         &mut self,
         f: &mut Self::Frame,
-        at: &Self::At,
+        at: &Self::Active,
         name: &'a str,
         e: &Expr,
     ) -> Outcome<'a, Self, ()>;
     /// Declares a name with the same value for all.
-    fn bind(&mut self, f: &mut Self::Frame, at: &Self::At, name: &'a str, value: i64);
+    fn bind(&mut self, f: &mut Self::Frame, at: &Self::Active, name: &'a str, value: i64);
     /// Declares scratch.
     ///
     /// # Errors
@@ -268,7 +268,7 @@ pub trait Domain<'a>: Sized {
     fn scratch(
         &mut self,
         f: &mut Self::Frame,
-        at: &Self::At,
+        at: &Self::Active,
         name: &'a str,
         count: &Expr,
         span: Span,
@@ -278,7 +278,12 @@ pub trait Domain<'a>: Sized {
     /// # Errors
     /// Returns the errors of the evaluation, E020, E021, E026 and E040, or stops if the domain has
     /// no form.
-    fn transfer(&mut self, f: &Self::Frame, at: &Self::At, m: Move<'a>) -> Outcome<'a, Self, Self::Done>;
+    fn transfer(
+        &mut self,
+        f: &Self::Frame,
+        at: &Self::Active,
+        m: TransferStatement<'a>,
+    ) -> Outcome<'a, Self, Self::Done>;
 
     /// Returns the turns of a `for`.
     ///
@@ -287,7 +292,7 @@ pub trait Domain<'a>: Sized {
     fn turns(
         &mut self,
         f: &Self::Frame,
-        at: &Self::At,
+        at: &Self::Active,
         name: &Ident,
         range: &Range,
         body: Span,
@@ -304,9 +309,9 @@ pub trait Domain<'a>: Sized {
     fn generate(
         &mut self,
         f: &mut Self::Frame,
-        at: &Self::At,
+        at: &Self::Active,
         gens: &'a Gens,
-    ) -> Outcome<'a, Self, Option<Self::At>>;
+    ) -> Outcome<'a, Self, Option<Self::Active>>;
     /// Checks whether the body of an `each` may keep its generators.
     fn keeps(&self, body: &Self::Done) -> bool;
     /// Returns all values of an `each`, with the ranks that have them.
@@ -316,7 +321,7 @@ pub trait Domain<'a>: Sized {
     fn bindings(
         &mut self,
         f: &Self::Frame,
-        at: &Self::At,
+        at: &Self::Active,
         gens: &'a Gens,
         body: Span,
     ) -> Outcome<'a, Self, Bindings<'a, Self>>;
@@ -326,13 +331,18 @@ pub trait Domain<'a>: Sized {
     ///
     /// # Errors
     /// Returns the errors of the evaluation.
-    fn split(&mut self, f: &Self::Frame, at: &Self::At, cond: &Expr) -> Outcome<'a, Self, Split<Self::At>>;
+    fn split(
+        &mut self,
+        f: &Self::Frame,
+        at: &Self::Active,
+        cond: &Expr,
+    ) -> Outcome<'a, Self, Split<Self::Active>>;
 
     /// Returns the rank that an expression denotes.
     ///
     /// # Errors
     /// Returns the errors of the evaluation, E020 and E021.
-    fn peer(&mut self, f: &Self::Frame, here: Self::Here, e: &Expr) -> Outcome<'a, Self, Self::Peer>;
+    fn peer(&mut self, f: &Self::Frame, here: Self::Viewpoint, e: &Expr) -> Outcome<'a, Self, Self::Peer>;
     /// Returns the buffers of a frame, the collective's own first.
     fn buffers<'f>(&self, f: &'f Self::Frame) -> &'f [BufferOf<'a, Self>];
     /// Returns the number of buffers that belong to the collective.
@@ -348,8 +358,8 @@ pub trait Domain<'a>: Sized {
     fn chunks(
         &mut self,
         f: &Self::Frame,
-        here: Self::Here,
-        chosen: Chosen<'_>,
+        here: Self::Viewpoint,
+        chosen: ChunkSelection<'_>,
         count: &NumberOf<'a, Self>,
         span: Span,
     ) -> Outcome<'a, Self, Self::Chunks>;
@@ -382,7 +392,7 @@ pub trait Domain<'a>: Sized {
     fn view(
         &mut self,
         f: &Self::Frame,
-        here: Self::Here,
+        here: Self::Viewpoint,
         a: &'a Apply,
         callee: &'a AlgorithmDecl,
         views: &mut Self::Views,
@@ -390,12 +400,12 @@ pub trait Domain<'a>: Sized {
     /// Executes an `apply` on every group.
     ///
     /// # Errors
-    /// Returns the errors of [`statements::says`] and [`statements::run`], and those of groups that
-    /// do not agree: E030 to E032.
+    /// Returns the errors of [`statements::apply_side`] and [`statements::run`], and those of
+    /// groups that do not agree: E030 to E032.
     fn groups(
         &mut self,
         f: &Self::Frame,
-        at: &Self::At,
+        at: &Self::Active,
         applied: &Applied<'a>,
     ) -> Outcome<'a, Self, Self::Done>;
     /// Returns the sizes of a group, one per axis of its algorithm.

@@ -2,7 +2,7 @@
 
 use kbc_diag::Diagnostic;
 
-use super::{Chosen, Domain, Outcome, no_parts};
+use super::{ChunkSelection, Domain, Outcome, no_parts};
 use crate::ast::{SelectorKind, Slice};
 use crate::evaluator::Values;
 use crate::scope::unknown;
@@ -14,7 +14,7 @@ use crate::scope::unknown;
 pub fn slice<'a, D: Domain<'a>>(
     d: &mut D,
     f: &D::Frame,
-    here: D::Here,
+    here: D::Viewpoint,
     s: &Slice,
 ) -> Outcome<'a, D, D::Region> {
     let buffers = d.buffers(f);
@@ -46,7 +46,7 @@ pub fn slice<'a, D: Domain<'a>>(
                     let e = no_parts(k, span, "here").help("the number after `of` must be at least 1");
                     return Err(d.located(f, here, Box::new(e)));
                 }
-                let chosen = Chosen { index, len: len.as_ref(), gens: gens.as_ref() };
+                let chosen = ChunkSelection { index, len: len.as_ref(), gens: gens.as_ref() };
                 (d.chunks(f, here, chosen, &count, span)?, count)
             }
             SelectorKind::All | SelectorKind::Part { .. } => {

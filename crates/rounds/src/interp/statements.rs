@@ -6,12 +6,17 @@ use std::sync::Arc;
 use kbc_diag::{Diagnostic, Span};
 
 use super::slices::slice;
-use super::{Applied, Domain, Ends, Move, Named, Outcome, Said, Split, Start, Turns, ValueOf, no_parts};
-use crate::ast::{AlgorithmDecl, Apply, Block, CollectiveDecl, Expr, ExprKind, Ident, Place, Stmt, StmtKind};
+use super::{
+    Applied, ApplySide, Domain, Ends, NamedBuffer, Outcome, Split, Start, TransferStatement, Turns, ValueOf,
+    no_parts,
+};
+use crate::ast::{
+    AlgorithmDecl, Apply, Block, CollectiveDecl, Expr, ExprKind, Ident, RemoteSide, Stmt, StmtKind,
+};
 use crate::checks::{algorithm_valued, unknown_parameter};
+use crate::contract::block_shape;
 use crate::evaluator::{Evaluator, Values};
 use crate::options::{option_kind, option_value};
-use crate::promise::block_shape;
 use crate::scope::{AlgRef, Fault, Scope};
 
 /// Executes a use of an algorithm.
@@ -45,7 +50,7 @@ pub fn run<'a, D: Domain<'a>>(d: &mut D, mut s: Start<'a, D>) -> Outcome<'a, D, 
         let holds = d.evaluator().bool(e, &heads)?;
         match values.decide(&holds) {
             Some(true) => {}
-            Some(false) => return Err(unfit(values, decl, &names, e, used, s.applied).into()),
+            Some(false) => return Err(where_fails(values, decl, &names, e, used, s.applied).into()),
             None => return Err(values.undecidable("a `where` that depends on the rank", e.span).into()),
         }
     }
@@ -65,7 +70,7 @@ pub fn run<'a, D: Domain<'a>>(d: &mut D, mut s: Start<'a, D>) -> Outcome<'a, D, 
     let regions = std::mem::take(&mut s.regions);
     let buffers = coll.buffers.iter().zip(regions).zip(block_shape(coll)).map(|((b, region), blocks)| {
         let own = || values.integer(if blocks { ranks } else { 1 });
-        Named { name: b.name.node.as_str(), region, chunks: chunks.clone().unwrap_or_else(own) }
+        NamedBuffer { name: b.name.node.as_str(), region, chunks: chunks.clone().unwrap_or_else(own) }
     });
     let buffers = buffers.collect();
     let at = s.at.clone();
@@ -76,7 +81,7 @@ pub fn run<'a, D: Domain<'a>>(d: &mut D, mut s: Start<'a, D>) -> Outcome<'a, D, 
 }
 
 /// Makes the error for a `where` that does not hold.
-fn unfit<V: Values>(
+fn where_fails<V: Values>(
     values: &V,
     decl: &AlgorithmDecl,
     names: &[(&str, V::Value)],
@@ -159,7 +164,7 @@ fn block<'a, D: Domain<'a>>(
     d: &mut D,
     f: &mut D::Frame,
     b: &'a Block,
-    at: &D::At,
+    at: &D::Active,
 ) -> Outcome<'a, D, D::Done> {
     let mark = d.mark(f);
     let done = if b.together {
@@ -180,7 +185,12 @@ fn block<'a, D: Domain<'a>>(
     Ok(done)
 }
 
-fn stmt<'a, D: Domain<'a>>(d: &mut D, f: &mut D::Frame, s: &'a Stmt, at: &D::At) -> Outcome<'a, D, D::Done> {
+fn stmt<'a, D: Domain<'a>>(
+    d: &mut D,
+    f: &mut D::Frame,
+    s: &'a Stmt,
+    at: &D::Active,
+) -> Outcome<'a, D, D::Done> {
     d.step(d.ranks(at).max(1), s.span)?;
     match &s.kind {
         StmtKind::Error => Ok(d.nothing(at)),
@@ -193,7 +203,7 @@ fn stmt<'a, D: Domain<'a>>(d: &mut D, f: &mut D::Frame, s: &'a Stmt, at: &D::At)
             Ok(d.nothing(at))
         }
         StmtKind::Move { get, here, there, reduce } => {
-            d.transfer(f, at, Move { get: *get, reduce: *reduce, here, there, span: s.span })
+            d.transfer(f, at, TransferStatement { get: *get, reduce: *reduce, here, there, span: s.span })
         }
         StmtKind::For(name, range, b) => match d.turns(f, at, name, range, b.span)? {
             Turns::Values(turns) => {
@@ -260,13 +270,13 @@ fn stmt<'a, D: Domain<'a>>(d: &mut D, f: &mut D::Frame, s: &'a Stmt, at: &D::At)
 pub fn ends<'a, D: Domain<'a>>(
     d: &mut D,
     f: &D::Frame,
-    here: D::Here,
-    m: Move<'a>,
+    here: D::Viewpoint,
+    m: TransferStatement<'a>,
 ) -> Outcome<'a, D, Ends<D::Region, D::Peer>> {
     let near = slice(d, f, here, m.here)?;
     let (far, peer) = match m.there {
-        Place::Rank(e) => (near.clone(), Some(e)),
-        Place::Slice(s, e) => (slice(d, f, here, s)?, e.as_ref()),
+        RemoteSide::Rank(e) => (near.clone(), Some(e)),
+        RemoteSide::Slice(s, e) => (slice(d, f, here, s)?, e.as_ref()),
     };
     let peer = match peer {
         Some(e) => Some(d.peer(f, here, e)?),
@@ -280,7 +290,7 @@ fn apply<'a, D: Domain<'a>>(
     f: &D::Frame,
     a: &'a Apply,
     span: Span,
-    at: &D::At,
+    at: &D::Active,
 ) -> Outcome<'a, D, D::Done> {
     let Some(here) = d.first(at) else { return Ok(d.nothing(at)) };
     let lib = d.library();
@@ -291,13 +301,13 @@ fn apply<'a, D: Domain<'a>>(
     let named = named.unwrap_or_else(|| Arc::new(AlgRef { name: a.alg.node.clone(), file: a.alg.span.file }));
     let alg =
         lib.find_algorithm(named.file, coll, &named.name, a.alg.span).map_err(|e| d.located(f, here, e))?;
-    let promise = lib.collective(coll);
-    root_fits(promise, a.root.is_some(), span).map_err(|e| d.located(f, here, e))?;
-    if promise.buffers.len() != 1 + usize::from(a.to.is_some()) {
+    let contract = lib.collective(coll);
+    root_fits(contract, a.root.is_some(), span).map_err(|e| d.located(f, here, e))?;
+    if contract.buffers.len() != 1 + usize::from(a.to.is_some()) {
         let title = format!(
             "`{}` works on {} buffers, and another number is given",
             a.coll.node,
-            promise.buffers.len()
+            contract.buffers.len()
         );
         let e = Diagnostic::error("E027", title)
             .primary(a.on.span, "wrong number of buffers")
@@ -311,13 +321,13 @@ fn apply<'a, D: Domain<'a>>(
 ///
 /// # Errors
 /// Returns E006 for an unknown parameter or a wrong option, and the errors of the evaluation.
-pub fn says<'a, D: Domain<'a>>(
+pub fn apply_side<'a, D: Domain<'a>>(
     d: &mut D,
     f: &D::Frame,
-    here: D::Here,
+    here: D::Viewpoint,
     applied: &Applied<'a>,
     views: &mut D::Views,
-) -> Outcome<'a, D, Said<'a, D>> {
+) -> Outcome<'a, D, ApplySide<'a, D>> {
     let a = applied.apply;
     let callee = d.library().algorithm(applied.alg);
     let view = d.view(f, here, a, callee, views)?;
@@ -343,7 +353,7 @@ pub fn says<'a, D: Domain<'a>>(
     if let Some(to) = &a.to {
         regions.push(slice(d, f, here, to)?);
     }
-    Ok(Said { view, args, options, root, regions })
+    Ok(ApplySide { view, args, options, root, regions })
 }
 
 /// Checks that a root is given if and only if the collective has one (E029).

@@ -4,7 +4,7 @@
 //! The rules of cuts are those of [`kbc_ir::cut`]; here they give expressions. The module has no
 //! state.
 
-use kbc_ir::algebra::{Algebra, Symbolic};
+use kbc_ir::algebra::{Algebra, ExprAlgebra};
 use kbc_ir::cut::{Chunks, Sized, inside};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::schedule::{Line, Part};
@@ -43,7 +43,7 @@ pub fn product<'e>(list: impl IntoIterator<Item = &'e Expr>) -> Expr {
 /// Returns boundary `i` of `n` elements in `k` parts; given lengths become nested selections.
 pub fn cut(rule: &CutRule, n: &Expr, i: &Expr, k: &Expr) -> Expr {
     // The parts of a buffer have one row of lengths. The last boundary is the end.
-    let mut selections = Symbolic::simplified(|parts, _, n, i| {
+    let mut selections = ExprAlgebra::simplified(|parts, _, n, i| {
         (1..=parts.of()).fold(Expr::Int(0), |at, j| {
             let below = bin(BinOp::Lt, i, &Expr::Int(j as i64));
             let end = if j < parts.of() { Expr::Int(parts.boundary(0, j) as i64) } else { n.clone() };
@@ -54,8 +54,8 @@ pub fn cut(rule: &CutRule, n: &Expr, i: &Expr, k: &Expr) -> Expr {
 }
 
 /// Returns the algebra of addresses in kernels, in which given lengths are tables.
-fn tables() -> Symbolic {
-    Symbolic::simplified(|parts, row, _, i| super::lengths::boundary(parts, row, i))
+fn tables() -> ExprAlgebra {
+    ExprAlgebra::simplified(|parts, row, _, i| super::lengths::boundary(parts, row, i))
 }
 
 fn sized(line: &Line) -> Sized<'_, Expr> {
@@ -93,7 +93,7 @@ pub fn chunk(line: &Line, path: &[Part], name: &mut dyn FnMut(&str, &Expr) -> Ex
 }
 
 /// Returns the chunks of a path.
-fn chunks(alg: &mut Symbolic, path: &[Part]) -> Chunks<Expr> {
+fn chunks(alg: &mut ExprAlgebra, path: &[Part]) -> Chunks<Expr> {
     let whole = Chunks::whole(alg);
     path.iter().fold(whole, |at, p| at.part(alg, (&p.index, &p.len, &p.of)))
 }

@@ -61,7 +61,7 @@ struct Tail<'s> {
 }
 
 /// Consecutive additions to one place.
-pub(super) struct Found<'s> {
+pub(super) struct Additions<'s> {
     pub(super) sum: Sum<'s>,
     parts: Vec<Part<'s>>,
     tails: Vec<Tail<'s>>,
@@ -69,7 +69,7 @@ pub(super) struct Found<'s> {
     pub(super) used: usize,
 }
 
-impl<'s> Found<'s> {
+impl<'s> Additions<'s> {
     /// Returns all messages.
     pub(super) fn messages(&self) -> Vec<&Message<'s>> {
         fn gather<'p, 's>(parts: &'p [Part<'s>], out: &mut Vec<&'p Message<'s>>) {
@@ -89,7 +89,7 @@ impl<'s> Found<'s> {
 /// The tiles of an operand of a reduction: the one that is loaded and stored, if it has another
 /// type, and the one that is computed with.
 #[derive(Clone, Copy)]
-struct Side {
+struct OperandTiles {
     narrow: Option<TileId>,
     wide: TileId,
 }
@@ -112,7 +112,7 @@ impl Lower<'_, '_> {
     /// Lowers the additions to one place with which a list begins, and returns their number of
     /// statements; 0 if it begins otherwise.
     pub(super) fn arrivals(&mut self, region: usize, list: &[&SStmt]) -> Result<usize, Diagnostics> {
-        let Some(Found { sum, parts, tails, used }) = self.found(region, list) else {
+        let Some(Additions { sum, parts, tails, used }) = self.additions(region, list) else {
             return self.shared(region, list);
         };
         self.waits(region, &parts)?;
@@ -130,7 +130,7 @@ impl Lower<'_, '_> {
     }
 
     /// Returns the additions to one place with which a list begins.
-    pub(super) fn found<'s>(&self, region: usize, list: &[&'s SStmt]) -> Option<Found<'s>> {
+    pub(super) fn additions<'s>(&self, region: usize, list: &[&'s SStmt]) -> Option<Additions<'s>> {
         let mut sum = None;
         let (mut parts, mut used) = (vec![], 0);
         while let Some((part, length)) = self.part(region, &list[used..], &mut sum) {
@@ -143,7 +143,7 @@ impl Lower<'_, '_> {
             tails.push(tail);
             used += length;
         }
-        Some(Found { sum, parts, tails, used })
+        Some(Additions { sum, parts, tails, used })
     }
 
     /// Lowers a loop of puts of one place to several peers, each with a notify: every tile is
@@ -342,7 +342,7 @@ impl Lower<'_, '_> {
         let [own, other] = types.map(|dtype| {
             let narrow = (dtype != wide).then(|| self.tile(dtype, usize::from(used > 0)));
             used += 1;
-            Side { narrow, wide: self.tile(wide, used - 1) }
+            OperandTiles { narrow, wide: self.tile(wide, used - 1) }
         });
         // The names of the place, and of the first message if it is not in a loop, are defined in
         // the block around the loop over tiles.
@@ -447,8 +447,8 @@ struct Addition<'a> {
     region: usize,
     sum: &'a Sum<'a>,
     op: VecOp,
-    own: Side,
-    other: Side,
+    own: OperandTiles,
+    other: OperandTiles,
     pos: &'a Expr,
     len: &'a Expr,
 }

@@ -50,7 +50,7 @@ pub(super) fn without_staging(schedule: &Schedule) -> Option<Schedule> {
             None => from = at.number + 1,
         }
     }
-    while let Some(s) = super::write_in_place::placed(out.as_ref().unwrap_or(schedule)) {
+    while let Some(s) = super::write_in_place::write_in_place(out.as_ref().unwrap_or(schedule)) {
         out = Some(s);
     }
     out
@@ -108,7 +108,7 @@ enum When {
 
 /// The operand of an operation that a place reads.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Side {
+enum ReadOperand {
     /// The operand that is copied or put.
     Moved,
     /// The operand that is added to.
@@ -118,7 +118,7 @@ enum Side {
 }
 
 /// A place that reads: stream, path of the statement, and operand of the operation.
-type Site = (usize, Vec<u32>, Side);
+type ReadSite = (usize, Vec<u32>, ReadOperand);
 
 /// Ranges of elements, ordered and disjoint.
 #[derive(Default)]
@@ -145,7 +145,7 @@ impl Ranges {
         lo >= hi || self.0.iter().any(|(a, b)| *a <= lo && hi <= *b)
     }
 
-    fn meets(&self, lo: u64, hi: u64) -> bool {
+    fn overlaps(&self, lo: u64, hi: u64) -> bool {
         self.0.iter().any(|(a, b)| *a < hi && lo < *b)
     }
 }
@@ -173,7 +173,7 @@ fn forwarded(s: &Schedule, at: &Staged) -> Option<Schedule> {
     }
     let program = Program::compile(s).ok()?;
     let id = RegionId(number as u32);
-    let mut sites: BTreeMap<Site, Vec<(bool, bool)>> = BTreeMap::new();
+    let mut sites: BTreeMap<ReadSite, Vec<(bool, bool)>> = BTreeMap::new();
     let mut steps = STEPS;
     for rank in 0..s.mesh.ranks() {
         let mut walk = Walk {
@@ -199,13 +199,13 @@ fn forwarded(s: &Schedule, at: &Staged) -> Option<Schedule> {
             }
         }
     }
-    let mut when: BTreeMap<Site, When> = BTreeMap::new();
+    let mut when: BTreeMap<ReadSite, When> = BTreeMap::new();
     for (site, seen) in sites {
         let begins = seen.iter().all(|(fresh, first)| fresh == first);
         let w = match () {
             // A loop of one step is treated like one with more steps: its first addition is
             // separate.
-            () if site.2 == Side::Sum && begins => When::First,
+            () if site.2 == ReadOperand::Sum && begins => When::First,
             () if seen.iter().all(|(fresh, _)| *fresh) => When::Always,
             () if seen.iter().all(|(fresh, _)| !fresh) => When::Never,
             () if begins => When::First,
@@ -257,14 +257,14 @@ struct Walk<'w, 's> {
     rank: u64,
     names: Vec<(Name, i64)>,
     written: Ranges,
-    sites: &'w mut BTreeMap<Site, Vec<(bool, bool)>>,
+    sites: &'w mut BTreeMap<ReadSite, Vec<(bool, bool)>>,
     steps: &'w mut u32,
 }
 
 impl Walk<'_, '_> {
     fn value(&self, e: &Expr) -> Option<i64> {
-        struct Here<'h>(&'h [(Name, i64)], &'h Schedule);
-        impl kbc_ir::expr::Env for Here<'_> {
+        struct WalkEnv<'h>(&'h [(Name, i64)], &'h Schedule);
+        impl kbc_ir::expr::Env for WalkEnv<'_> {
             fn var(&self, name: &Name) -> Option<i64> {
                 self.0.iter().rev().find(|(n, _)| n == name).map(|(_, v)| *v)
             }
@@ -273,7 +273,7 @@ impl Walk<'_, '_> {
                 t.values.get(usize::try_from(index).ok()?).copied()
             }
         }
-        e.eval(&Here(&self.names, self.s)).ok()
+        e.eval(&WalkEnv(&self.names, self.s)).ok()
     }
 
     /// Walks a list. `first`: whether this is the first step of the loop around it.
@@ -304,17 +304,19 @@ impl Walk<'_, '_> {
     }
 
     fn op(&mut self, op: &SOp, at: &(usize, Vec<u32>), first: bool) -> Option<()> {
-        let (reads, write): (Vec<(Side, &Ref)>, Option<&Ref>) = match op {
-            SOp::Copy { dst, src } => (vec![(Side::Moved, src)], Some(dst)),
-            SOp::Reduce { dst, src, .. } => (vec![(Side::Sum, dst), (Side::Added, src)], Some(dst)),
-            SOp::Put { src, .. } => (vec![(Side::Moved, src)], None),
+        let (reads, write): (Vec<(ReadOperand, &Ref)>, Option<&Ref>) = match op {
+            SOp::Copy { dst, src } => (vec![(ReadOperand::Moved, src)], Some(dst)),
+            SOp::Reduce { dst, src, .. } => {
+                (vec![(ReadOperand::Sum, dst), (ReadOperand::Added, src)], Some(dst))
+            }
+            SOp::Put { src, .. } => (vec![(ReadOperand::Moved, src)], None),
             SOp::Get { dst, .. } => (vec![], Some(dst)),
             _ => (vec![], None),
         };
         for (n, r) in reads {
             let Some((lo, hi)) = self.range(r)? else { continue };
             if lo < hi {
-                let fresh = !self.written.meets(lo, hi);
+                let fresh = !self.written.overlaps(lo, hi);
                 (fresh || self.written.holds(lo, hi)).then_some(())?;
                 let seen = self.sites.entry((at.0, at.1.clone(), n)).or_default();
                 if !seen.contains(&(fresh, first)) {
@@ -349,7 +351,7 @@ impl Walk<'_, '_> {
 struct Edit<'e> {
     v: OperandId,
     x: OperandId,
-    when: &'e BTreeMap<Site, When>,
+    when: &'e BTreeMap<ReadSite, When>,
 }
 
 impl Edit<'_> {
@@ -393,25 +395,27 @@ impl Edit<'_> {
     }
 
     fn op(&self, op: &SOp, at: &(usize, Vec<u32>), first: bool) -> Vec<SOp> {
-        let fresh = |n: Side| match self.when.get(&(at.0, at.1.clone(), n)) {
+        let fresh = |n: ReadOperand| match self.when.get(&(at.0, at.1.clone(), n)) {
             Some(When::Always) => true,
             Some(When::First) => first,
             Some(When::Never) | None => false,
         };
-        let other = |r: &Ref, n: Side| match r {
+        let other = |r: &Ref, n: ReadOperand| match r {
             Ref::Chunk { operand, path } if *operand == self.v && fresh(n) => {
                 Ref::Chunk { operand: self.x, path: path.clone() }
             }
             r => r.clone(),
         };
         match op {
-            SOp::Copy { dst, src } => vec![SOp::Copy { dst: dst.clone(), src: other(src, Side::Moved) }],
+            SOp::Copy { dst, src } => {
+                vec![SOp::Copy { dst: dst.clone(), src: other(src, ReadOperand::Moved) }]
+            }
             SOp::Put { src, peer, dst } => {
-                vec![SOp::Put { src: other(src, Side::Moved), peer: peer.clone(), dst: dst.clone() }]
+                vec![SOp::Put { src: other(src, ReadOperand::Moved), peer: peer.clone(), dst: dst.clone() }]
             }
             SOp::Reduce { op, dst, src } => {
-                let own = other(dst, Side::Sum);
-                let reduce = SOp::Reduce { op: *op, dst: dst.clone(), src: other(src, Side::Added) };
+                let own = other(dst, ReadOperand::Sum);
+                let reduce = SOp::Reduce { op: *op, dst: dst.clone(), src: other(src, ReadOperand::Added) };
                 match own == *dst {
                     true => vec![reduce],
                     false => vec![SOp::Copy { dst: dst.clone(), src: own }, reduce],

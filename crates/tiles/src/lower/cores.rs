@@ -6,7 +6,7 @@
 //! like those of other ranks.
 
 use super::address::{self, add, mul, sub};
-use super::lanes::{MEETINGS, Merged, Since, THIS};
+use super::lanes::{CORE_BARRIERS, Merged, THIS, WorkDivision};
 use super::state::Lower;
 use crate::tile::visit::{each_in, each_of};
 use crate::tile::{CALL, CORE, LINE, Object, Op, RANK, SignalsId, Stmt};
@@ -31,7 +31,7 @@ impl Lower<'_, '_> {
             None => {}
             Some(Stmt::Tiles { .. }) if list[..list.len() - 1].iter().all(quiet) => self.parts(list),
             Some(_) => {
-                self.meet(Since::Other);
+                self.core_barrier(WorkDivision::Other);
                 let cond = Expr::var(CORE).equals(Expr::Int(0));
                 self.build.push(Stmt::If { cond, then: list, other: vec![] });
             }
@@ -48,7 +48,7 @@ impl Lower<'_, '_> {
     fn parts(&mut self, list: Vec<Stmt>) {
         let unit = list.last().map_or(LINE, |s| self.line_of(s));
         let straight = list.last().and_then(straight);
-        self.meet(straight.map_or(Since::Other, |total| Since::Parts { total, unit }));
+        self.core_barrier(straight.map_or(WorkDivision::Other, |total| WorkDivision::Parts { total, unit }));
         let mut renamed: Vec<(Name, Expr)> = vec![];
         for mut s in list {
             each_in(std::slice::from_mut(&mut s), &mut |e| {
@@ -90,9 +90,9 @@ impl Lower<'_, '_> {
         LINE / body.iter().filter_map(width).min().unwrap_or(1)
     }
 
-    /// Returns how the lanes of a region divide its operands: [`Since::Parts`] if each core has the
-    /// same part of all of them.
-    pub(super) fn lanes_of(&self, region: &Region, merged: &Merged) -> Since {
+    /// Returns how the lanes of a region divide its operands: [`WorkDivision::Parts`] if each core
+    /// has the same part of all of them.
+    pub(super) fn lanes_of(&self, region: &Region, merged: &Merged) -> WorkDivision {
         let mut used: Vec<&Ref> = vec![];
         let lane = |r: &Ref| match r {
             Ref::Chunk { path, .. } => path.first().is_some_and(|p| {
@@ -101,36 +101,37 @@ impl Lower<'_, '_> {
             Ref::Slot { .. } => true,
         };
         if merged.windows.is_empty() || !places(&merged.body, &mut used) || !used.iter().all(|r| lane(r)) {
-            return Since::Other;
+            return WorkDivision::Other;
         }
-        let mut all: Option<Since> = None;
+        let mut all: Option<WorkDivision> = None;
         for r in used {
             let Ref::Chunk { operand, .. } = r else { continue };
             let line = &region.operands[operand.0 as usize].line;
-            let CutRule::Lines(unit) = line.rule else { return Since::Other };
+            let CutRule::Lines(unit) = line.rule else { return WorkDivision::Other };
             if line.parts != u64::from(self.cores) {
-                return Since::Other;
+                return WorkDivision::Other;
             }
             let total = mul(&self.expr(&line.unit), &self.expr(&line.extent));
-            let this = Since::Parts { total, unit };
+            let this = WorkDivision::Parts { total, unit };
             if *all.get_or_insert_with(|| this.clone()) != this {
-                return Since::Other;
+                return WorkDivision::Other;
             }
         }
-        all.unwrap_or(Since::Other)
+        all.unwrap_or(WorkDivision::Other)
     }
 
     /// Adds a meeting: all cores complete what precedes before any of them continues. Nothing is
     /// added if what follows is divided in the same way as what precedes.
-    pub(super) fn meet(&mut self, next: Since) {
-        let apart = self.since != Since::Nothing && (self.since != next || next == Since::Other);
+    pub(super) fn core_barrier(&mut self, next: WorkDivision) {
+        let apart =
+            self.since != WorkDivision::Nothing && (self.since != next || next == WorkDivision::Other);
         self.since = next;
         if !apart || self.cores == 1 {
             return;
         }
-        self.meetings += 1;
-        let value = add(&mul(&Expr::var(CALL), &Expr::var(MEETINGS)), &Expr::Int(self.meetings));
-        let [here, on] = self.meeting.map(SignalsId);
+        self.core_barriers += 1;
+        let value = add(&mul(&Expr::var(CALL), &Expr::var(CORE_BARRIERS)), &Expr::Int(self.core_barriers));
+        let [here, on] = self.core_barrier_signals.map(SignalsId);
         let me = || Expr::var(RANK);
         let op = Stmt::Op;
         let notify = |signals, index| op(Op::Notify { peer: me(), signals, index });

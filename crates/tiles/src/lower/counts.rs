@@ -6,9 +6,9 @@ use kbc_ir::expr::Expr;
 
 /// The kernel of a schedule at its sizes, before its last cleanup in [`super::lower`], with marks
 /// that state to which region its statements belong.
-pub struct Counts {
-    /// The kernel. `let` [`Counts::REGION`] precedes what belongs to that region of the schedule.
-    /// The number of regions as its value marks what follows all of them.
+pub struct CountedKernel {
+    /// The kernel. `let` [`CountedKernel::REGION`] precedes what belongs to that region of the
+    /// schedule. The number of regions as its value marks what follows all of them.
     pub kernel: Kernel,
     /// Memory that each region works on.
     pub operands: Vec<Vec<Object>>,
@@ -16,7 +16,7 @@ pub struct Counts {
     pub ranks: u64,
 }
 
-impl Counts {
+impl CountedKernel {
     /// Name of the marks. No name of a kernel is written so.
     pub const REGION: &str = "#region";
 
@@ -41,7 +41,7 @@ impl Lower<'_, '_> {
     /// Marks that what follows belongs to this region.
     pub(super) fn mark(&mut self, region: i64) {
         if self.marks {
-            self.build.push(Stmt::Let { name: Counts::REGION.into(), value: Expr::Int(region) });
+            self.build.push(Stmt::Let { name: CountedKernel::REGION.into(), value: Expr::Int(region) });
         }
     }
 }

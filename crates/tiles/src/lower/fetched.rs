@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 /// Returns the buffers of a schedule that its kernel does not have, because their contents are used
 /// while they are fetched.
 pub fn fetched(schedule: &Schedule) -> BTreeSet<BufferId> {
-    let mut found = Found::default();
+    let mut found = FetchedBuffers::default();
     for region in &schedule.regions {
         for stream in region.roles.iter().flat_map(|r| &r.streams) {
             found.list(region, &stream.body);
@@ -33,14 +33,14 @@ pub(super) fn buffer_of(region: &Region, r: &Ref) -> Option<BufferId> {
 }
 
 #[derive(Default)]
-struct Found {
+struct FetchedBuffers {
     /// Buffers that are fetched and used at once somewhere.
     fetched: BTreeSet<BufferId>,
     /// Buffers that are touched in another way somewhere.
     kept: BTreeSet<BufferId>,
 }
 
-impl Found {
+impl FetchedBuffers {
     fn list(&mut self, region: &Region, list: &[SStmt]) {
         let mut at = 0;
         while at < list.len() {

@@ -21,7 +21,7 @@ use kbc_ir::walk::{Access, Act, Cursor, Mem, Step};
 use std::collections::BTreeMap;
 
 /// An operation of the schedule: region, whether the region is local, the operation, and its span.
-type Place<'s> = (usize, bool, &'s SOp, Span);
+type ScheduleOp<'s> = (usize, bool, &'s SOp, Span);
 
 impl Lower<'_, '_> {
     /// Returns by region the functions that are computed of its result while it is in the core.
@@ -50,7 +50,7 @@ impl Lower<'_, '_> {
     }
 
     /// Returns the operations that touch a buffer.
-    fn users(&self, buffer: BufferId) -> Vec<Place<'_>> {
+    fn users(&self, buffer: BufferId) -> Vec<ScheduleOp<'_>> {
         let mut out = vec![];
         for (i, r) in self.schedule.regions.iter().enumerate() {
             let local = super::lanes::local(r);
@@ -74,7 +74,7 @@ impl Lower<'_, '_> {
         let mut steps: Vec<Function> = vec![];
         let mut at = of;
         while like(at).role == BufferRole::Temp && !like(at).zero {
-            let made = |p: &&Place<'_>| match steps.last() {
+            let made = |p: &&ScheduleOp<'_>| match steps.last() {
                 None => p.0 == number,
                 Some(f) => matches!(p.2, SOp::Local(l) if l.dst() == f.dst),
             };
@@ -86,7 +86,7 @@ impl Lower<'_, '_> {
             };
             let same = |b: BufferId| like(b).dims == like(of).dims;
             let there = |b: BufferId| {
-                let writes = |p: &Place<'_>| {
+                let writes = |p: &ScheduleOp<'_>| {
                     let t = touched(&self.schedule.regions[p.0], p.2);
                     t.writes.contains(&b) || t.remote.contains(&b)
                 };
@@ -161,7 +161,7 @@ impl Lower<'_, '_> {
         let is = |r: &Ref| fetched::buffer_of(&self.schedule.regions[region], r) == Some(buffer);
         let mut at = 0;
         while at < flat.len() {
-            if let Some(found) = self.found(region, &flat[at..]) {
+            if let Some(found) = self.additions(region, &flat[at..]) {
                 if is(found.sum.own) || found.messages().iter().any(|m| is(m.at)) {
                     return false;
                 }

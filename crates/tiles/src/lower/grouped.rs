@@ -16,14 +16,14 @@ use kbc_ir::schedule::{BufferId, LocalOp};
 use std::collections::BTreeMap;
 
 /// Maximum number of entries of a table of runs.
-const MOST: usize = 1 << 16;
+const MAX_TABLE_ENTRIES: usize = 1 << 16;
 
 impl Lower<'_, '_> {
     /// Lowers `dst[t] = x[t] w[the matrix of t]`.
     pub(super) fn grouped(&mut self, op: &LocalOp, span: Span) -> Result<(), Diagnostic> {
         let LocalOp::Grouped { dst, x, w, .. } = op else { return Ok(()) };
         let (dst, x, w) = (*dst, *x, *w);
-        let dtype = self.multiplied([dst, x, w], span)?;
+        let dtype = self.operand_dtype([dst, x, w], span)?;
         let [_, d, f] = [0, 1, 2].map(|i| self.dims(w)[i].clone());
         let runs = self.runs(op, x, span)?;
         let most = runs.iter().map(Vec::len).max().unwrap_or(0);
@@ -32,7 +32,7 @@ impl Lower<'_, '_> {
         }
         let differ = runs.iter().any(|r| r != &runs[0]);
         let ranks = if differ { runs.len() } else { 1 };
-        if ranks * most * 3 > MOST {
+        if ranks * most * 3 > MAX_TABLE_ENTRIES {
             let help = "use fewer ranks or larger groups, or `--target sim`";
             return Err(refuse(span, format!("{most} groups of rows on each of {ranks} ranks"), help));
         }

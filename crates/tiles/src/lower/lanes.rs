@@ -18,10 +18,10 @@ use std::cell::RefCell;
 /// is written so.
 pub(super) const THIS: &str = "#core";
 /// Name of the number of meetings per call, until this number is known.
-pub(super) const MEETINGS: &str = "#meetings";
+pub(super) const CORE_BARRIERS: &str = "#meetings";
 /// How work has been divided among the cores since they last met.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Since {
+pub(super) enum WorkDivision {
     /// There has been no work.
     Nothing,
     /// Element i of every memory belongs to the core whose part of `total` elements contains i.
@@ -49,7 +49,7 @@ pub(super) struct Merged {
 }
 
 /// Returns the number of cores that a schedule asks for: the largest number of streams of a region.
-pub(super) fn wanted(schedule: &Schedule) -> u32 {
+pub(super) fn requested_cores(schedule: &Schedule) -> u32 {
     let roles = schedule.regions.iter().flat_map(|r| &r.roles);
     roles.map(|r| r.streams.len() as u32).max().unwrap_or(1).max(1)
 }
@@ -306,7 +306,7 @@ impl Merged {
 
 /// Returns the counters by which cores meet: one per core for which the first core waits, and one
 /// of the first core for which the others wait.
-pub(super) fn meeting_counters(cores: u32, taken: &[Signals]) -> [Signals; 2] {
+pub(super) fn core_barrier_counters(cores: u32, taken: &[Signals]) -> [Signals; 2] {
     let name = |hint: &str| -> Name {
         let free = |n: &String| taken.iter().all(|s| s.name != **n);
         let mut names = std::iter::once(hint.to_owned()).chain((2..).map(|i| format!("{hint}_{i}")));
@@ -315,16 +315,16 @@ pub(super) fn meeting_counters(cores: u32, taken: &[Signals]) -> [Signals; 2] {
     let array = |hint, count: u32| Signals {
         name: name(hint),
         count: Expr::Int(count.into()),
-        per_call: Expr::var(MEETINGS),
+        per_call: Expr::var(CORE_BARRIERS),
         at: None,
     };
     [array("core_here", cores), array("cores_on", 1)]
 }
 
 /// Inserts the number of meetings per call.
-pub(super) fn count_meetings(meetings: i64, signals: &mut [Signals], body: &mut [Stmt]) {
+pub(super) fn count_core_barriers(core_barriers: i64, signals: &mut [Signals], body: &mut [Stmt]) {
     let known = |e: &mut Expr| {
-        *e = e.subst(&|n| (n == MEETINGS).then_some(Expr::Int(meetings))).simplify();
+        *e = e.subst(&|n| (n == CORE_BARRIERS).then_some(Expr::Int(core_barriers))).simplify();
     };
     signals.iter_mut().for_each(|s| known(&mut s.per_call));
     each_in(body, &mut |e| known(e));

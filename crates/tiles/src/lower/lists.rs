@@ -92,7 +92,7 @@ impl Lower<'_, '_> {
 }
 
 /// Checks whether a schedule has matmuls.
-pub(super) fn products(s: &Schedule) -> bool {
+pub(super) fn has_matmuls(s: &Schedule) -> bool {
     fn any(list: &[SStmt]) -> bool {
         list.iter().any(|stmt| match stmt {
             SStmt::For { body, .. } => any(body),

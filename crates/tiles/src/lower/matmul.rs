@@ -35,7 +35,7 @@ impl Lower<'_, '_> {
         b: BufferId,
         span: Span,
     ) -> Result<(), Diagnostic> {
-        let dtype = self.multiplied([dst, a, b], span)?;
+        let dtype = self.operand_dtype([dst, a, b], span)?;
         let [dd, da, db] = [dst, a, b].map(|x| self.dims(x));
         if da.len() < 2 || db.len() < 2 {
             return Err(refuse(
@@ -85,7 +85,11 @@ impl Lower<'_, '_> {
 
     /// Returns the element type of a matmul's operands, after checking that the matrix unit
     /// multiplies it and that no rank has sums over a dimension without elements.
-    pub(super) fn multiplied(&mut self, [dst, a, b]: [BufferId; 3], span: Span) -> Result<DType, Diagnostic> {
+    pub(super) fn operand_dtype(
+        &mut self,
+        [dst, a, b]: [BufferId; 3],
+        span: Span,
+    ) -> Result<DType, Diagnostic> {
         let types = [dst, a, b].map(|x| self.schedule.buffer(x).dtype);
         if types.iter().any(|t| !t.is_float()) {
             let unit = self.device.dialect().matrix_word;

@@ -44,14 +44,14 @@ use crate::device::Device;
 use crate::tile::{CALL, Core, Kernel, Object, Signals, Space, Stmt, Table, Tile};
 use build::Build;
 pub use copy_elision::Staging;
-pub use counts::Counts;
+pub use counts::CountedKernel;
 use errors::{fault, refuse};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::{Calls, Region, Schedule};
 use kbc_ir::walk::{self, Act, Cursor, Step};
-use lanes::Since;
-use lists::products;
+use lanes::WorkDivision;
+use lists::has_matmuls;
 use state::Lower;
 pub use state::Places;
 use std::collections::BTreeMap;
@@ -69,7 +69,7 @@ pub fn lower(
     places: Places<'_>,
     device: &dyn Device,
 ) -> Result<Kernel, Diagnostics> {
-    let (mut kernel, _) = whole(schedule, staging, places, device, false)?;
+    let (mut kernel, _) = unpruned(schedule, staging, places, device, false)?;
     prune::prune(&mut kernel);
     number(&mut kernel);
     Ok(kernel)
@@ -77,7 +77,7 @@ pub fn lower(
 
 /// Returns the kernel before pruning, which still has what never happens at its size, and the
 /// memory that each region works on. With `marks`, a mark stands where each region begins.
-fn whole(
+fn unpruned(
     schedule: &Schedule,
     staging: Staging,
     places: Places<'_>,
@@ -103,25 +103,25 @@ fn whole(
             .help("run the pass `synchronize`, or write `schedule calls any` and prove it with `kbc check`")
             .into());
     }
-    let apart = tiles::apart(schedule, device.limits().block)?;
+    let apart = tiles::split_tile_kernels(schedule, device.limits().block)?;
     let (schedule, parts) = apart.as_ref().map_or((schedule, None), |(s, parts)| (s, Some(parts)));
     let without = if staging == Staging::Whole { None } else { copy_elision::without_staging(schedule) };
     let schedule = without.as_ref().unwrap_or(schedule);
     let program = walk::Program::compile(schedule)?;
     let mut storage = Storage::new(schedule, &program)?;
     let mut signals = signals(schedule, &program)?;
-    let cores = lanes::wanted(schedule);
+    let cores = lanes::requested_cores(schedule);
     let merged: Vec<Option<lanes::Merged>> =
         schedule.regions.iter().map(|r| lanes::merged(schedule, r)).collect::<Result<_, _>>()?;
     merged.iter().flatten().for_each(|m| m.grow(&mut storage.areas, &mut signals));
-    let meeting = [signals.len() as u32, signals.len() as u32 + 1];
+    let core_barrier_signals = [signals.len() as u32, signals.len() as u32 + 1];
     if cores > 1 {
-        signals.extend(lanes::meeting_counters(cores, &signals));
+        signals.extend(lanes::core_barrier_counters(cores, &signals));
     }
     let kernel = Kernel {
         name: schedule.name.clone(),
         dialect: device.dialect(),
-        core: if products(schedule) { Core::Tasks } else { Core::Vector },
+        core: if has_matmuls(schedule) { Core::Tasks } else { Core::Vector },
         cores,
         scalars: vec![CALL.into()],
         tensors: storage.tensors.clone(),
@@ -151,9 +151,9 @@ fn whole(
         nested: 0,
         cores,
         merged,
-        since: Since::Nothing,
-        meeting,
-        meetings: 0,
+        since: WorkDivision::Nothing,
+        core_barrier_signals,
+        core_barriers: 0,
         fetched: fetched::fetched(schedule),
         tables: vec![],
         parts,
@@ -164,13 +164,13 @@ fn whole(
         lower.consumers = lower.consumers();
     }
     lower.all()?;
-    let (body, tiles, meetings) = (lower.build.finish(), lower.tiles, lower.meetings);
+    let (body, tiles, core_barriers) = (lower.build.finish(), lower.tiles, lower.core_barriers);
     let mut kernel = Kernel { body, tiles, ..kernel };
     kernel.tables.extend(lower.tables);
     let lengths = lengths::tables(schedule, &kernel.tables, &mut kernel.body);
     kernel.tables.extend(lengths);
     if cores > 1 {
-        lanes::count_meetings(meetings, &mut kernel.signals, &mut kernel.body);
+        lanes::count_core_barriers(core_barriers, &mut kernel.signals, &mut kernel.body);
     }
     let operand = |r: &Region| r.operands.iter().map(|o| storage.object(o.buffer)).collect();
     let operands = schedule.regions.iter().map(operand).collect();
@@ -181,9 +181,9 @@ fn whole(
 ///
 /// # Errors
 /// Returns the errors of [`lower`].
-pub fn counts(schedule: &Schedule, device: &dyn Device) -> Result<Counts, Diagnostics> {
-    let (kernel, operands) = whole(schedule, Staging::Fused, &|_| None, device, true)?;
-    Ok(Counts { kernel, operands, ranks: schedule.mesh.ranks() })
+pub fn counts(schedule: &Schedule, device: &dyn Device) -> Result<CountedKernel, Diagnostics> {
+    let (kernel, operands) = unpruned(schedule, Staging::Fused, &|_| None, device, true)?;
+    Ok(CountedKernel { kernel, operands, ranks: schedule.mesh.ranks() })
 }
 
 /// Renames the remaining tasks `t0`, `t1`, and so on.

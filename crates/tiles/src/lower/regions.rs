@@ -43,7 +43,7 @@ impl Lower<'_, '_> {
             return self.divided(|this| this.roles(number, region));
         };
         let since = self.lanes_of(region, &merged);
-        self.meet(since);
+        self.core_barrier(since);
         self.nested += 1;
         let all = merged.cores == self.cores;
         if !all {

@@ -2,7 +2,7 @@
 //! results are reached by peers.
 
 use super::state::Lower;
-use crate::tile::{Access, Gm, Object, Stmt, TensorId};
+use crate::tile::{Gm, Object, Stmt, TensorId, TensorUse};
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::{BufferId, BufferRole};
 use std::convert::Infallible;
@@ -12,7 +12,7 @@ impl Lower<'_, '_> {
     /// to be zero.
     pub(super) fn storage_prologue(&mut self) {
         for (buffer, tensor, access) in self.storage.copied.clone() {
-            if access == Access::In {
+            if access == TensorUse::In {
                 let Ok(()) = self.divided(|this| this.stage(buffer, tensor, true));
             }
         }
@@ -38,7 +38,7 @@ impl Lower<'_, '_> {
     /// Copies results that peers reach out of the window.
     pub(super) fn storage_epilogue(&mut self) {
         for (buffer, tensor, access) in self.storage.copied.clone() {
-            if access == Access::Out {
+            if access == TensorUse::Out {
                 let Ok(()) = self.divided(|this| this.stage(buffer, tensor, false));
             }
         }

@@ -4,7 +4,7 @@
 use super::address;
 use super::build::Build;
 use super::consumer::Consumer;
-use super::lanes::{Merged, Since, THIS};
+use super::lanes::{Merged, THIS, WorkDivision};
 use super::storage::{self, Storage};
 use super::tiles::Parts;
 use crate::device::Device;
@@ -46,10 +46,10 @@ pub(super) struct Lower<'a, 's> {
     /// For each region with several streams, these streams as one text.
     pub(super) merged: Vec<Option<Merged>>,
     /// How work has been divided since the cores last met.
-    pub(super) since: Since,
+    pub(super) since: WorkDivision,
     /// The arrays of counters by which the cores meet, and the number of meetings so far.
-    pub(super) meeting: [u32; 2],
-    pub(super) meetings: i64,
+    pub(super) core_barrier_signals: [u32; 2],
+    pub(super) core_barriers: i64,
     /// Buffers whose contents are used while they are fetched.
     pub(super) fetched: BTreeSet<BufferId>,
     /// Tables that the schedule does not have.
@@ -85,7 +85,7 @@ impl Lower<'_, '_> {
             let body = self.build.close();
             self.build.push(Stmt::Task { name: Name::from(""), core, body });
             // A task begins once the task that it waits for has ended on all cores.
-            self.since = Since::Nothing;
+            self.since = WorkDivision::Nothing;
         }
     }
 

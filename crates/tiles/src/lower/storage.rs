@@ -6,7 +6,7 @@
 //! memory of that result. Other temporary buffers are areas that peers do not reach.
 
 use super::errors::fault;
-use crate::tile::{Access, Area, AreaId, Object, Reach, Tensor, TensorId};
+use crate::tile::{Area, AreaId, Object, Reach, Tensor, TensorId, TensorUse};
 use kbc_diag::Diagnostics;
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, Ref, SOp, SStmt, Schedule};
@@ -14,7 +14,7 @@ use kbc_ir::walk;
 
 /// The memory of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Home {
+enum BufferMemory {
     /// A tensor argument.
     Tensor(TensorId),
     /// An area of the window.
@@ -25,14 +25,14 @@ enum Home {
 
 /// The memory of all buffers and windows of a schedule.
 pub(super) struct Storage {
-    homes: Vec<Home>,
+    homes: Vec<BufferMemory>,
     pub(super) tensors: Vec<Tensor>,
     pub(super) areas: Vec<Area>,
     /// The area of each window.
     windows: Vec<AreaId>,
     /// Buffers in the window that are also inputs or results, each with the tensor of that input or
     /// result.
-    pub(super) copied: Vec<(BufferId, TensorId, Access)>,
+    pub(super) copied: Vec<(BufferId, TensorId, TensorUse)>,
 }
 
 impl Storage {
@@ -59,7 +59,7 @@ impl Storage {
                 .iter()
                 .fold(Expr::Int(1), |a, d| super::address::mul(&a, &on_rank(schedule, d, &rank)));
             tensor_of[i] = Some(TensorId(out.tensors.len() as u32));
-            let access = if kind == 0 { Access::In } else { Access::Out };
+            let access = if kind == 0 { TensorUse::In } else { TensorUse::Out };
             out.tensors.push(Tensor { name: b.name.clone(), dtype: b.dtype, len, access, index });
         }
         for (i, w) in schedule.windows.iter().enumerate() {
@@ -78,11 +78,11 @@ impl Storage {
         for (i, b) in schedule.buffers.iter().enumerate() {
             let id = BufferId(i as u32);
             if let Some(home) = uses.shares(schedule, id) {
-                out.homes.push(Home::Of(home));
+                out.homes.push(BufferMemory::Of(home));
                 continue;
             }
             if let (Some(t), false) = (tensor_of[i], uses.remote[i]) {
-                out.homes.push(Home::Tensor(t));
+                out.homes.push(BufferMemory::Tensor(t));
                 continue;
             }
             let mut capacity = 0;
@@ -100,7 +100,7 @@ impl Storage {
                 arena,
                 at: None,
             });
-            out.homes.push(Home::Area(area));
+            out.homes.push(BufferMemory::Area(area));
             if let Some(t) = tensor_of[i] {
                 out.copied.push((id, t, out.tensors[t.0 as usize].access));
             }
@@ -113,10 +113,10 @@ impl Storage {
         let mut at = buffer;
         loop {
             match self.homes[at.0 as usize] {
-                Home::Tensor(t) => return Object::Tensor(t),
-                Home::Area(a) => return Object::Area(a),
+                BufferMemory::Tensor(t) => return Object::Tensor(t),
+                BufferMemory::Area(a) => return Object::Area(a),
                 // A result never is in the memory of another buffer, so the chain ends there.
-                Home::Of(b) => at = b,
+                BufferMemory::Of(b) => at = b,
             }
         }
     }

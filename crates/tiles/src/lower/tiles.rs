@@ -37,7 +37,10 @@ const LARGEST: usize = 200;
 /// # Errors
 /// Returns E470 for a single element of a dimension whose size depends on the rank, and for
 /// `preload`.
-pub(super) fn apart(schedule: &Schedule, block: u32) -> Result<Option<(Schedule, Parts)>, Diagnostic> {
+pub(super) fn split_tile_kernels(
+    schedule: &Schedule,
+    block: u32,
+) -> Result<Option<(Schedule, Parts)>, Diagnostic> {
     let mut parts = Parts { largest: block, ..Parts::default() };
     let mut out = schedule.clone();
     let mut found = false;
@@ -99,11 +102,11 @@ struct Value {
     /// The variable that runs along each dimension.
     index: Vec<Index>,
     dims: Vec<Expr>,
-    is: Is,
+    is: ValueForm,
 }
 
 #[derive(Clone)]
-enum Is {
+enum ValueForm {
     /// Elements in memory.
     Stored(BufferId),
     /// A function, in f32 or integers, of elements in memory.
@@ -160,7 +163,8 @@ impl Maker<'_> {
                 Stmt::Zeros { value, dtype, index } => {
                     let (dtype, index) = (*dtype, index.clone());
                     let dims = self.dims(&index);
-                    let zero = Value { dtype, index, dims, is: Is::Function(Scalar::Num(0.0), vec![]) };
+                    let zero =
+                        Value { dtype, index, dims, is: ValueForm::Function(Scalar::Num(0.0), vec![]) };
                     self.values.insert(*value, zero);
                 }
                 Stmt::Let { value, is } => {
@@ -178,7 +182,7 @@ impl Maker<'_> {
         let more = self.tile(is)?;
         let Some(sum) = self.values.remove(&value) else { return Err(self.broken()) };
         // A matmul already adds to zeros.
-        let begins = matches!(&sum.is, Is::Function(Scalar::Num(_), _));
+        let begins = matches!(&sum.is, ValueForm::Function(Scalar::Num(_), _));
         let new = if begins && matches!(is, Tile::Dot(..)) && more.index == sum.index {
             more
         } else {
@@ -206,20 +210,20 @@ impl Maker<'_> {
         let whole = v.index == index;
         match v.is {
             // The matmul itself rounds where it stores.
-            Is::Stored(b) if whole && let Some(at) = made(self, b) => {
+            ValueForm::Stored(b) if whole && let Some(at) = made(self, b) => {
                 if let LocalOp::Matmul { dst, .. } = &mut self.ops[at] {
                     *dst = self.dst;
                 }
                 let blocks = self.parts.blocks.remove(&b);
                 self.parts.blocks.extend(blocks.map(|s| (self.dst, s)));
             }
-            Is::Stored(b) if whole && v.dtype == dtype => {
+            ValueForm::Stored(b) if whole && v.dtype == dtype => {
                 self.ops.push(LocalOp::Copy { dst: self.dst, src: b });
             }
             is => {
                 let (body, args) = match is {
-                    Is::Stored(b) => (Scalar::Arg(0), vec![b]),
-                    Is::Function(body, args) => (body, args),
+                    ValueForm::Stored(b) => (Scalar::Arg(0), vec![b]),
+                    ValueForm::Function(body, args) => (body, args),
                 };
                 self.compute(self.dst, body, args, v.dtype, dtype);
             }
@@ -254,7 +258,7 @@ impl Maker<'_> {
             Tile::Value(v) => {
                 let known = self.values.get(v).cloned().ok_or_else(|| self.broken())?;
                 let again = self.uses.get(v).is_some_and(|n| *n > 1);
-                if let (true, Is::Function(_, args)) = (again, &known.is)
+                if let (true, ValueForm::Function(_, args)) = (again, &known.is)
                     && !args.is_empty()
                 {
                     let kept = self.stored(known)?;
@@ -280,7 +284,7 @@ impl Maker<'_> {
                 let args = args.into_iter().map(|a| self.in_memory(a)).collect::<R<Vec<_>>>()?;
                 let dst = self.temp(dtype, dims.clone());
                 self.compute(dst, f.body.clone(), args, dtype, dtype);
-                Ok(Value { dtype, index, dims, is: Is::Stored(dst) })
+                Ok(Value { dtype, index, dims, is: ValueForm::Stored(dst) })
             }
             Tile::Cast(to, a) => {
                 let v = self.tile(a)?;
@@ -290,20 +294,20 @@ impl Maker<'_> {
                 }
                 let is = match (is, to) {
                     // A function widens the value when it loads it.
-                    (Is::Stored(b), DType::F32) => Is::Function(Scalar::Arg(0), vec![b]),
-                    (Is::Stored(b), _) if dtype != DType::F32 => {
+                    (ValueForm::Stored(b), DType::F32) => ValueForm::Function(Scalar::Arg(0), vec![b]),
+                    (ValueForm::Stored(b), _) if dtype != DType::F32 => {
                         let dst = self.temp(*to, dims.clone());
                         self.ops.push(LocalOp::Cast { dst, src: b });
-                        Is::Stored(dst)
+                        ValueForm::Stored(dst)
                     }
                     (is, _) => {
                         let (body, args) = match is {
-                            Is::Stored(b) => (Scalar::Arg(0), vec![b]),
-                            Is::Function(body, args) => (body, args),
+                            ValueForm::Stored(b) => (Scalar::Arg(0), vec![b]),
+                            ValueForm::Function(body, args) => (body, args),
                         };
                         let dst = self.temp(*to, dims.clone());
                         self.compute(dst, body, args, dtype, *to);
-                        Is::Stored(dst)
+                        ValueForm::Stored(dst)
                     }
                 };
                 Ok(Value { dtype: *to, index, dims, is })
@@ -333,11 +337,13 @@ impl Maker<'_> {
             b = dst;
         }
         let dims = self.buffers[b.0 as usize].dims.clone();
-        Ok(Value { dtype, index: index.to_vec(), dims, is: Is::Stored(b) })
+        Ok(Value { dtype, index: index.to_vec(), dims, is: ValueForm::Stored(b) })
     }
 
     fn product(&mut self, a: &Value, b: &Value) -> R<Value> {
-        let (Is::Stored(left), Is::Stored(right)) = (&a.is, &b.is) else { return Err(self.broken()) };
+        let (ValueForm::Stored(left), ValueForm::Stored(right)) = (&a.is, &b.is) else {
+            return Err(self.broken());
+        };
         let (left, right) = (*left, *right);
         let dtype = if a.dtype.is_float() { DType::F32 } else { DType::I32 };
         let (mut index, mut dims) = (a.index.clone(), a.dims.clone());
@@ -353,16 +359,17 @@ impl Maker<'_> {
         };
         self.parts.blocks.insert(dst, [m, n, k].map(block));
         self.ops.push(LocalOp::Matmul { dst, a: left, b: right });
-        Ok(Value { dtype, index, dims, is: Is::Stored(dst) })
+        Ok(Value { dtype, index, dims, is: ValueForm::Stored(dst) })
     }
 
     /// Returns a function of values as a function of what these are computed from, as long as it
     /// stays small.
-    fn function(&mut self, body: &Scalar, values: Vec<Value>) -> R<Is> {
+    fn function(&mut self, body: &Scalar, values: Vec<Value>) -> R<ValueForm> {
         let mut args: Vec<BufferId> = vec![];
         let mut inner = vec![];
         for v in values {
-            let large = matches!(&v.is, Is::Function(f, _) if size(f) * uses(body, inner.len()) > LARGEST);
+            let large =
+                matches!(&v.is, ValueForm::Function(f, _) if size(f) * uses(body, inner.len()) > LARGEST);
             let v = if large { self.stored(v)? } else { v };
             let mut arg = |b: BufferId| {
                 let at = args.iter().position(|a| *a == b);
@@ -372,28 +379,28 @@ impl Maker<'_> {
                 }))
             };
             inner.push(match v.is {
-                Is::Stored(b) => arg(b),
-                Is::Function(f, of) => {
+                ValueForm::Stored(b) => arg(b),
+                ValueForm::Function(f, of) => {
                     let of: Vec<Scalar> = of.into_iter().map(arg).collect();
                     put(&f, &of)
                 }
             });
         }
-        Ok(Is::Function(put(body, &inner), args))
+        Ok(ValueForm::Function(put(body, &inner), args))
     }
 
     /// Returns the whole value in memory.
     fn stored(&mut self, v: Value) -> R<Value> {
-        let Is::Function(body, args) = v.is else { return Ok(v) };
+        let ValueForm::Function(body, args) = v.is else { return Ok(v) };
         let dst = self.temp(v.dtype, v.dims.clone());
         self.compute(dst, body, args, v.dtype, v.dtype);
-        Ok(Value { is: Is::Stored(dst), ..v })
+        Ok(Value { is: ValueForm::Stored(dst), ..v })
     }
 
     fn in_memory(&mut self, v: Value) -> R<BufferId> {
         match self.stored(v)?.is {
-            Is::Stored(b) => Ok(b),
-            Is::Function(..) => Err(self.broken()),
+            ValueForm::Stored(b) => Ok(b),
+            ValueForm::Function(..) => Err(self.broken()),
         }
     }
 

@@ -15,7 +15,7 @@ use kbc_ir::schedule::{
 use kbc_ir::walk::Program;
 
 /// A copy of a block out of a vector.
-struct Taken {
+struct BlockCopy {
     /// Position of the copy.
     region: usize,
     statement: usize,
@@ -28,11 +28,11 @@ struct Taken {
 
 /// Returns the schedule without one such copy, whose block is computed at its destination instead;
 /// `None` if there is no such copy.
-pub(super) fn placed(s: &Schedule) -> Option<Schedule> {
-    taken(s).into_iter().find_map(|t| instead(s, &t))
+pub(super) fn write_in_place(s: &Schedule) -> Option<Schedule> {
+    block_copies(s).into_iter().find_map(|t| instead(s, &t))
 }
 
-fn taken(s: &Schedule) -> Vec<Taken> {
+fn block_copies(s: &Schedule) -> Vec<BlockCopy> {
     let mut out = vec![];
     for (region, r) in s.regions.iter().enumerate().filter(|(_, r)| super::lanes::local(r)) {
         for (statement, stmt) in r.roles[0].streams[0].body.iter().enumerate() {
@@ -43,7 +43,7 @@ fn taken(s: &Schedule) -> Vec<Taken> {
                 let (to, from, parts, at) = (*dst, *src, *parts, at.clone());
                 let temporary = |b: BufferId| s.buffer(b).role == BufferRole::Temp && !s.buffer(b).zero;
                 if temporary(from) && !s.buffer(to).zero && s.buffer(to).dtype == s.buffer(from).dtype {
-                    out.push(Taken { region, statement, from, to, parts, at });
+                    out.push(BlockCopy { region, statement, from, to, parts, at });
                 }
             }
         }
@@ -51,7 +51,7 @@ fn taken(s: &Schedule) -> Vec<Taken> {
     out
 }
 
-fn instead(s: &Schedule, t: &Taken) -> Option<Schedule> {
+fn instead(s: &Schedule, t: &BlockCopy) -> Option<Schedule> {
     // Exactly one collective before the copy works on the vector, nothing else names the vector,
     // and nothing before the copy touches the result.
     let mut works = None;

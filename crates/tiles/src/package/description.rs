@@ -42,7 +42,7 @@ pub struct Global {
 
 /// The program that the kernel computes.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct PackagedProgram {
     /// Name.
     pub name: Name,
     /// The file of the program, as the user wrote it.
@@ -94,7 +94,7 @@ pub struct Package<'a> {
     /// The texts of the kernel, one per task.
     pub sources: &'a [Source],
     /// The program that the kernel computes.
-    pub program: Program,
+    pub program: PackagedProgram,
     /// The sizes for which it was checked.
     pub claim: Claim,
     /// For each claimed rank count the moduli of exact inputs, one per input (`exact_modulus` of
@@ -150,7 +150,7 @@ pub fn problems(package: &Package<'_>, ranks: u32) -> Vec<Diagnostic> {
     }
     let (inputs, results) = (package.program.inputs.len() as u32, package.program.results.len() as u32);
     for t in &kernel.tensors {
-        let most = if t.access == crate::tile::Access::In { inputs } else { results };
+        let most = if t.access == crate::tile::TensorUse::In { inputs } else { results };
         if t.index >= most {
             out.push(refused(format!(
                 "tensor `{}` is input or result {}, and there are only {most}",

@@ -24,8 +24,8 @@ pub use elementwise::Numbers;
 use elementwise::{Elementwise, Names, arguments, broken, stored};
 use kbc_diag::Diagnostic;
 use kbc_ir::dtype::FloatFormat;
-use kbc_ir::fill::With;
-use kbc_ir::graph::{Graph, Op, OpId, OpKind};
+use kbc_ir::fill::FillContent;
+use kbc_ir::graph::{Graph, GraphOp, OpId, OpKind};
 use kbc_ir::name::Name;
 use kbc_ir::parts::Parts;
 use kbc_ir::scalar::ScalarUn;
@@ -82,7 +82,7 @@ pub fn print(package: &Package<'_>, bound: &dyn Fn(ScalarUn) -> Option<Bound>) -
             needed::needed(&table, &format!("evaluated(feeds)\n{body}"))
         }
     };
-    let moves = |op: &Op| {
+    let moves = |op: &GraphOp| {
         use OpKind::{Collective, Demand, Input, Output};
         matches!(op.kind, Input(_) | Collective(_) | Demand | Output(_))
     };
@@ -164,7 +164,7 @@ fn global(g: &Global) -> String {
 
 /// A value and its name in Python.
 #[derive(Clone)]
-struct Held {
+struct PythonValue {
     name: String,
     /// If the value has the ranks' slices along its leading axis: the reduction that combines them,
     /// and the element type.
@@ -185,7 +185,7 @@ pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, Stri
         names.0.extend(library().split("\n\n\n").flat_map(needed::defined).map(str::to_owned));
     }
     let params: Vec<String> = graph.inputs.iter().map(|i| names.fresh(&i.name)).collect();
-    let mut values: BTreeMap<OpId, Held> = BTreeMap::new();
+    let mut values: BTreeMap<OpId, PythonValue> = BTreeMap::new();
     let mut outputs: BTreeMap<usize, String> = BTreeMap::new();
     let mut out = String::new();
     for (name, input) in params.iter().zip(&graph.inputs).filter(|_| !bounded) {
@@ -202,13 +202,14 @@ pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, Stri
         // The result of this operation is not partial, so the slices of its operands are combined
         // first.
         for o in operands.iter().filter(|_| !partial) {
-            if let Some(Held { name, slices: Some((combiner, dtype)), dims }) = values.get(o).cloned() {
+            if let Some(PythonValue { name, slices: Some((combiner, dtype)), dims }) = values.get(o).cloned()
+            {
                 let whole = names.fresh(&name.as_str().into());
                 let _ = writeln!(out, "    {whole} = combined({name}, \"{combiner}\", \"{dtype}\")");
-                values.insert(*o, Held { name: whole, slices: None, dims });
+                values.insert(*o, PythonValue { name: whole, slices: None, dims });
             }
         }
-        let held: Vec<&Held> = operands.iter().filter_map(|o| values.get(o)).collect();
+        let held: Vec<&PythonValue> = operands.iter().filter_map(|o| values.get(o)).collect();
         let slices = held.iter().find_map(|h| h.slices);
         let args: Vec<String> = held
             .iter()
@@ -225,7 +226,7 @@ pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, Stri
                 let name = params.get(*at).cloned().ok_or_else(|| broken(op, "there is no such input"))?;
                 let ty = graph.inputs.get(*at).map(|i| &i.ty).filter(|_| bounded);
                 let slices = ty.and_then(|t| t.partial.as_ref().map(|(combiner, _)| (*combiner, t.dtype)));
-                Held { name, slices, dims }
+                PythonValue { name, slices, dims }
             }
             OpKind::Collective(c) if c.counts.is_some() && slices.is_none() => {
                 let order = tuple(exchanged(c.counts.as_ref()).iter().map(u64::to_string));
@@ -234,9 +235,9 @@ pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, Stri
                     true => writeln!(out, "    {name} = moved(lambda t: t[0][list({order})], {from})"),
                     false => writeln!(out, "    {name} = {from}[list({order})]"),
                 };
-                Held { name, slices, dims }
+                PythonValue { name, slices, dims }
             }
-            OpKind::Collective(_) | OpKind::Demand | OpKind::Ask(_) | OpKind::Wait => same()?,
+            OpKind::Collective(_) | OpKind::Demand | OpKind::PartialDemand(_) | OpKind::Wait => same()?,
             OpKind::Host(at) => {
                 let value = held.get(at.value()).map(|h| (*h).clone());
                 value.ok_or_else(|| broken(op, "it needs another operand"))?
@@ -248,7 +249,7 @@ pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, Stri
             OpKind::Tiles(kernel) if slices.is_none() => {
                 let (lines, name) = tiles::tiles(op, kernel, &args, numbers, &mut names)?;
                 out += &lines;
-                Held { name, slices, dims }
+                PythonValue { name, slices, dims }
             }
             _ => {
                 let name = names.fresh(&op.name);
@@ -256,7 +257,7 @@ pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, Stri
                     writeln!(out, "    {name} = {}", operation(graph, id, &args, slices.is_some(), numbers)?);
                 let dtype = op.ty.as_ref().map(|t| t.dtype);
                 let slices = slices.map(|(combiner, of)| (combiner, dtype.unwrap_or(of)));
-                Held { name, slices, dims }
+                PythonValue { name, slices, dims }
             }
         };
         values.insert(id, value);
@@ -405,11 +406,11 @@ fn operation(
         OpKind::Fill(f) => {
             let sizes = tuple(f.sizes.iter().map(u64::to_string));
             let made = match f.with {
-                With::Number(v) => {
+                FillContent::Number(v) => {
                     let value = if bounded { ".value" } else { "" };
                     format!("number({}, \"{dtype}\"){value}.expand({sizes})", float(v))
                 }
-                With::Place(dim) => {
+                FillContent::Place(dim) => {
                     let along = f.sizes.iter().enumerate().map(|(i, n)| if i == dim { *n } else { 1 });
                     let wide = if dtype.is_float() { ", dtype=torch.float64" } else { "" };
                     let along = tuple(along.map(|n| n.to_string()));
@@ -422,7 +423,7 @@ fn operation(
         OpKind::Input(_)
         | OpKind::Collective(_)
         | OpKind::Demand
-        | OpKind::Ask(_)
+        | OpKind::PartialDemand(_)
         | OpKind::Wait
         | OpKind::Output(_) => arg(0)?.to_owned(),
     })

@@ -14,7 +14,7 @@ mod sizes;
 pub mod window;
 
 pub use description::{
-    Claim, CountClaim, Evidence, Global, KernelText, OWN, Package, Program, Source, problems, refused,
+    Claim, CountClaim, Evidence, Global, KernelText, OWN, Package, PackagedProgram, Source, problems, refused,
 };
 pub use sizes::{Sizes, fit_sizes};
-pub use window::{Layout, Row, RowKind, window_text};
+pub use window::{Layout, RowKind, WindowRow, window_text};

@@ -4,7 +4,7 @@
 //! function of rank count and count: it tries the few forms that programs have, and the form must
 //! give every sample.
 
-use super::description::{Global, Program, refused};
+use super::description::{Global, PackagedProgram, refused};
 use super::golden;
 use crate::tile::{COUNT, NRANKS};
 use kbc_diag::Diagnostic;
@@ -64,7 +64,7 @@ fn fit(samples: &[(Sizes, u64)]) -> Option<Expr> {
     })
 }
 
-impl Program {
+impl PackagedProgram {
     /// Returns the program of which all these typed graphs are instances. Global sizes and mesh
     /// axes become expressions; the definition must be the same in all instances. `file` is the
     /// program's file, as the user wrote it.
@@ -72,7 +72,7 @@ impl Program {
     /// # Errors
     /// Returns E457 if there is no instance, if sizes have no known form, or if the definition
     /// depends on the sizes.
-    pub fn of(file: &str, instances: &[(Sizes, &Graph, &Mesh)]) -> Result<Program, Diagnostic> {
+    pub fn of(file: &str, instances: &[(Sizes, &Graph, &Mesh)]) -> Result<PackagedProgram, Diagnostic> {
         let Some((_, graph, mesh)) = instances.first() else {
             return Err(refused("there is no instance of the program"));
         };
@@ -120,7 +120,7 @@ impl Program {
         let fitted = sized(&all, &|_, m| m.axes.iter().map(|a| a.size).collect())?;
         let axes = mesh.axes.iter().map(|a| a.name.clone()).zip(fitted).collect();
         let name = graph.name.clone().unwrap_or_else(|| "program".into());
-        Ok(Program { name, file: file.to_owned(), graph: (*graph).clone(), axes, inputs, results })
+        Ok(PackagedProgram { name, file: file.to_owned(), graph: (*graph).clone(), axes, inputs, results })
     }
 }
 

@@ -40,7 +40,7 @@ pub enum RowKind {
 
 /// A part of the window.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Row {
+pub struct WindowRow {
     /// Name.
     pub name: Name,
     /// Offset of the first byte.
@@ -55,7 +55,7 @@ pub struct Row {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Layout {
     /// Rows. Those of areas that are never in use at the same time may overlap.
-    pub rows: Vec<Row>,
+    pub rows: Vec<WindowRow>,
     /// Total size in bytes: a multiple of 64, and 0 for a kernel that does not communicate.
     pub bytes: Expr,
     /// Number of launches that a domain serves before a counter may leave its 32 bits.
@@ -75,7 +75,7 @@ impl Layout {
         for s in &kernel.signals {
             let bytes = (s.count.clone() * Expr::Int(LINE)).simplify();
             let kind = RowKind::Signals { count: s.count.clone(), per_call: s.per_call.clone() };
-            rows.push(Row { name: s.name.clone(), at: at(&s.name, &s.at)?, bytes, kind });
+            rows.push(WindowRow { name: s.name.clone(), at: at(&s.name, &s.at)?, bytes, kind });
         }
         for a in &kernel.areas {
             let bytes = layout::area_bytes(a);
@@ -85,7 +85,7 @@ impl Layout {
                 dtype: a.dtype,
                 reach: a.reach,
             };
-            rows.push(Row { name: a.name.clone(), at: at(&a.name, &a.at)?, bytes, kind });
+            rows.push(WindowRow { name: a.name.clone(), at: at(&a.name, &a.at)?, bytes, kind });
         }
         Ok(Layout { rows, bytes: layout::bytes(kernel), launches: layout::calls(kernel) })
     }

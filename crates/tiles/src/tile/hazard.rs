@@ -18,7 +18,7 @@ use std::ops::Range;
 
 /// An event of a pair of pipes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Event {
+pub struct PipeEvent {
     /// The pipe that sets it.
     pub from: Pipe,
     /// The pipe that waits for it.
@@ -51,7 +51,7 @@ pub enum Touched {
         slot: Expr,
     },
     /// An event: a wait consumes it, and the next set must come after that.
-    Event(Event),
+    Event(PipeEvent),
 }
 
 /// One access of an operation.
@@ -106,7 +106,7 @@ pub enum Node {
 
 /// A kernel as the analysis of order reads it.
 #[derive(Debug)]
-pub struct Program<'k> {
+pub struct HazardProgram<'k> {
     /// Sites in text order.
     pub sites: Vec<Site<'k>>,
     /// Loops in text order.
@@ -187,7 +187,7 @@ impl Op {
                 out.extend(block(to, true));
             }
             Op::WaitFlag { from, to, event } => {
-                let event = Event { from: *from, to: *to, number: *event };
+                let event = PipeEvent { from: *from, to: *to, number: *event };
                 out.push(Access { touched: Touched::Event(event), write: true });
             }
             _ => {}
@@ -225,12 +225,12 @@ fn block(gm: &Gm, write: bool) -> Option<Access> {
     Some(Access { touched: Touched::Block { object: gm.object, slot: gm.slot.clone() }, write })
 }
 
-impl<'k> Program<'k> {
+impl<'k> HazardProgram<'k> {
     /// Builds the operations and loops of a kernel.
-    pub fn new(kernel: &'k Kernel) -> Program<'k> {
+    pub fn new(kernel: &'k Kernel) -> HazardProgram<'k> {
         let mut fixed: BTreeSet<Name> = kernel.scalars.iter().cloned().collect();
         fixed.extend([super::RANK, super::CALL, super::CORE].map(Name::from));
-        let mut out = Program { sites: vec![], loops: vec![], root: vec![], fixed };
+        let mut out = HazardProgram { sites: vec![], loops: vec![], root: vec![], fixed };
         out.root = out.block(&kernel.body, 0, &mut vec![], &mut vec![]);
         out
     }
@@ -305,7 +305,7 @@ impl<'k> Program<'k> {
     }
 
     /// Checks whether an earlier access of the given age and a later one can touch the same memory.
-    pub fn meet(&self, earlier: &Access, age: Age, later: &Access) -> bool {
+    pub fn can_conflict(&self, earlier: &Access, age: Age, later: &Access) -> bool {
         match (&earlier.touched, &later.touched) {
             (Touched::Tile(a, c), Touched::Tile(b, d)) => a == b && c == d,
             (Touched::Event(a), Touched::Event(b)) => a == b,
@@ -408,8 +408,8 @@ impl Site<'_> {
     }
 
     /// Returns the event of a flag at this site.
-    pub fn event(&self, from: Pipe, to: Pipe, number: u8) -> Event {
-        Event { from, to, number: if self.other { number.saturating_add(super::TURN) } else { number } }
+    pub fn event(&self, from: Pipe, to: Pipe, number: u8) -> PipeEvent {
+        PipeEvent { from, to, number: if self.other { number.saturating_add(super::TURN) } else { number } }
     }
 }
 

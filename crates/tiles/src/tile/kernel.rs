@@ -41,7 +41,7 @@ pub struct Kernel {
 
 /// How the kernel uses a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Access {
+pub enum TensorUse {
     /// The kernel only reads it.
     In,
     /// The kernel writes every element before it reads it.
@@ -58,7 +58,7 @@ pub struct Tensor {
     /// Number of elements per rank: an expression in scalars and `rank`.
     pub len: Expr,
     /// How it is used.
-    pub access: Access,
+    pub access: TensorUse,
     /// Number of the program's input or result that this tensor is.
     pub index: u32,
 }

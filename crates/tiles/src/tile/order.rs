@@ -16,7 +16,7 @@
 //!   that others reported to this core, and this data is in memory for them only after a barrier of
 //!   all pipes and a `dsb`.
 
-use super::hazard::{Access, Age, Event, Node, Program, Touched};
+use super::hazard::{Access, Age, HazardProgram, Node, PipeEvent, Touched};
 use super::path::Path;
 use super::{Barrier, Kernel, Op, Pipe, RANK, TileId};
 use kbc_ir::expr::Expr;
@@ -52,15 +52,15 @@ pub enum Fault {
         waits: Vec<Path>,
     },
     /// An event that is set twice without a wait between.
-    SetTwice(Event),
+    SetTwice(PipeEvent),
     /// A wait for an event that is not set.
-    NotSet(Event),
+    NotSet(PipeEvent),
     /// An event that is set where its last wait may not have completed.
-    SetEarly(Event),
+    SetEarly(PipeEvent),
     /// Events that are set on one path to this place and not on another.
-    Differ(Vec<Event>),
+    Differ(Vec<PipeEvent>),
     /// Events that are still set at the end of the kernel.
-    Left(Vec<Event>),
+    Left(Vec<PipeEvent>),
     /// A fence of the schedule, which pass `fences` should have replaced.
     Fence,
 }
@@ -92,7 +92,7 @@ type Key = (usize, usize, Age);
 
 /// What is certain about an access on all paths.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Known {
+struct AccessState {
     /// Pipes whose later operations start after the access.
     after: Pipes,
     /// Events after whose wait the waiting pipe is ordered after the access.
@@ -113,8 +113,8 @@ enum Publish {
 
 #[derive(Clone, PartialEq, Debug)]
 struct State {
-    behind: BTreeMap<Key, Known>,
-    set: BTreeSet<Event>,
+    behind: BTreeMap<Key, AccessState>,
+    set: BTreeSet<PipeEvent>,
     publish: Publish,
     /// The same for data that waits have reported: a notify to another core of this rank publishes
     /// it too.
@@ -123,7 +123,7 @@ struct State {
     waits: BTreeSet<usize>,
 }
 
-impl Event {
+impl PipeEvent {
     /// Returns the bit of the event among those of the pipe that sets it; no bit if the number is
     /// above those that a pair of pipes has.
     fn mask(self) -> u64 {
@@ -145,7 +145,7 @@ impl Event {
 
 /// Returns all violations of the order in a kernel: first those at its end, then by place.
 pub fn analyse(kernel: &Kernel) -> Vec<Finding> {
-    let program = Program::new(kernel);
+    let program = HazardProgram::new(kernel);
     let mut walk = Walk { program: &program, data: data(kernel), found: BTreeSet::new(), silent: false };
     let start = State {
         behind: BTreeMap::new(),
@@ -163,7 +163,7 @@ pub fn analyse(kernel: &Kernel) -> Vec<Finding> {
 }
 
 struct Walk<'p> {
-    program: &'p Program<'p>,
+    program: &'p HazardProgram<'p>,
     data: Pipes,
     found: BTreeSet<Finding>,
     silent: bool,
@@ -321,7 +321,8 @@ impl Walk<'_> {
                 let there = &program.sites[key.0];
                 let earlier = &there.accesses[key.1];
                 let ordered = known.after & bit(pipe) != 0;
-                if ordered || !(earlier.write || later.write) || !program.meet(earlier, key.2, later) {
+                if ordered || !(earlier.write || later.write) || !program.can_conflict(earlier, key.2, later)
+                {
                     continue;
                 }
                 // Report each conflict once: from here on, treat the accesses as ordered.
@@ -346,7 +347,7 @@ impl Walk<'_> {
             if over(access) && !access.write {
                 continue;
             }
-            state.behind.insert((site, i, Age::Fresh), Known { after: 0, carried: Events::default() });
+            state.behind.insert((site, i, Age::Fresh), AccessState { after: 0, carried: Events::default() });
         }
         if matches!(
             here.op,
@@ -360,7 +361,7 @@ impl Walk<'_> {
         }
     }
 
-    fn set(&mut self, site: usize, event: Event, state: &mut State) {
+    fn set(&mut self, site: usize, event: PipeEvent, state: &mut State) {
         if !state.set.insert(event) {
             self.report(site, Fault::SetTwice(event));
         }
@@ -383,7 +384,7 @@ impl Walk<'_> {
         }
     }
 
-    fn wait(&mut self, site: usize, event: Event, state: &mut State) {
+    fn wait(&mut self, site: usize, event: PipeEvent, state: &mut State) {
         if !state.set.remove(&event) {
             self.report(site, Fault::NotSet(event));
         }
@@ -393,7 +394,7 @@ impl Walk<'_> {
                 event.take(&mut known.carried);
             }
         }
-        state.behind.insert((site, 0, Age::Fresh), Known { after: 0, carried: Events::default() });
+        state.behind.insert((site, 0, Age::Fresh), AccessState { after: 0, carried: Events::default() });
         // Drop accesses after which every pipe that touches memory is ordered: nothing can conflict
         // with them. Waits are kept, because a later set must be ordered after them.
         let event = |key: &Key| matches!(self.program.sites[key.0].op, Op::WaitFlag { .. });
@@ -404,7 +405,7 @@ impl Walk<'_> {
 
 impl State {
     /// Adds an access of another path: only what is certain on both paths remains certain.
-    fn meet(&mut self, key: Key, known: Known) {
+    fn meet(&mut self, key: Key, known: AccessState) {
         self.behind
             .entry(key)
             .and_modify(|k| {

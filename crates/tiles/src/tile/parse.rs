@@ -12,7 +12,9 @@ use super::*;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
-use kbc_ir::text::reader::{Cur, Node, R, atom, dtype, expr, head, keep, leaf, tree, unknown};
+use kbc_ir::text::reader::{
+    LineCursor, LineNode, ParseResult, atom, dtype, expr, head, keep, leaf, tree, unknown,
+};
 use kbc_ir::types::DType;
 use ops::index;
 use reader::Reader;
@@ -38,7 +40,7 @@ pub fn parse(text: &str, file: FileId, dialect: &'static Dialect) -> Result<Kern
 }
 
 impl Reader<'_> {
-    fn kernel(&mut self, nodes: &[Node], start: Span) {
+    fn kernel(&mut self, nodes: &[LineNode], start: Span) {
         let version = nodes.first().map(|n| (n, version(n)));
         match version {
             Some((n, Some(done))) => {
@@ -67,7 +69,7 @@ impl Reader<'_> {
             }
             if head(n) == "body" {
                 body = true;
-                let mut c = Cur::new(&n.toks, n.span);
+                let mut c = LineCursor::new(&n.toks, n.span);
                 c.skip();
                 keep(c.finish(), self.out);
                 self.k.body = self.statements(&n.kids);
@@ -89,8 +91,8 @@ impl Reader<'_> {
         }
     }
 
-    fn declaration(&mut self, n: &Node) -> R<()> {
-        let mut c = Cur::new(&n.toks, n.span);
+    fn declaration(&mut self, n: &LineNode) -> ParseResult<()> {
+        let mut c = LineCursor::new(&n.toks, n.span);
         let word = head(n);
         c.skip();
         let place = c.here();
@@ -131,21 +133,21 @@ impl Reader<'_> {
     // A name is declared even if the rest of its line is wrong, so that its uses cause no further
     // errors.
 
-    fn tensor(&mut self, c: &mut Cur, place: Span) -> R<()> {
+    fn tensor(&mut self, c: &mut LineCursor, place: Span) -> ParseResult<()> {
         let label = c.percent("`%` and the tensor's name")?;
         self.tensors.declare(label, self.k.tensors.len(), place)?;
         let name = Name::from(&label.hint);
         let at = self.k.tensors.len();
         let none = Expr::Int(0);
-        self.k.tensors.push(Tensor { name, dtype: DType::F32, len: none, access: Access::In, index: 0 });
+        self.k.tensors.push(Tensor { name, dtype: DType::F32, len: none, access: TensorUse::In, index: 0 });
         c.expect(":")?;
         let dtype = dtype(c)?;
         c.expect("[")?;
         let len = expr(c)?;
         c.expect("]")?;
         let way = |w: &str| match w {
-            "in" => Some(Access::In),
-            "out" => Some(Access::Out),
+            "in" => Some(TensorUse::In),
+            "out" => Some(TensorUse::Out),
             _ => None,
         };
         let access = c.one_of("use of a tensor", way, &["in", "out"])?;
@@ -155,7 +157,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn table(&mut self, c: &mut Cur) -> R<()> {
+    fn table(&mut self, c: &mut LineCursor) -> ParseResult<()> {
         let name = c.at_word("`@` and the table's name")?;
         let at = self.k.tables.iter().position(|t| t.name == name);
         let at = at.unwrap_or_else(|| {
@@ -184,7 +186,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn signal_array(&mut self, c: &mut Cur, place: Span) -> R<()> {
+    fn signal_array(&mut self, c: &mut LineCursor, place: Span) -> ParseResult<()> {
         let label = c.at_name("`@` and the array's name")?;
         self.signals.declare(label, self.k.signals.len(), place)?;
         let name = Name::from(&label.hint);
@@ -200,7 +202,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn area(&mut self, c: &mut Cur, place: Span, peers: bool) -> R<()> {
+    fn area(&mut self, c: &mut LineCursor, place: Span, peers: bool) -> ParseResult<()> {
         let label = c.at_name("`@` and the area's name")?;
         self.areas.declare(label, self.k.areas.len(), place)?;
         let at = self.k.areas.len();
@@ -228,7 +230,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn tile(&mut self, c: &mut Cur, place: Span) -> R<()> {
+    fn tile(&mut self, c: &mut LineCursor, place: Span) -> ParseResult<()> {
         let label = c.dollar_name("`$` and the tile's name")?;
         self.tiles.declare(label, self.k.tiles.len(), place)?;
         let at = self.k.tiles.len();
@@ -266,12 +268,12 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn statements(&mut self, nodes: &[Node]) -> Vec<Stmt> {
+    fn statements(&mut self, nodes: &[LineNode]) -> Vec<Stmt> {
         let mut list = vec![];
         // Whether the previous line is an `if`, even one that could not be parsed.
         let mut open = false;
         for n in nodes {
-            let mut c = Cur::new(&n.toks, n.span);
+            let mut c = LineCursor::new(&n.toks, n.span);
             let word = head(n);
             if word == "else" {
                 c.skip();
@@ -302,7 +304,7 @@ impl Reader<'_> {
         list
     }
 
-    fn statement(&self, c: &mut Cur, n: &Node, kids: Vec<Stmt>) -> R<Stmt> {
+    fn statement(&self, c: &mut LineCursor, n: &LineNode, kids: Vec<Stmt>) -> ParseResult<Stmt> {
         let word = head(n);
         c.skip();
         Ok(match word {
@@ -347,8 +349,8 @@ impl Reader<'_> {
 
 /// Parses `tile VERSION`. Returns `None` for any other line, and an error inside if the rest of the
 /// line is wrong.
-fn version(n: &Node) -> Option<R<()>> {
-    let mut c = Cur::new(&n.toks, n.span);
+fn version(n: &LineNode) -> Option<ParseResult<()>> {
+    let mut c = LineCursor::new(&n.toks, n.span);
     if !c.eat_word("tile") {
         return None;
     }
@@ -372,6 +374,6 @@ fn twice(what: &str, name: &str, span: Span) -> Diagnostic {
 }
 
 /// Parses `at EXPR`, if present.
-fn offset(c: &mut Cur) -> R<Option<Expr>> {
+fn offset(c: &mut LineCursor) -> ParseResult<Option<Expr>> {
     if c.eat_word("at") { expr(c).map(Some) } else { Ok(None) }
 }

@@ -6,7 +6,7 @@ use super::roles::Barrier;
 
 /// Numbers of synchronisation operations in a kernel's text.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Counts {
+pub struct SyncCounts {
     /// Barriers of all pipes.
     pub all: usize,
     /// Barriers of all pipes inside loops over tiles, which are executed for every tile.
@@ -20,13 +20,13 @@ pub struct Counts {
 }
 
 /// Counts the barriers and flags of a kernel.
-pub fn counts(kernel: &Kernel) -> Counts {
-    let mut out = Counts::default();
+pub fn counts(kernel: &Kernel) -> SyncCounts {
+    let mut out = SyncCounts::default();
     count(&kernel.body, false, &mut out);
     out
 }
 
-fn count(list: &[Stmt], tiles: bool, out: &mut Counts) {
+fn count(list: &[Stmt], tiles: bool, out: &mut SyncCounts) {
     for s in list {
         match s {
             Stmt::For { body, .. } | Stmt::Task { body, .. } => count(body, tiles, out),

@@ -75,8 +75,8 @@ impl Printer<'_> {
         }
         for (t, label) in k.tensors.iter().zip(self.tensors.clone()) {
             let access = match t.access {
-                Access::In => "in",
-                Access::Out => "out",
+                TensorUse::In => "in",
+                TensorUse::Out => "out",
             };
             self.line(0, &format!("tensor %{label} : {}[{}] {access} {}", t.dtype, show(&t.len, 0), t.index));
         }

@@ -9,7 +9,7 @@
 mod code;
 mod event;
 
-pub use event::{Event, Place};
+pub use event::{MemoryPlace, TraceEvent};
 
 use super::text::print_op;
 use super::*;
@@ -43,10 +43,10 @@ pub struct Launch {
 pub enum Loops {
     /// Every tile is in the trace.
     Unrolled,
-    /// The trace has [`Event::Tiles`], then the first two and the last two tiles, so that traces of
-    /// large counts stay short. A loop is unrolled all the same if its numbers are not affine in
-    /// position and length of the tile, or if its control flow depends on them. Therefore equal
-    /// traces mean equal loops, and what is in range at these tiles is in range at all tiles.
+    /// The trace has [`TraceEvent::Tiles`], then the first two and the last two tiles, so that
+    /// traces of large counts stay short. A loop is unrolled all the same if its numbers are not
+    /// affine in position and length of the tile, or if its control flow depends on them. Therefore
+    /// equal traces mean equal loops, and what is in range at these tiles is in range at all tiles.
     Ends,
 }
 
@@ -55,12 +55,12 @@ pub enum Loops {
 /// # Errors
 /// Returns E456 for a name without a value, E459 for an operation that is out of range, and E431
 /// for more than `limit` events.
-pub fn trace(kernel: &Kernel, launch: &Launch, loops: Loops, limit: usize) -> R<Vec<Event>> {
-    Program::new(kernel)?.trace(launch, loops, limit)
+pub fn trace(kernel: &Kernel, launch: &Launch, loops: Loops, limit: usize) -> R<Vec<TraceEvent>> {
+    TraceProgram::new(kernel)?.trace(launch, loops, limit)
 }
 
 /// A kernel with resolved names, from which the traces of many ranks are computed.
-pub struct Program<'k> {
+pub struct TraceProgram<'k> {
     kernel: &'k Kernel,
     slots: usize,
     body: Vec<Step<'k>>,
@@ -69,12 +69,12 @@ pub struct Program<'k> {
     signals: Vec<Resolved>,
 }
 
-impl<'k> Program<'k> {
+impl<'k> TraceProgram<'k> {
     /// Resolves the names of a kernel.
     ///
     /// # Errors
     /// Returns E456 for a name without a value.
-    pub fn new(kernel: &'k Kernel) -> R<Program<'k>> {
+    pub fn new(kernel: &'k Kernel) -> R<TraceProgram<'k>> {
         let mut r = Resolver::new(kernel);
         for name in [NRANKS, RANK, CALL, CORE] {
             r.declare(&Name::from(name));
@@ -88,14 +88,14 @@ impl<'k> Program<'k> {
         let areas = kernel.areas.iter().map(|a| Ok([r.code(&a.slots)?, r.code(&a.capacity)?]));
         let areas = areas.collect::<R<Vec<_>>>()?;
         let body = r.body(&kernel.body)?;
-        Ok(Program { kernel, slots: r.slots(), body, tensors, areas, signals })
+        Ok(TraceProgram { kernel, slots: r.slots(), body, tensors, areas, signals })
     }
 
     /// Computes the trace of a rank in a launch.
     ///
     /// # Errors
     /// Returns E459 for an operation that is out of range, and E431 for more than `limit` events.
-    pub fn trace(&self, launch: &Launch, loops: Loops, limit: usize) -> R<Vec<Event>> {
+    pub fn trace(&self, launch: &Launch, loops: Loops, limit: usize) -> R<Vec<TraceEvent>> {
         let mut values = vec![0; self.slots];
         values[..4].copy_from_slice(&[launch.nranks, launch.rank, launch.call, launch.core]);
         for (i, s) in self.kernel.scalars.iter().enumerate() {
@@ -169,7 +169,7 @@ struct Sizes {
 }
 
 struct Run<'p, 'k> {
-    p: &'p Program<'k>,
+    p: &'p TraceProgram<'k>,
     launch: &'p Launch,
     loops: Loops,
     limit: usize,
@@ -180,7 +180,7 @@ struct Run<'p, 'k> {
     sizes: Sizes,
     /// Tiles that hold sums.
     sums: BTreeSet<TileId>,
-    out: Vec<Event>,
+    out: Vec<TraceEvent>,
 }
 
 impl Run<'_, '_> {
@@ -234,7 +234,7 @@ impl Run<'_, '_> {
                     let count = if total > 0 { (total - 1) / step + 1 } else { 0 };
                     let short = self.loops == Loops::Ends && *affine;
                     if short && count > 0 {
-                        self.out.push(Event::Tiles { total, step: step as u32 });
+                        self.out.push(TraceEvent::Tiles { total, step: step as u32 });
                     }
                     let mut n = 0;
                     while n < count {
@@ -263,36 +263,36 @@ impl Run<'_, '_> {
         let event = match op {
             Op::Load { tile, from, .. } => {
                 let (len, from) = self.transfer(op, *tile, from, first(values))?;
-                Event::Load { tile: *tile, len, from }
+                TraceEvent::Load { tile: *tile, len, from }
             }
             Op::Store { tile, to, .. } => {
                 let (len, to) = self.transfer(op, *tile, to, first(values))?;
-                Event::Store { to, tile: *tile, len }
+                TraceEvent::Store { to, tile: *tile, len }
             }
             Op::Vector { op: which, dst, args, .. } => {
                 let read = args.iter().filter_map(|a| if let VArg::Tile(t) = a { Some(*t) } else { None });
                 self.fits(op, values[0], [*dst].into_iter().chain(read))?;
-                Event::Vector { op: *which, dst: *dst, args: args.clone(), len: values[0] }
+                TraceEvent::Vector { op: *which, dst: *dst, args: args.clone(), len: values[0] }
             }
             Op::Select { cmp, dst, a, b, x, y, mask, .. } => {
                 self.fits(op, values[0], [*dst, *a, *b, *x, *y].into_iter())?;
-                Event::Select { cmp: *cmp, tiles: [*dst, *a, *b, *x, *y, *mask], len: values[0] }
+                TraceEvent::Select { cmp: *cmp, tiles: [*dst, *a, *b, *x, *y, *mask], len: values[0] }
             }
             Op::Convert { dst, src, rounding } => {
-                Event::Convert { dst: *dst, src: *src, rounding: *rounding }
+                TraceEvent::Convert { dst: *dst, src: *src, rounding: *rounding }
             }
             Op::Reduce { op: which, dst, src, work, .. } => {
                 self.fits(op, values[0], [*src].into_iter())?;
-                Event::Reduce { op: *which, tiles: [*dst, *src, *work], len: values[0] }
+                TraceEvent::Reduce { op: *which, tiles: [*dst, *src, *work], len: values[0] }
             }
             Op::Expand { dst, src, .. } => {
                 self.fits(op, values[0], [*dst].into_iter())?;
-                Event::Expand { dst: *dst, src: *src, len: values[0] }
+                TraceEvent::Expand { dst: *dst, src: *src, len: values[0] }
             }
             Op::Index { dst, .. } => {
                 let [value, len, ..] = values;
                 self.fits(op, len, [*dst].into_iter())?;
-                Event::Index { dst: *dst, value, len }
+                TraceEvent::Index { dst: *dst, value, len }
             }
             Op::Choose { ids, .. } => {
                 let [index, first, ..] = values;
@@ -300,7 +300,7 @@ impl Run<'_, '_> {
                 if !(0..elements).contains(&index) {
                     return Err(self.at(op, &format!("element {index} is outside a tile of {elements}")));
                 }
-                Event::Choose { ids: *ids, index, first }
+                TraceEvent::Choose { ids: *ids, index, first }
             }
             Op::LoadRow { tile, from, .. } => {
                 let [len, pitch, rows, slot, offset, peer] = values;
@@ -309,23 +309,26 @@ impl Run<'_, '_> {
                     // In range for every row that may be chosen.
                     true => self.block(op, from, [rows, len, pitch], [slot, offset, peer])?,
                     // The table has no rows, so nothing is read.
-                    false => {
-                        Place { object: from.object, slot, offset, peer: from.peer.as_ref().map(|_| peer) }
-                    }
+                    false => MemoryPlace {
+                        object: from.object,
+                        slot,
+                        offset,
+                        peer: from.peer.as_ref().map(|_| peer),
+                    },
                 };
-                Event::LoadRow { tile: *tile, len, from, table: [pitch, rows] }
+                TraceEvent::LoadRow { tile: *tile, len, from, table: [pitch, rows] }
             }
             Op::LoadBlock { tile, from, .. } => {
                 let [rows, cols, pitch, slot, offset, peer] = values;
                 self.fits_block(op, *tile, [rows, cols])?;
                 let from = self.block(op, from, [rows, cols, pitch], [slot, offset, peer])?;
-                Event::LoadBlock { tile: *tile, size: [rows, cols], from, pitch }
+                TraceEvent::LoadBlock { tile: *tile, size: [rows, cols], from, pitch }
             }
             Op::Move { dst, src, .. } => {
                 let size = [values[0], values[1]];
                 self.fits_block(op, *dst, size)?;
                 self.fits_block(op, *src, size)?;
-                Event::Move { dst: *dst, src: *src, size }
+                TraceEvent::Move { dst: *dst, src: *src, size }
             }
             Op::Matmul { dst, left, right, add, .. } => {
                 let [m, n, k, ..] = values;
@@ -336,7 +339,7 @@ impl Run<'_, '_> {
                     return Err(self.at(op, "there is no accumulator"));
                 }
                 self.sums.insert(*dst);
-                Event::Matmul { tiles: [*dst, *left, *right], size: [m, n, k], add: *add }
+                TraceEvent::Matmul { tiles: [*dst, *left, *right], size: [m, n, k], add: *add }
             }
             Op::StoreBlock { to, tile, .. } => {
                 let [rows, cols, pitch, slot, offset, peer] = values;
@@ -346,13 +349,13 @@ impl Run<'_, '_> {
                     return Err(self.at(op, "the accumulator is empty"));
                 }
                 let to = self.block(op, to, [rows, cols, pitch], [slot, offset, peer])?;
-                Event::StoreBlock { to, pitch, tile: *tile, size: [rows, cols] }
+                TraceEvent::StoreBlock { to, pitch, tile: *tile, size: [rows, cols] }
             }
             Op::Notify { signals, .. } => {
                 let [peer, index, ..] = values;
                 self.rank(op, peer)?;
                 self.counter(op, *signals, index)?;
-                Event::Notify { peer, signals: *signals, index }
+                TraceEvent::Notify { peer, signals: *signals, index }
             }
             Op::Wait { signals, .. } => {
                 let [index, value, ..] = values;
@@ -360,9 +363,9 @@ impl Run<'_, '_> {
                 if i32::try_from(value).is_err() {
                     return Err(self.at(op, &format!("the value {value} does not fit in 32 bits")));
                 }
-                Event::Wait { signals: *signals, index, value }
+                TraceEvent::Wait { signals: *signals, index, value }
             }
-            order => Event::Order(order.clone()),
+            order => TraceEvent::Order(order.clone()),
         };
         self.out.push(event);
         Ok(())
@@ -412,7 +415,7 @@ impl Run<'_, '_> {
     }
 
     /// Returns the place of a block of a matrix, after checking that the block is in its memory.
-    fn block(&self, op: &Op, g: &Gm, size: [i64; 3], place: [i64; 3]) -> R<Place> {
+    fn block(&self, op: &Op, g: &Gm, size: [i64; 3], place: [i64; 3]) -> R<MemoryPlace> {
         let [rows, cols, pitch] = size;
         let [slot, offset, peer] = place;
         if pitch < cols {
@@ -423,14 +426,14 @@ impl Run<'_, '_> {
         self.place(op, g, len, [slot, offset, peer])
     }
 
-    fn transfer(&self, op: &Op, tile: TileId, g: &Gm, values: [i64; 4]) -> R<(i64, Place)> {
+    fn transfer(&self, op: &Op, tile: TileId, g: &Gm, values: [i64; 4]) -> R<(i64, MemoryPlace)> {
         let [len, slot, offset, peer] = values;
         self.fits(op, len, [tile].into_iter())?;
         Ok((len, self.place(op, g, len, [slot, offset, peer])?))
     }
 
     /// Returns the place of `len` elements, after checking that all of them are in their memory.
-    fn place(&self, op: &Op, g: &Gm, len: i64, [slot, offset, peer]: [i64; 3]) -> R<Place> {
+    fn place(&self, op: &Op, g: &Gm, len: i64, [slot, offset, peer]: [i64; 3]) -> R<MemoryPlace> {
         let peer = g.peer.as_ref().map(|_| peer);
         let (slots, capacity) = match g.object {
             Object::Tensor(t) => (1, self.sizes.tensors.get(t.0 as usize).copied().unwrap_or(0)),
@@ -457,6 +460,6 @@ impl Run<'_, '_> {
                 self.at(op, &format!("{len} elements from {offset} on exceed the capacity of {capacity}"))
             );
         }
-        Ok(Place { object: g.object, slot, offset, peer })
+        Ok(MemoryPlace { object: g.object, slot, offset, peer })
     }
 }

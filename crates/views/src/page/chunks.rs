@@ -4,9 +4,9 @@
 //! owns the cutting and the contents that the contract requires at the end. [`super::flow`] owns
 //! the contents during the run.
 
-use super::flow::{Flow, Followed, Piece, reduced};
-use super::tape::{Carried, ps};
-use kbc_checker::promised;
+use super::flow::{Flow, FollowedCollective, Piece, reduced};
+use super::page_events::{Carried, ps};
+use kbc_checker::rank_contract;
 use kbc_diag::Diagnostic;
 use kbc_ir::schedule::{OperandId, Region, RegionId};
 use kbc_ir::walk::Program;
@@ -14,14 +14,14 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Largest number of columns of an operand.
-const MOST_COLUMNS: usize = 1024;
+const MAX_COLUMNS: usize = 1024;
 
 /// Largest number of places in a matrix of ranks and chunks.
-const MOST_CELLS: usize = 400_000;
+const MAX_CELLS: usize = 400_000;
 
 /// A collective, step by step.
 #[derive(Serialize, Default)]
-pub struct Flowing {
+pub struct CollectiveSteps {
     /// Number of its region.
     pub region: u32,
     /// The reason if the collective is not shown; the lists are empty then.
@@ -43,7 +43,7 @@ pub struct Flowing {
     /// All changes.
     pub changes: Changes,
     /// All messages.
-    pub moves: Moves,
+    pub moves: ChunkMoves,
 }
 
 /// A buffer of a collective.
@@ -90,7 +90,7 @@ pub struct Changes {
 
 /// Messages that carry chunks, as columns.
 #[derive(Serialize, Default)]
-pub struct Moves {
+pub struct ChunkMoves {
     /// Sender.
     pub from: Vec<u64>,
     /// Receiver.
@@ -134,7 +134,7 @@ struct Grid {
 }
 
 impl Grid {
-    fn new(program: &Program<'_>, id: RegionId, found: &Followed) -> Result<Grid, Diagnostic> {
+    fn new(program: &Program<'_>, id: RegionId, found: &FollowedCollective) -> Result<Grid, Diagnostic> {
         let mesh = &program.schedule.mesh;
         let mut grid = Grid { cuts: vec![], starts: vec![] };
         for (o, cuts) in found.cuts.iter().enumerate() {
@@ -216,15 +216,15 @@ impl Sets<'_> {
 }
 
 /// Returns a collective that is not shown, with the reason.
-fn left_out(region: u32, why: String) -> Flowing {
-    Flowing { region, left_out: Some(why), ..Flowing::default() }
+fn left_out(region: u32, why: String) -> CollectiveSteps {
+    CollectiveSteps { region, left_out: Some(why), ..CollectiveSteps::default() }
 }
 
 /// Returns all collectives of a run in the form that pages show.
 ///
 /// # Errors
 /// Returns the same errors as [`Flow::new`].
-pub fn all(flow: &Flow<'_>, carried: &[Carried]) -> Result<Vec<Flowing>, Diagnostic> {
+pub fn all(flow: &Flow<'_>, carried: &[Carried]) -> Result<Vec<CollectiveSteps>, Diagnostic> {
     let mut out = vec![];
     for (i, found) in flow.regions.iter().enumerate() {
         let Some(found) = found else { continue };
@@ -237,22 +237,28 @@ pub fn all(flow: &Flow<'_>, carried: &[Carried]) -> Result<Vec<Flowing>, Diagnos
     Ok(out)
 }
 
-fn one(flow: &Flow<'_>, id: RegionId, found: &Followed, carried: &[Carried]) -> Result<Flowing, Diagnostic> {
+fn one(
+    flow: &Flow<'_>,
+    id: RegionId,
+    found: &FollowedCollective,
+    carried: &[Carried],
+) -> Result<CollectiveSteps, Diagnostic> {
     let program = flow.program();
     let schedule = program.schedule;
     let region: &Region = &schedule.regions[id.0 as usize];
     let ranks = schedule.mesh.ranks();
-    if let Some(most) = found.cuts.iter().map(|c| c.len() - 1).find(|n| *n > MOST_COLUMNS) {
-        return Ok(left_out(id.0, format!("its buffer has {most} chunks (limit: {MOST_COLUMNS})")));
+    if let Some(most) = found.cuts.iter().map(|c| c.len() - 1).find(|n| *n > MAX_COLUMNS) {
+        return Ok(left_out(id.0, format!("its buffer has {most} chunks (limit: {MAX_COLUMNS})")));
     }
     let cells = found.cuts.iter().map(|c| c.len() - 1).sum::<usize>() * ranks as usize;
-    if cells > MOST_CELLS {
-        return Ok(left_out(id.0, format!("ranks times chunks are {cells} places (limit: {MOST_CELLS})")));
+    if cells > MAX_CELLS {
+        return Ok(left_out(id.0, format!("ranks times chunks are {cells} places (limit: {MAX_CELLS})")));
     }
     let grid = Grid::new(program, id, found)?;
     let mut sets = Sets { all: flow.sets(), numbers: BTreeMap::new(), list: vec![] };
-    let mut out = Flowing { region: id.0, size: schedule.group_size(region), ..Flowing::default() };
-    out.red = region.promise.as_ref().and_then(|p| p.red).map(|r| r.name().to_owned());
+    let mut out =
+        CollectiveSteps { region: id.0, size: schedule.group_size(region), ..CollectiveSteps::default() };
+    out.red = region.contract.as_ref().and_then(|p| p.red).map(|r| r.name().to_owned());
     // Groups are identified by their smallest rank.
     out.group = (0..ranks).map(|r| [program.group_rank(id, r, 0), program.group_index(id, r)]).collect();
     for (o, operand) in region.operands.iter().enumerate() {
@@ -300,13 +306,13 @@ fn one(flow: &Flow<'_>, id: RegionId, found: &Followed, carried: &[Carried]) -> 
         to.last.push(if end.0 == of.0 { end.1 } else { of.1 });
         to.set.push(sets.of(first.set));
     }
-    due(program, id, region, &grid, &mut sets, &mut out.due)?;
+    required_contents(program, id, region, &grid, &mut sets, &mut out.due)?;
     out.sets = sets.list;
     Ok(out)
 }
 
 /// Adds the contents that the contract requires at the end, for every column with elements.
-fn due(
+fn required_contents(
     program: &Program<'_>,
     id: RegionId,
     region: &Region,
@@ -316,7 +322,7 @@ fn due(
 ) -> Result<(), Diagnostic> {
     let size = program.schedule.group_size(region);
     for rank in 0..program.schedule.mesh.ranks() {
-        for d in promised(region, size, program.group_index(id, rank))?.end {
+        for d in rank_contract(region, size, program.group_index(id, rank))?.end {
             let mut members: Vec<u32> =
                 d.ranks.iter().map(|i| program.group_rank(id, rank, (*i).into()) as u32).collect();
             members.sort_unstable();

@@ -3,20 +3,20 @@
 //!
 //! This module follows the acts of ranks as [`kbc_ir::walk`] yields them, in the order of the timed
 //! run. Contents are symbolic: a set of ranks, and the place where their contributions began. It
-//! knows no algorithm and looks at no numbers. [`super::tape`] decides when acts take effect, and
-//! [`super::chunks`] cuts contents into chunks.
+//! knows no algorithm and looks at no numbers. [`super::page_events`] decides when acts take
+//! effect, and [`super::chunks`] cuts contents into chunks.
 
-use kbc_checker::promised;
+use kbc_checker::rank_contract;
 use kbc_diag::Diagnostic;
 use kbc_ir::schedule::{OperandId, RegionId};
 use kbc_ir::walk::{Access, Mem, Program};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest number of changes of places, and of messages, that a page shows.
-pub const MOST: usize = 300_000;
+pub const MAX_CHANGES: usize = 300_000;
 
 /// Largest total size of all sets of ranks that a page stores.
-const MOST_RANKS: usize = 4_000_000;
+const MAX_RANKS: usize = 4_000_000;
 
 /// A run of elements that hold the same contributions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,7 +49,7 @@ impl Piece {
 
 /// A change of an operand's contents.
 #[derive(Clone, Copy, Debug)]
-pub struct Change {
+pub struct ContentChange {
     /// Time in ns.
     pub at_ns: f64,
     /// The rank.
@@ -62,11 +62,11 @@ pub struct Change {
 
 /// The contents of one collective during the run.
 #[derive(Default)]
-pub struct Followed {
+pub struct FollowedCollective {
     /// Contents at the start: rank, operand, piece.
     pub start: Vec<(u64, u32, Piece)>,
     /// Changes in order of time.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ContentChange>,
     /// Boundaries of the chunks that operations name, as fractions of each operand.
     pub cuts: Vec<BTreeSet<(u64, u64)>>,
 }
@@ -83,7 +83,7 @@ pub struct Flow<'p> {
     stored: usize,
     changes: usize,
     /// Contents by region; `None` for local regions.
-    pub regions: Vec<Option<Followed>>,
+    pub regions: Vec<Option<FollowedCollective>>,
     /// Why following stopped, if it did.
     pub given_up: Option<String>,
 }
@@ -127,8 +127,10 @@ impl<'p> Flow<'p> {
             }
             let id = RegionId(i as u32);
             let size = schedule.group_size(region);
-            let mut found =
-                Followed { cuts: vec![BTreeSet::new(); region.operands.len()], ..Followed::default() };
+            let mut found = FollowedCollective {
+                cuts: vec![BTreeSet::new(); region.operands.len()],
+                ..FollowedCollective::default()
+            };
             found.cuts.iter_mut().for_each(|c| c.extend([(0, 1), (1, 1)]));
             for rank in 0..schedule.mesh.ranks() {
                 let own = flow.set(vec![rank as u32]);
@@ -138,8 +140,8 @@ impl<'p> Flow<'p> {
                         found.start.push((rank, operand, piece));
                     }
                 };
-                if region.promise.is_some() {
-                    for held in promised(region, size, program.group_index(id, rank))?.start {
+                if region.contract.is_some() {
+                    for held in rank_contract(region, size, program.group_index(id, rank))?.start {
                         let o = OperandId(held.operand);
                         let at =
                             |n: u64| program.chunk_start(id, o, rank, n as i64, size as i64).map_err(show);
@@ -195,10 +197,10 @@ impl<'p> Flow<'p> {
 
     /// Stops following if there is more than a page can show.
     fn limit(&mut self) {
-        if self.given_up.is_none() && self.changes > MOST {
-            self.given_up = Some(format!("chunks move or change more than {MOST} times"));
+        if self.given_up.is_none() && self.changes > MAX_CHANGES {
+            self.given_up = Some(format!("chunks move or change more than {MAX_CHANGES} times"));
         }
-        if self.given_up.is_none() && self.stored > MOST_RANKS {
+        if self.given_up.is_none() && self.stored > MAX_RANKS {
             self.given_up = Some("chunks hold too many different sets of contributions".to_owned());
         }
     }
@@ -246,7 +248,7 @@ impl<'p> Flow<'p> {
         }
         if let (Mem::Buffer(_), Some(Some(found))) = (a.mem, self.regions.get_mut(region.0 as usize)) {
             self.changes += moved.len();
-            let change = |piece| Change { at_ns, rank, operand: a.operand, piece };
+            let change = |piece| ContentChange { at_ns, rank, operand: a.operand, piece };
             found.changes.extend(moved.into_iter().map(change));
         }
         self.limit();
@@ -307,7 +309,7 @@ impl<'p> Flow<'p> {
 }
 
 /// Returns the pieces with one more message counted.
-pub fn carried(mut pieces: Vec<Piece>) -> Vec<Piece> {
+pub fn count_message(mut pieces: Vec<Piece>) -> Vec<Piece> {
     pieces.iter_mut().for_each(|p| p.depth += 1);
     pieces
 }

@@ -1,7 +1,7 @@
 //! Making a page: proves, executes and times a program or a schedule, and puts the findings into a
 //! page.
 
-use super::{Made, page, tape, texts};
+use super::{PageInputs, page, page_events, texts};
 use crate::record::ranks::Ranks;
 use kbc_backend_sim::interp::RunOptions;
 use kbc_compiler::about::{about_schedule, begin, executed};
@@ -97,8 +97,9 @@ fn of_schedule(workspace: &mut Workspace, subject: &Subject) -> Outcome<(String,
     report.verified = Some(analyse::verify(workspace, schedule)?);
     if let Some(data) = &subject.data {
         let engine = data.engine.unwrap_or_default();
-        workspace.room().calls_fit(schedule, 1, false)?;
-        let options = RunOptions { max_bytes: workspace.room().engine_bytes(), ..RunOptions::default() };
+        workspace.memory_budget().calls_fit(schedule, 1, false)?;
+        let options =
+            RunOptions { max_bytes: workspace.memory_budget().engine_bytes(), ..RunOptions::default() };
         let fed = generated(schedule, 1, 0)?;
         let ran =
             engine.attempt(workspace, &mut Unwatched, schedule, &fed, &options).map_err(|f| f.diagnostics)?;
@@ -140,7 +141,7 @@ fn timed_page(
     let behind = holders::find(&scene, &timing.path)?;
     timed::fill(&mut report, &scene, &timing, &behind, None);
     workspace.progress("writing");
-    let made = Made {
+    let made = PageInputs {
         report: &report,
         module,
         scene: &scene,
@@ -149,7 +150,7 @@ fn timed_page(
         file: &subject.source.file,
         command: subject.command.clone(),
         ranks: subject.ranks.as_deref(),
-        events: tape::MOST,
+        events: page_events::MAX_EVENTS,
     };
     let html = page(made, &workspace.map)?;
     Ok((html, report))

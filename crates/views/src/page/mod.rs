@@ -8,24 +8,24 @@
 pub mod chunks;
 pub mod flow;
 pub mod make;
+pub mod page_events;
 pub mod place;
-pub mod tape;
 pub mod texts;
 
 use crate::record::ranks::Ranks;
-use chunks::Flowing;
+use chunks::CollectiveSteps;
 use flow::Flow;
 use kbc_compiler::report::Report;
 use kbc_compiler::timeline::scene::Scene;
 use kbc_diag::{Diagnostic, Diagnostics, SourceMap};
-use kbc_ir::host::spelled;
+use kbc_ir::host::with_host_region;
 use kbc_ir::walk::Program;
 use kbc_machine::topology::LinkId;
 use kbc_time::{TimeOptions, Timing, simulate_observed};
+use page_events::{EventRecorder, Events};
 use place::Places;
 use serde::Serialize;
 use std::path::Path;
-use tape::{Events, Tape};
 use texts::{FileText, OpText, ValueAt};
 
 /// Version of the data in a page. It increases when something changes its meaning.
@@ -101,12 +101,12 @@ struct Data<'r> {
     folds: Vec<(usize, usize, usize)>,
     /// Numbers of the report's links.
     links: Vec<u32>,
-    flows: Vec<Flowing>,
+    flows: Vec<CollectiveSteps>,
     rank_rows: Vec<RankRow>,
 }
 
 /// Inputs of a page.
-pub struct Made<'a> {
+pub struct PageInputs<'a> {
     /// The report, with all links and the whole path.
     pub report: &'a Report,
     /// The module of the schedule.
@@ -123,7 +123,7 @@ pub struct Made<'a> {
     pub command: String,
     /// Ranks of the timeline.
     pub ranks: Option<&'a str>,
-    /// Largest number of events, normally [`tape::MOST`].
+    /// Largest number of events, normally [`page_events::MAX_EVENTS`].
     pub events: usize,
 }
 
@@ -132,16 +132,16 @@ pub struct Made<'a> {
 /// # Errors
 /// Returns E593 for more events than a page may have, E413 for ranks that do not exist, and the
 /// errors of the engine and of contracts that cannot be read.
-pub fn page(made: Made<'_>, map: &SourceMap) -> Result<String, Diagnostics> {
+pub fn page(made: PageInputs<'_>, map: &SourceMap) -> Result<String, Diagnostics> {
     let scene = made.scene;
     let ranks = match made.ranks {
         Some(text) => Ranks::parse(text, scene.ranks())?,
         None => Ranks::ALL,
     };
-    let schedule = spelled(&scene.schedule);
+    let schedule = with_host_region(&scene.schedule);
     let program = Program::compile(&schedule)?;
     // Simulates the same run once more, with an observer that records everything.
-    let mut tape = Tape::new(scene, &ranks, Flow::new(&program)?, made.events);
+    let mut tape = EventRecorder::new(scene, &ranks, Flow::new(&program)?, made.events);
     let options = TimeOptions { path: false, ..TimeOptions::default() };
     simulate_observed(&scene.schedule, scene.topology, &options, &mut tape)?;
     tape.check()?;

@@ -44,7 +44,7 @@ pub struct Wanted {
 
 impl Default for Wanted {
     fn default() -> Self {
-        Wanted { list: vec![], ranks: None, events: trace::MOST, lines: oplog::MOST }
+        Wanted { list: vec![], ranks: None, events: trace::MAX_PACKETS, lines: oplog::MAX_LINES }
     }
 }
 
@@ -99,7 +99,7 @@ impl Observer for Recorder<'_> {
         }
     }
 
-    fn turn(&mut self, turn: &Turn) {
+    fn turn(&mut self, turn: &StepReached) {
         let done = self.waits.turn(turn);
         if let Some(t) = &mut self.trace {
             t.turn(turn, done.as_ref());
@@ -109,7 +109,7 @@ impl Observer for Recorder<'_> {
         }
     }
 
-    fn holds(&mut self, held: &Held) {
+    fn holds(&mut self, held: &OpHeld) {
         if let Some(t) = &mut self.trace {
             t.holds(held, self.waits.at(held.rank, held.stream));
         }

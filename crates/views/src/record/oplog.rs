@@ -5,7 +5,7 @@
 
 use super::ranks::Ranks;
 use kbc_compiler::timeline::scene::Scene;
-use kbc_compiler::timeline::waits::{Done, Reason, Wait};
+use kbc_compiler::timeline::waits::{FinishedOp, Reason, Wait};
 use kbc_time::{Delivery, MessageId, MessageKind};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use std::io::{self, Write};
 pub const VERSION: u32 = 1;
 
 /// Largest number of lines of a log, about 1 GB.
-pub const MOST: u64 = 2_000_000;
+pub const MAX_LINES: u64 = 2_000_000;
 
 /// The first line.
 #[derive(Serialize)]
@@ -75,7 +75,7 @@ pub struct Oplog<'a, W> {
     most: u64,
     failure: Option<io::Error>,
     /// Operations whose message is in flight.
-    waiting: BTreeMap<MessageId, Done>,
+    waiting: BTreeMap<MessageId, FinishedOp>,
     /// Waits for links of messages that are in flight.
     queued: BTreeMap<MessageId, Vec<Wait>>,
 }
@@ -174,7 +174,7 @@ impl<'a, W: Write> Oplog<'a, W> {
         }
     }
 
-    fn write(&mut self, done: &Done, arrived_ns: Option<f64>, queued: &[Wait]) {
+    fn write(&mut self, done: &FinishedOp, arrived_ns: Option<f64>, queued: &[Wait]) {
         let scene = self.scene;
         let words = scene.ops.get(done.begun.op as usize);
         let line = Line {
@@ -197,7 +197,7 @@ impl<'a, W: Write> Oplog<'a, W> {
     }
 
     /// Records that a stream has finished an operation.
-    pub fn done(&mut self, done: &Done) {
+    pub fn done(&mut self, done: &FinishedOp) {
         if !self.ranks.has(done.rank) {
             return;
         }

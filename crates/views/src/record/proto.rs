@@ -45,7 +45,7 @@ impl Buf {
 
 /// The kind of an event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Kind {
+pub enum EventKind {
     /// Start of a slice.
     Begin,
     /// End of the innermost open slice of the track.
@@ -58,7 +58,7 @@ pub enum Kind {
 
 /// A value of an argument.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Arg {
+pub enum EventArg {
     /// A number.
     Uint(u64),
     /// A time or a share.
@@ -73,13 +73,13 @@ pub struct Event {
     /// The uuid of its track.
     pub track: u64,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: EventKind,
     /// Its name; empty for the end of a slice.
     pub name: String,
     /// Its category; empty for the end of a slice.
     pub category: &'static str,
     /// Its arguments.
-    pub args: Vec<(&'static str, Arg)>,
+    pub args: Vec<(&'static str, EventArg)>,
     /// The flow arrow that passes through it.
     pub flow: Option<u64>,
     /// Whether the flow ends here.
@@ -193,14 +193,14 @@ impl<W: Write> Packets<W> {
         t.uint(
             9,
             match e.kind {
-                Kind::Begin => 1,
-                Kind::End => 2,
-                Kind::Instant => 3,
-                Kind::Counter(_) => 4,
+                EventKind::Begin => 1,
+                EventKind::End => 2,
+                EventKind::Instant => 3,
+                EventKind::Counter(_) => 4,
             },
         );
         t.uint(11, e.track);
-        if let Kind::Counter(v) = e.kind {
+        if let EventKind::Counter(v) = e.kind {
             t.uint(30, v);
         }
         if !e.category.is_empty() {
@@ -215,9 +215,9 @@ impl<W: Write> Packets<W> {
             let mut a = Buf::default();
             a.uint(1, self.keys.id(key, 3, &mut new));
             match value {
-                Arg::Uint(v) => a.uint(3, *v),
-                Arg::Float(v) => a.fixed(5, v.to_bits()),
-                Arg::Text(v) => a.uint(17, self.texts.id(v, 29, &mut new)),
+                EventArg::Uint(v) => a.uint(3, *v),
+                EventArg::Float(v) => a.fixed(5, v.to_bits()),
+                EventArg::Text(v) => a.uint(17, self.texts.id(v, 29, &mut new)),
             }
             t.bytes(4, &a.0);
         }

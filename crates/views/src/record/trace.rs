@@ -4,10 +4,10 @@
 //! heap, which grows with the number of messages and operations in progress. [`super::proto`]
 //! encodes them.
 
-use super::proto::{Arg, Event, Kind, Packets, Track};
+use super::proto::{Event, EventArg, EventKind, Packets, Track};
 use super::ranks::Ranks;
 use kbc_compiler::timeline::scene::Scene;
-use kbc_compiler::timeline::waits::{Done, Reason, Wait};
+use kbc_compiler::timeline::waits::{FinishedOp, Reason, Wait};
 use kbc_compiler::timeline::words;
 use kbc_machine::topology::LinkId;
 use kbc_time::*;
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::io::{self, Write};
 
 /// Largest number of packets of a trace: about 200 MB, which the Perfetto UI still opens easily.
-pub const MOST: u64 = 4_000_000;
+pub const MAX_PACKETS: u64 = 4_000_000;
 
 /// An entity that has a track.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -163,7 +163,12 @@ impl<'a, W: Write> Trace<'a, W> {
         self.pending.push(Reverse(pending));
     }
 
-    fn event(kind: Kind, name: String, category: &'static str, args: Vec<(&'static str, Arg)>) -> Event {
+    fn event(
+        kind: EventKind,
+        name: String,
+        category: &'static str,
+        args: Vec<(&'static str, EventArg)>,
+    ) -> Event {
         Event { track: 0, kind, name, category, args, flow: None, last: false }
     }
 
@@ -174,7 +179,7 @@ impl<'a, W: Write> Trace<'a, W> {
         }
         if let Some(at_ns) = self.counted.filter(|at| moment(*at) < now) {
             self.counted = None;
-            let event = Self::event(Kind::Counter(self.in_flight), String::new(), "", vec![]);
+            let event = Self::event(EventKind::Counter(self.in_flight), String::new(), "", vec![]);
             self.add(at_ns, Key::InFlight, event);
         }
         while self.pending.peek().is_some_and(|Reverse(p)| p.at < now) && !self.full() {
@@ -198,7 +203,7 @@ impl<'a, W: Write> Trace<'a, W> {
 
     /// Records that a stream reaches its next operation or an end of a region; `done` is the
     /// operation it has finished.
-    pub fn turn(&mut self, turn: &Turn, done: Option<&Done>) {
+    pub fn turn(&mut self, turn: &StepReached, done: Option<&FinishedOp>) {
         self.advance(moment(turn.at_ns));
         if !self.ranks.has(turn.rank) {
             return;
@@ -207,34 +212,34 @@ impl<'a, W: Write> Trace<'a, W> {
         if let Some(done) = done
             && self.held.remove(&(turn.rank, turn.stream))
         {
-            let mut args = vec![("end_ns", Arg::Float(done.end_ns))];
+            let mut args = vec![("end_ns", EventArg::Float(done.end_ns))];
             if !done.waits.is_empty() {
                 let all: Vec<String> = done.waits.iter().map(|w| self.words(w)).collect();
-                args.push(("waited_for", Arg::Text(all.join("; "))));
+                args.push(("waited_for", EventArg::Text(all.join("; "))));
             }
-            self.add(turn.at_ns, key, Self::event(Kind::End, String::new(), "", args));
+            self.add(turn.at_ns, key, Self::event(EventKind::End, String::new(), "", args));
         }
         match turn.next {
             Next::Enter(r) => {
                 let label = self.scene.schedule.regions.get(r.0 as usize).and_then(|r| r.label.clone());
-                let mut args = vec![("call", Arg::Uint(turn.call))];
-                args.extend(label.map(|l| ("algorithm", Arg::Text(l))));
+                let mut args = vec![("call", EventArg::Uint(turn.call))];
+                args.extend(label.map(|l| ("algorithm", EventArg::Text(l))));
                 let name = self.scene.region(r).to_owned();
-                self.add(turn.at_ns, key, Self::event(Kind::Begin, name, "region", args));
+                self.add(turn.at_ns, key, Self::event(EventKind::Begin, name, "region", args));
             }
             Next::Leave(_) => {
-                self.add(turn.at_ns, key, Self::event(Kind::End, String::new(), "", vec![]));
+                self.add(turn.at_ns, key, Self::event(EventKind::End, String::new(), "", vec![]));
             }
             Next::Op(_) | Next::End => {}
         }
     }
 
-    fn about(&self, op: u32) -> Vec<(&'static str, Arg)> {
-        let mut args = vec![("op", Arg::Uint(u64::from(op)))];
+    fn about(&self, op: u32) -> Vec<(&'static str, EventArg)> {
+        let mut args = vec![("op", EventArg::Uint(u64::from(op)))];
         if let Some(words) = self.scene.ops.get(op as usize) {
-            args.push(("text", Arg::Text(words.text.clone())));
+            args.push(("text", EventArg::Text(words.text.clone())));
             if !words.source.is_empty() {
-                args.push(("source", Arg::Text(words.source.clone())));
+                args.push(("source", EventArg::Text(words.source.clone())));
             }
         }
         args
@@ -246,7 +251,7 @@ impl<'a, W: Write> Trace<'a, W> {
     }
 
     /// Records that the operation of a stream takes time.
-    pub fn holds(&mut self, held: &Held, at: Option<&Done>) {
+    pub fn holds(&mut self, held: &OpHeld, at: Option<&FinishedOp>) {
         self.advance(moment(held.at_ns));
         let Some(done) = at.filter(|_| self.ranks.has(held.rank)) else { return };
         let category = match done.begun.name {
@@ -256,13 +261,13 @@ impl<'a, W: Write> Trace<'a, W> {
         };
         let mut args = self.about(done.begun.op);
         if done.begun.bytes > 0 {
-            args.push(("bytes", Arg::Uint(done.begun.bytes)));
+            args.push(("bytes", EventArg::Uint(done.begun.bytes)));
         }
-        args.push(("start_ns", Arg::Float(held.at_ns)));
+        args.push(("start_ns", EventArg::Float(held.at_ns)));
         self.held.insert((held.rank, held.stream));
         let name = done.begun.name.to_owned();
         let key = Key::Stream(held.rank, held.stream);
-        self.add(held.at_ns, key, Self::event(Kind::Begin, name, category, args));
+        self.add(held.at_ns, key, Self::event(EventKind::Begin, name, category, args));
     }
 
     /// Records that a message is sent.
@@ -277,7 +282,7 @@ impl<'a, W: Write> Trace<'a, W> {
         let mut lane = None;
         if self.ranks.has(m.from) {
             if m.kind != MessageKind::Reply {
-                let event = Self::event(Kind::Instant, name.clone(), "message", self.about(m.op));
+                let event = Self::event(EventKind::Instant, name.clone(), "message", self.about(m.op));
                 self.add(m.at_ns, Key::Stream(m.from, stream), Event { flow: Some(flow), ..event });
             }
             let (free, all) = self.lanes.entry(m.from).or_default();
@@ -287,9 +292,9 @@ impl<'a, W: Write> Trace<'a, W> {
             });
             lane = Some(mine);
             let mut args = self.about(m.op);
-            args.push(("bytes", Arg::Uint(m.bytes)));
-            args.push(("start_ns", Arg::Float(m.at_ns)));
-            let event = Self::event(Kind::Begin, name, "message", args);
+            args.push(("bytes", EventArg::Uint(m.bytes)));
+            args.push(("start_ns", EventArg::Float(m.at_ns)));
+            let event = Self::event(EventKind::Begin, name, "message", args);
             self.add(m.at_ns, Key::Out(m.from, mine), Event { flow: Some(flow), ..event });
         }
         self.flights.insert(m.id, Flight { flow, lane, bytes: m.bytes });
@@ -306,14 +311,15 @@ impl<'a, W: Write> Trace<'a, W> {
         }
         let name = format!("{} {} to {}", word(p.kind), self.scene.rank(p.from), self.scene.rank(p.to));
         let mut args = self.about(p.op);
-        args.push(("bytes", Arg::Uint(p.bytes)));
-        args.push(("start_ns", Arg::Float(p.start_ns)));
-        args.push(("queued_ns", Arg::Float(p.start_ns - p.asked_ns)));
-        args.extend(wait.map(|w| ("waited_for", Arg::Text(self.words(w)))));
+        args.push(("bytes", EventArg::Uint(p.bytes)));
+        args.push(("start_ns", EventArg::Float(p.start_ns)));
+        args.push(("queued_ns", EventArg::Float(p.start_ns - p.asked_ns)));
+        args.extend(wait.map(|w| ("waited_for", EventArg::Text(self.words(w)))));
         let flow = self.flights.get(&p.id).map(|f| f.flow);
-        let event = Self::event(Kind::Begin, name, "link", args);
+        let event = Self::event(EventKind::Begin, name, "link", args);
         self.add(p.start_ns, Key::Link(p.link), Event { flow, ..event });
-        let end = Self::event(Kind::End, String::new(), "", vec![("end_ns", Arg::Float(p.free_ns))]);
+        let end =
+            Self::event(EventKind::End, String::new(), "", vec![("end_ns", EventArg::Float(p.free_ns))]);
         self.add(p.free_ns, Key::Link(p.link), end);
     }
 
@@ -322,8 +328,8 @@ impl<'a, W: Write> Trace<'a, W> {
         self.advance(moment(m.delivered_ns));
         let Some(flight) = self.flights.remove(&m.id) else { return };
         if let Some(lane) = flight.lane {
-            let args = vec![("end_ns", Arg::Float(m.delivered_ns))];
-            let event = Self::event(Kind::End, String::new(), "", args);
+            let args = vec![("end_ns", EventArg::Float(m.delivered_ns))];
+            let event = Self::event(EventKind::End, String::new(), "", args);
             self.add(m.delivered_ns, Key::Out(m.from, lane), event);
             if let Some((free, _)) = self.lanes.get_mut(&m.from) {
                 free.insert(lane);
@@ -332,9 +338,9 @@ impl<'a, W: Write> Trace<'a, W> {
         if self.ranks.has(m.to) {
             let name = format!("{} from {}", word(m.kind), self.scene.rank(m.from));
             let mut args = self.about(m.op);
-            args.push(("bytes", Arg::Uint(m.bytes)));
-            args.push(("at_ns", Arg::Float(m.delivered_ns)));
-            let event = Self::event(Kind::Instant, name, "message", args);
+            args.push(("bytes", EventArg::Uint(m.bytes)));
+            args.push(("at_ns", EventArg::Float(m.delivered_ns)));
+            let event = Self::event(EventKind::Instant, name, "message", args);
             // A flow arrow needs a start; without the sender and all links, there is none.
             let event = Event { flow: Some(flight.flow), last: true, ..event };
             self.add(m.delivered_ns, Key::In(m.to), event);
@@ -349,10 +355,10 @@ impl<'a, W: Write> Trace<'a, W> {
         let Some(wait) = wait.filter(|_| self.ranks.has(w.rank)) else { return };
         let Reason::Unit { unit, .. } = wait.reason else { return };
         let key = Key::Stream(w.rank, w.stream);
-        let args = vec![("waits_for", Arg::Text(self.words(wait)))];
-        let begin = Self::event(Kind::Begin, format!("waits for {}", unit.name()), "wait", args);
+        let args = vec![("waits_for", EventArg::Text(self.words(wait)))];
+        let begin = Self::event(EventKind::Begin, format!("waits for {}", unit.name()), "wait", args);
         self.add(wait.start_ns, key, begin);
-        self.add(wait.end_ns, key, Self::event(Kind::End, String::new(), "", vec![]));
+        self.add(wait.end_ns, key, Self::event(EventKind::End, String::new(), "", vec![]));
     }
 
     /// Writes all pending events, after the run is over.

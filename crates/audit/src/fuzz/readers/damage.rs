@@ -4,7 +4,7 @@
 use crate::fuzz::rng::Rng;
 
 /// Largest size of a file in bytes.
-const MOST: usize = 1 << 18;
+const MAX_BYTES: usize = 1 << 18;
 
 /// Numbers at which behaviour may change.
 const NUMBERS: [&str; 16] = [
@@ -72,7 +72,7 @@ pub fn damage(bytes: &[u8], other: &[u8], binary: bool, rng: &mut Rng) -> Vec<u8
             true => change_bytes(&mut out, other, rng),
             false => change_text(&mut out, other, rng),
         }
-        out.truncate(MOST);
+        out.truncate(MAX_BYTES);
     }
     if !binary {
         // A cut may have split a character.
@@ -175,7 +175,7 @@ fn change_text(out: &mut Vec<u8>, other: &[u8], rng: &mut Rng) {
                     text[from..to].to_owned()
                 }
             };
-            let times = [10, 200, 3000, 20_000][rng.below(4)].min(MOST / piece.len().max(1));
+            let times = [10, 200, 3000, 20_000][rng.below(4)].min(MAX_BYTES / piece.len().max(1));
             replace(out, (at.0, at.0), piece.repeat(times).as_bytes());
         }
         12 => out.truncate(at.0),

@@ -16,7 +16,7 @@ pub struct Example {
 }
 
 /// Largest size of an example in bytes; larger files would be too slow.
-pub const MOST: usize = 1 << 16;
+pub const MAX_BYTES: usize = 1 << 16;
 
 macro_rules! built_in {
     ($($reader:ident $path:literal,)*) => {

@@ -17,7 +17,7 @@ use kbc_frontend::lower::{LowerOptions, lower};
 use kbc_frontend::machine;
 use kbc_import::{msccl, torch};
 use kbc_machine::topology::Topology;
-use kbc_numerics::formats::{self, Near};
+use kbc_numerics::formats::{self, Conversion};
 use kbc_tiles::tile;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -116,17 +116,17 @@ impl Reader {
 }
 
 /// Largest time for one file; processor time where the system provides it.
-const MOST_TIME: Duration = Duration::from_secs(5);
+const MAX_TIME: Duration = Duration::from_secs(5);
 
 /// What readers reported about a file.
 #[derive(Default)]
-struct Said {
+struct ReaderMessages {
     found: Vec<Diagnostic>,
     /// Messages of readers that have no codes.
     words: Vec<String>,
 }
 
-impl Said {
+impl ReaderMessages {
     fn take<T>(&mut self, result: Result<T, impl Into<Diagnostics>>) -> Option<T> {
         result.map_err(|d| self.found.extend(d.into().list)).ok()
     }
@@ -144,8 +144,8 @@ pub struct With {
 }
 
 /// Runs a reader on a file.
-fn read(with: With, reader: Reader, bytes: &[u8]) -> Said {
-    let mut said = Said::default();
+fn read(with: With, reader: Reader, bytes: &[u8]) -> ReaderMessages {
+    let mut said = ReaderMessages::default();
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
         // The driver rejects such a file before any reader runs.
@@ -163,7 +163,7 @@ fn read(with: With, reader: Reader, bytes: &[u8]) -> Said {
             if let Some(module) = said.take(kbc_ir::text::parse(FILE, text)) {
                 let mut found = kbc_ir::verify::verify(&module);
                 for d in &mut found.list {
-                    kbc_diag::settle::settle(d, FILE, text);
+                    kbc_diag::place_fallback::place_fallback(d, FILE, text);
                 }
                 said.found.extend(found.list);
             }
@@ -175,7 +175,7 @@ fn read(with: With, reader: Reader, bytes: &[u8]) -> Said {
                 let problems = tile::verify::problems(&kernel, target);
                 let mut found = tile::verify::in_text(&kernel, problems, text, FILE);
                 for d in &mut found.list {
-                    kbc_diag::settle::settle(d, FILE, text);
+                    kbc_diag::place_fallback::place_fallback(d, FILE, text);
                 }
                 said.found.extend(found.list);
             }
@@ -215,7 +215,7 @@ fn read(with: With, reader: Reader, bytes: &[u8]) -> Said {
             let name = format!("random.{}", reader.ending());
             let keys = said.take(formats::keys(&name, bytes)).unwrap_or_default();
             for key in keys.iter().map(|k| Some(k.as_str())).chain([None]).take(8) {
-                said.take(formats::describe(&name, bytes, key, Near::Yes));
+                said.take(formats::describe(&name, bytes, key, Conversion::Yes));
                 said.take(formats::read(&name, bytes, key));
             }
         }
@@ -227,7 +227,7 @@ fn read(with: With, reader: Reader, bytes: &[u8]) -> Said {
 }
 
 /// Returns what is wrong with the messages about a text, if anything is.
-fn fault(reader: Reader, said: &Said, length: usize) -> Option<String> {
+fn fault(reader: Reader, said: &ReaderMessages, length: usize) -> Option<String> {
     if let Some(empty) = said.words.iter().find(|w| w.trim().is_empty()) {
         return Some(format!("a refusal without words: {empty:?}"));
     }
@@ -264,7 +264,7 @@ pub fn wrong(with: With, reader: Reader, bytes: &[u8]) -> Option<String> {
     let took = (with.clock)().saturating_sub(before);
     match said {
         Err(_) => Some("a panic".to_owned()),
-        Ok(_) if took > MOST_TIME => Some(format!("{:.1} s for {} bytes", took.as_secs_f64(), bytes.len())),
+        Ok(_) if took > MAX_TIME => Some(format!("{:.1} s for {} bytes", took.as_secs_f64(), bytes.len())),
         Ok(said) => fault(reader, &said, bytes.len()),
     }
 }
@@ -286,7 +286,7 @@ pub struct Failure {
 
 /// Counts and findings.
 #[derive(Clone, Debug, Default)]
-pub struct Summary {
+pub struct ReadersSummary {
     /// Number of files by reader.
     pub tried: BTreeMap<Reader, u64>,
     /// Files on which readers fail.
@@ -313,9 +313,9 @@ pub fn run(
     examples: &[Example],
     seed: u64,
     numbers: std::ops::Range<u64>,
-    progress: &mut dyn FnMut(&Summary),
-) -> Summary {
-    let mut sum = Summary::default();
+    progress: &mut dyn FnMut(&ReadersSummary),
+) -> ReadersSummary {
+    let mut sum = ReadersSummary::default();
     for number in numbers {
         let Some((reader, example, bytes)) = file(examples, seed, number) else { break };
         *sum.tried.entry(reader).or_default() += 1;
@@ -329,7 +329,7 @@ pub fn run(
 }
 
 /// Largest number of readings for making a file smaller.
-const MOST_STEPS: u32 = 200;
+const MAX_STEPS: u32 = 200;
 
 /// Returns a smaller file with the same failure, found by removing parts. A file that takes too
 /// long stays unchanged.
@@ -339,9 +339,9 @@ fn smaller(with: With, reader: Reader, mut bytes: Vec<u8>, what: &str) -> Vec<u8
         return bytes;
     }
     let (mut part, mut steps) = (bytes.len() / 2, 0);
-    while part > 0 && steps < MOST_STEPS {
+    while part > 0 && steps < MAX_STEPS {
         let mut at = 0;
-        while at < bytes.len() && steps < MOST_STEPS {
+        while at < bytes.len() && steps < MAX_STEPS {
             let mut less = bytes.clone();
             less.drain(at..(at + part).min(bytes.len()));
             steps += 1;

@@ -9,13 +9,13 @@
 mod names;
 mod walk;
 
-use super::yaml::{Key, Kind, Node};
+use super::yaml::{Key, Node, NodeKind};
 use super::{MachineFile, Reader};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span, Spanned};
 use kbc_machine::topology::{Compute, Dimension, Quantity, SettingValue, Shape};
-use names::{Part, SECTIONS, Says};
-use walk::{Found, Walk, ill};
+use names::{Component, KeyQuantity, SECTIONS};
+use walk::{ComponentKey, Walk, ill};
 
 /// Returns whether the keys of a file are those of such a machine.
 pub(super) fn is_one(keys: &[(Key, Node)]) -> bool {
@@ -70,7 +70,7 @@ impl File<'_, '_> {
     fn count(&self, path: &str, found: &mut Diagnostics) -> Option<u32> {
         let node = self.node(path)?;
         let value = match &node.kind {
-            Kind::Scalar(text) => text.parse::<u32>().ok().filter(|n| *n >= 1),
+            NodeKind::Scalar(text) => text.parse::<u32>().ok().filter(|n| *n >= 1),
             _ => None,
         };
         if value.is_none() {
@@ -83,7 +83,7 @@ impl File<'_, '_> {
     fn number(&self, path: &str, found: &mut Diagnostics) -> Option<f64> {
         let node = self.node(path)?;
         let value = match &node.kind {
-            Kind::Scalar(text) => text.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0),
+            NodeKind::Scalar(text) => text.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0),
             _ => None,
         };
         if value.is_none() {
@@ -98,8 +98,8 @@ impl File<'_, '_> {
         let [h, w] = ["sip.cube_mesh.h", "sip.cube_mesh.w"].map(|p| self.count(p, found).unwrap_or(1));
         let corners = match self.node("cube.pe_layout.corners").map(|n| &n.kind) {
             None => 1,
-            Some(Kind::Map(named)) if !named.is_empty() => named.len() as u32,
-            Some(Kind::List(named)) if !named.is_empty() => named.len() as u32,
+            Some(NodeKind::Map(named)) if !named.is_empty() => named.len() as u32,
+            Some(NodeKind::List(named)) if !named.is_empty() => named.len() as u32,
             Some(_) => self.count("cube.pe_layout.corners", found).unwrap_or(1),
         };
         let each = self.count("cube.pe_layout.pe_per_corner", found).unwrap_or(1);
@@ -117,7 +117,7 @@ impl File<'_, '_> {
         let name = match self.node("system.sips.topology") {
             None => NAMES[0],
             Some(node) => {
-                let word = if let Kind::Scalar(text) = &node.kind { text.as_str() } else { "" };
+                let word = if let NodeKind::Scalar(text) = &node.kind { text.as_str() } else { "" };
                 match NAMES.iter().find(|n| **n == word) {
                     Some(name) => name,
                     None => {
@@ -189,13 +189,13 @@ impl File<'_, '_> {
     /// Reads the number and the size of the HBM slices, which a machine with HBM must give.
     fn memory(
         &self,
-        leaves: &[Found],
+        leaves: &[ComponentKey],
         shape: Option<&Shape>,
         out: &mut MachineFile,
         found: &mut Diagnostics,
     ) {
         let keys = ["cube.memory_map.hbm_total_gb_per_cube", "cube.memory_map.hbm_slices_per_cube"];
-        let used = leaves.iter().find(|l| matches!(l.part, Part::Hbm | Part::Channel));
+        let used = leaves.iter().find(|l| matches!(l.part, Component::Hbm | Component::Channel));
         let given = keys.map(|k| self.node(k).is_some());
         if used.is_none() && given == [false, false] {
             return;
@@ -229,93 +229,101 @@ impl File<'_, '_> {
         self.set(out, found, "hbm_size", &[SettingValue::Quantity(size)], self.at(keys[0]));
     }
 
-    fn settings(&self, leaves: &[Found], out: &mut MachineFile, found: &mut Diagnostics) {
+    fn settings(&self, leaves: &[ComponentKey], out: &mut MachineFile, found: &mut Diagnostics) {
         if let Some(v) = self.number("system.ns_per_mm", found) {
             self.set(out, found, "ns_per_mm", &[SettingValue::Number(v)], self.at("system.ns_per_mm"));
         }
         // Each of these settings has one value. If it is given twice, both values must be equal.
-        let one = |part: Part, says: Says, found: &mut Diagnostics| -> Option<&Found> {
-            let mut all = leaves.iter().filter(|l| l.part == part && l.says == says);
-            let first = all.next()?;
-            if let Some(other) = all.find(|l| l.value != first.value) {
-                let title = format!("contradictory values {} and {}", first.value, other.value);
-                found.push(
-                    Diagnostic::error("E462", title)
-                        .primary(other.span, "the second value")
-                        .secondary(first.span, "the first value")
-                        .help("kbc models all parts of one kind with the same values"),
-                );
-            }
-            Some(first)
-        };
+        let one =
+            |part: Component, quantity: KeyQuantity, found: &mut Diagnostics| -> Option<&ComponentKey> {
+                let mut all = leaves.iter().filter(|l| l.part == part && l.quantity == quantity);
+                let first = all.next()?;
+                if let Some(other) = all.find(|l| l.value != first.value) {
+                    let title = format!("contradictory values {} and {}", first.value, other.value);
+                    found.push(
+                        Diagnostic::error("E462", title)
+                            .primary(other.span, "the second value")
+                            .secondary(first.span, "the first value")
+                            .help("kbc models all parts of one kind with the same values"),
+                    );
+                }
+                Some(first)
+            };
         let rate = |v: f64| {
             SettingValue::Quantity(Quantity { amount: v * 1e9, dimension: Dimension::BytesPerSecond })
         };
         let ns = |v: f64| SettingValue::Quantity(Quantity { amount: v, dimension: Dimension::Nanoseconds });
-        let ways = [one(Part::Pe, Says::Overhead, found), one(Part::Dma, Says::Overhead, found)];
+        let ways = [
+            one(Component::Pe, KeyQuantity::Overhead, found),
+            one(Component::Dma, KeyQuantity::Overhead, found),
+        ];
         if let Some(last) = ways.iter().flatten().last() {
             let sum = ways.iter().flatten().map(|l| l.value).sum();
             self.set(out, found, "pe_node", &[ns(sum)], last.span);
         }
         for (part, name) in [
-            (Part::Router, "router_node"),
-            (Part::Hbm, "hbm_node"),
-            (Part::Sram, "sram_node"),
-            (Part::Port, "port_node"),
-            (Part::Io, "io_node"),
+            (Component::Router, "router_node"),
+            (Component::Hbm, "hbm_node"),
+            (Component::Sram, "sram_node"),
+            (Component::Port, "port_node"),
+            (Component::Io, "io_node"),
         ] {
-            if let Some(l) = one(part, Says::Overhead, found) {
+            if let Some(l) = one(part, KeyQuantity::Overhead, found) {
                 self.set(out, found, name, &[ns(l.value)], l.span);
             }
         }
-        let channels = one(Part::Hbm, Says::Channels, found).zip(one(Part::Channel, Says::Bandwidth, found));
-        let burst = one(Part::Hbm, Says::Burst, found);
+        let channels = one(Component::Hbm, KeyQuantity::Channels, found).zip(one(
+            Component::Channel,
+            KeyQuantity::Bandwidth,
+            found,
+        ));
+        let burst = one(Component::Hbm, KeyQuantity::Burst, found);
         if let Some((n, each)) = channels.filter(|c| c.1.value > 0.0) {
             let bytes = Quantity { amount: burst.map_or(BURST, |b| b.value), dimension: Dimension::Bytes };
             let values = [SettingValue::Number(n.value), rate(each.value), SettingValue::Quantity(bytes)];
             self.set(out, found, "hbm_channels", &values, burst.unwrap_or(each).span);
         }
-        if let Some(l) = one(Part::Hbm, Says::Penalty, found).filter(|l| l.value > 0.0) {
+        if let Some(l) = one(Component::Hbm, KeyQuantity::Penalty, found).filter(|l| l.value > 0.0) {
             self.set(out, found, "hbm_switch", &[ns(l.value)], l.span);
         }
         for (part, name) in [
-            (Part::Pe, "pe_link"),
-            (Part::Dma, "pe_link"),
-            (Part::Hbm, "hbm_link"),
-            (Part::Sram, "sram_link"),
-            (Part::Io, "io_link"),
-            (Part::Sip, "sip_link"),
+            (Component::Pe, "pe_link"),
+            (Component::Dma, "pe_link"),
+            (Component::Hbm, "hbm_link"),
+            (Component::Sram, "sram_link"),
+            (Component::Io, "io_link"),
+            (Component::Sip, "sip_link"),
         ] {
-            if let Some(l) = one(part, Says::Bandwidth, found).filter(|l| l.value > 0.0) {
+            if let Some(l) = one(part, KeyQuantity::Bandwidth, found).filter(|l| l.value > 0.0) {
                 self.set(out, found, name, &[rate(l.value)], l.span);
             }
         }
-        if let Some(l) = one(Part::Port, Says::Bandwidth, found).filter(|l| l.value > 0.0) {
-            let count = one(Part::Port, Says::Connections, found).map_or(1.0, |c| c.value);
+        if let Some(l) = one(Component::Port, KeyQuantity::Bandwidth, found).filter(|l| l.value > 0.0) {
+            let count = one(Component::Port, KeyQuantity::Connections, found).map_or(1.0, |c| c.value);
             self.set(out, found, "cube_link", &[rate(l.value), SettingValue::Number(count)], l.span);
         }
         for (part, name) in [
-            (Part::Hbm, "hbm_wire"),
-            (Part::Sram, "sram_wire"),
-            (Part::Port, "cube_wire"),
-            (Part::Io, "io_wire"),
-            (Part::Sip, "sip_wire"),
-            (Part::Pe, "pe_wire"),
+            (Component::Hbm, "hbm_wire"),
+            (Component::Sram, "sram_wire"),
+            (Component::Port, "cube_wire"),
+            (Component::Io, "io_wire"),
+            (Component::Sip, "sip_wire"),
+            (Component::Pe, "pe_wire"),
         ] {
-            if let Some(l) = one(part, Says::Length, found) {
+            if let Some(l) = one(part, KeyQuantity::Length, found) {
                 self.set(out, found, name, &[SettingValue::Number(l.value)], l.span);
             }
         }
         self.positions(leaves, out, found);
         for l in leaves {
-            let why = match (l.part, l.says) {
-                (Part::Inside, Says::Overhead) if l.value > 0.0 => {
+            let why = match (l.part, l.quantity) {
+                (Component::Inside, KeyQuantity::Overhead) if l.value > 0.0 => {
                     "no message goes through this part of a PE"
                 }
-                (Part::Inside, Says::Bandwidth) if l.value > 0.0 => {
+                (Component::Inside, KeyQuantity::Bandwidth) if l.value > 0.0 => {
                     "no message goes through this part of a PE"
                 }
-                (Part::Router, Says::Bandwidth) if l.value > 0.0 => {
+                (Component::Router, KeyQuantity::Bandwidth) if l.value > 0.0 => {
                     "the bandwidth of a router's link is that of the other end of the link"
                 }
                 _ => continue,
@@ -327,24 +335,25 @@ impl File<'_, '_> {
 
     /// Sets the lengths of wires to the distances between positions in a cube, where the lengths
     /// are not given.
-    fn positions(&self, leaves: &[Found], out: &mut MachineFile, found: &mut Diagnostics) {
-        let placed = |part: Part| leaves.iter().filter(move |l| l.part == part && l.place.is_some());
-        let router = placed(Part::Router).find(|l| l.cube).and_then(|l| l.place);
-        let said = |part: Part| {
-            part != Part::Port && leaves.iter().any(|l| l.part == part && l.says == Says::Length)
+    fn positions(&self, leaves: &[ComponentKey], out: &mut MachineFile, found: &mut Diagnostics) {
+        let placed = |part: Component| leaves.iter().filter(move |l| l.part == part && l.place.is_some());
+        let router = placed(Component::Router).find(|l| l.cube).and_then(|l| l.place);
+        let said = |part: Component| {
+            part != Component::Port
+                && leaves.iter().any(|l| l.part == part && l.quantity == KeyQuantity::Length)
         };
         for (part, name) in [
-            (Part::Pe, "pe_wire"),
-            (Part::Hbm, "hbm_wire"),
-            (Part::Sram, "sram_wire"),
-            (Part::Port, "port_wire"),
+            (Component::Pe, "pe_wire"),
+            (Component::Hbm, "hbm_wire"),
+            (Component::Sram, "sram_wire"),
+            (Component::Port, "port_wire"),
         ] {
             let lengths: Vec<(f64, Span)> = placed(part)
                 .filter(|l| l.cube)
                 .filter_map(|l| Some(((l.place?[0] - router?[0]).hypot(l.place?[1] - router?[1]), l.span)))
                 .collect();
             let Some(&(_, span)) = lengths.first().filter(|_| !said(part)) else { continue };
-            if part == Part::Pe && lengths.len() <= 4 {
+            if part == Component::Pe && lengths.len() <= 4 {
                 let list: Vec<SettingValue> = lengths.iter().map(|l| SettingValue::Number(l.0)).collect();
                 self.set(out, found, name, &list, span);
                 continue;

@@ -23,7 +23,7 @@ pub(super) const FIXED: [&str; 11] = [
 
 /// The component that contains a key or that its name begins with.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Part {
+pub(super) enum Component {
     Pe,
     /// The DMA of a PE. Messages pass it, too.
     Dma,
@@ -40,53 +40,53 @@ pub(super) enum Part {
     Inside,
 }
 
-/// The names of components. A unit of a PE that is none of these is [`Part::Inside`].
-pub(super) const PARTS: [(&str, Part); 35] = [
-    ("pe", Part::Pe),
-    ("pes", Part::Pe),
-    ("pe_layout", Part::Pe),
-    ("pe_dma", Part::Dma),
-    ("dma", Part::Dma),
-    ("router", Part::Router),
-    ("routers", Part::Router),
-    ("noc", Part::Router),
-    ("noc_router", Part::Router),
-    ("cube_router", Part::Router),
-    ("hbm", Part::Hbm),
-    ("hbm_ctrl", Part::Hbm),
-    ("hbm_controller", Part::Hbm),
-    ("hbm_slice", Part::Hbm),
-    ("sram", Part::Sram),
-    ("sram_ctrl", Part::Sram),
-    ("cube_sram", Part::Sram),
-    ("ucie", Part::Port),
-    ("ucie_port", Part::Port),
-    ("ucie_ports", Part::Port),
-    ("ucie_n", Part::Port),
-    ("ucie_e", Part::Port),
-    ("ucie_s", Part::Port),
-    ("ucie_w", Part::Port),
-    ("connection", Part::Port),
-    ("per_connection", Part::Port),
-    ("io_cpu", Part::Io),
-    ("io", Part::Io),
-    ("io_chiplet", Part::Io),
-    ("sip_link", Part::Sip),
-    ("inter_sip", Part::Sip),
-    ("sip_to_sip", Part::Sip),
-    ("pc", Part::Channel),
-    ("per_channel", Part::Channel),
-    ("pseudo_channel", Part::Channel),
+/// The names of components. A unit of a PE that is none of these is [`Component::Inside`].
+pub(super) const PARTS: [(&str, Component); 35] = [
+    ("pe", Component::Pe),
+    ("pes", Component::Pe),
+    ("pe_layout", Component::Pe),
+    ("pe_dma", Component::Dma),
+    ("dma", Component::Dma),
+    ("router", Component::Router),
+    ("routers", Component::Router),
+    ("noc", Component::Router),
+    ("noc_router", Component::Router),
+    ("cube_router", Component::Router),
+    ("hbm", Component::Hbm),
+    ("hbm_ctrl", Component::Hbm),
+    ("hbm_controller", Component::Hbm),
+    ("hbm_slice", Component::Hbm),
+    ("sram", Component::Sram),
+    ("sram_ctrl", Component::Sram),
+    ("cube_sram", Component::Sram),
+    ("ucie", Component::Port),
+    ("ucie_port", Component::Port),
+    ("ucie_ports", Component::Port),
+    ("ucie_n", Component::Port),
+    ("ucie_e", Component::Port),
+    ("ucie_s", Component::Port),
+    ("ucie_w", Component::Port),
+    ("connection", Component::Port),
+    ("per_connection", Component::Port),
+    ("io_cpu", Component::Io),
+    ("io", Component::Io),
+    ("io_chiplet", Component::Io),
+    ("sip_link", Component::Sip),
+    ("inter_sip", Component::Sip),
+    ("sip_to_sip", Component::Sip),
+    ("pc", Component::Channel),
+    ("per_channel", Component::Channel),
+    ("pseudo_channel", Component::Channel),
 ];
 
-pub(super) fn part(name: &str) -> Option<Part> {
+pub(super) fn part(name: &str) -> Option<Component> {
     let known = PARTS.iter().find(|p| p.0 == name).map(|p| p.1);
-    known.or_else(|| name.starts_with("pe_").then_some(Part::Inside))
+    known.or_else(|| name.starts_with("pe_").then_some(Component::Inside))
 }
 
 /// The quantity that a key of a component gives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Says {
+pub(super) enum KeyQuantity {
     Bandwidth,
     Overhead,
     Position,
@@ -98,22 +98,22 @@ pub(super) enum Says {
 }
 
 /// The keys of components: the whole name, or the end of the name.
-pub(super) const LEAVES: [(&str, Says); 15] = [
-    ("bw_gbs", Says::Bandwidth),
-    ("bandwidth_gbs", Says::Bandwidth),
-    ("overhead_ns", Says::Overhead),
-    ("pos_mm", Says::Position),
-    ("distance_mm", Says::Length),
-    ("length_mm", Says::Length),
-    ("connections", Says::Connections),
-    ("n_connections", Says::Connections),
-    ("connections_per_side", Says::Connections),
-    ("pseudo_channels", Says::Channels),
-    ("num_pseudo_channels", Says::Channels),
-    ("num_pcs", Says::Channels),
-    ("burst_bytes", Says::Burst),
-    ("burst_size_bytes", Says::Burst),
-    ("switch_penalty_ns", Says::Penalty),
+pub(super) const LEAVES: [(&str, KeyQuantity); 15] = [
+    ("bw_gbs", KeyQuantity::Bandwidth),
+    ("bandwidth_gbs", KeyQuantity::Bandwidth),
+    ("overhead_ns", KeyQuantity::Overhead),
+    ("pos_mm", KeyQuantity::Position),
+    ("distance_mm", KeyQuantity::Length),
+    ("length_mm", KeyQuantity::Length),
+    ("connections", KeyQuantity::Connections),
+    ("n_connections", KeyQuantity::Connections),
+    ("connections_per_side", KeyQuantity::Connections),
+    ("pseudo_channels", KeyQuantity::Channels),
+    ("num_pseudo_channels", KeyQuantity::Channels),
+    ("num_pcs", KeyQuantity::Channels),
+    ("burst_bytes", KeyQuantity::Burst),
+    ("burst_size_bytes", KeyQuantity::Burst),
+    ("switch_penalty_ns", KeyQuantity::Penalty),
 ];
 
 /// Words before the end of a component's key that carry no information.
@@ -125,26 +125,28 @@ pub(super) const PLAIN: [&str; 9] =
 
 /// Returns the quantity that a key gives and its component. The component is named at the beginning
 /// of the key, or is the innermost one that contains the key.
-pub(super) fn leaf(name: &str, path: &[String]) -> Option<(Says, Part)> {
+pub(super) fn leaf(name: &str, path: &[String]) -> Option<(KeyQuantity, Component)> {
     let above = || path[..path.len() - 1].iter().rev().find_map(|p| part(p));
     let whole = LEAVES.iter().find(|l| l.0 == name).map(|l| ("", l.1));
-    let (before, says) = whole.or_else(|| {
-        LEAVES.iter().find_map(|(end, says)| Some((name.strip_suffix(end)?.strip_suffix('_')?, *says)))
+    let (before, quantity) = whole.or_else(|| {
+        LEAVES
+            .iter()
+            .find_map(|(end, quantity)| Some((name.strip_suffix(end)?.strip_suffix('_')?, *quantity)))
     })?;
     let found = match before.split_once("_to_") {
         _ if before.is_empty() || GENERIC.contains(&before) => above(),
         _ if part(before).is_some() => part(before),
         // For a link between a router and another component, the other component counts.
         Some((a, b)) => match (part(a)?, part(b)?) {
-            (Part::Router, other) | (other, Part::Router) => Some(other),
+            (Component::Router, other) | (other, Component::Router) => Some(other),
             (a, _) => Some(a),
         },
         None => return None,
     };
-    let found = match says {
-        Says::Connections => Some(Part::Port),
-        Says::Channels | Says::Burst | Says::Penalty => Some(Part::Hbm),
+    let found = match quantity {
+        KeyQuantity::Connections => Some(Component::Port),
+        KeyQuantity::Channels | KeyQuantity::Burst | KeyQuantity::Penalty => Some(Component::Hbm),
         _ => found,
     };
-    found.map(|part| (says, part))
+    found.map(|part| (quantity, part))
 }

@@ -4,15 +4,15 @@
 //! [`super::names`] owns the names, and [`super`] uses the collected values.
 
 use super::super::Reader;
-use super::super::yaml::{Key, Kind, Node};
-use super::names::{FIXED, LEAVES, PARTS, PLAIN, Part, SECTIONS, Says, leaf, part};
+use super::super::yaml::{Key, Node, NodeKind};
+use super::names::{Component, FIXED, KeyQuantity, LEAVES, PARTS, PLAIN, SECTIONS, leaf, part};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 
 /// A key of a component, with its value.
-pub(super) struct Found {
-    pub part: Part,
-    pub says: Says,
+pub(super) struct ComponentKey {
+    pub part: Component,
+    pub quantity: KeyQuantity,
     pub value: f64,
     /// The position, if the key gives one.
     pub place: Option<[f64; 2]>,
@@ -25,7 +25,7 @@ pub(super) struct Found {
 pub(super) struct Walk<'r, 't> {
     pub reader: &'r Reader<'t>,
     pub found: &'r mut Diagnostics,
-    pub leaves: Vec<Found>,
+    pub leaves: Vec<ComponentKey>,
     pub fixed: Vec<(&'static str, Node)>,
     pub warnings: Vec<Diagnostic>,
 }
@@ -48,13 +48,13 @@ impl Walk<'_, '_> {
             return true;
         }
         let name = key.name.as_str();
-        if name == "pos_mm" || !matches!(node.kind, Kind::Map(_) | Kind::List(_)) {
-            if let Some((says, part)) = leaf(name, path) {
-                self.leaf(part, says, key, node, path);
+        if name == "pos_mm" || !matches!(node.kind, NodeKind::Map(_) | NodeKind::List(_)) {
+            if let Some((quantity, part)) = leaf(name, path) {
+                self.leaf(part, quantity, key, node, path);
                 return true;
             }
             let holds = |f: &&str| f.strip_prefix(&full).is_some_and(|rest| rest.starts_with('.'));
-            let empty = matches!(node.kind, Kind::Null);
+            let empty = matches!(node.kind, NodeKind::Null);
             if !empty && FIXED.iter().any(holds) {
                 let span = self.reader.0.span(node.number);
                 self.found.push(ill(&format!("`{full}` must be a mapping"), node, span));
@@ -81,12 +81,12 @@ impl Walk<'_, '_> {
     fn inside(&mut self, node: &Node, path: &mut Vec<String>) -> bool {
         let mut any = false;
         match &node.kind {
-            Kind::Map(keys) => {
+            NodeKind::Map(keys) => {
                 for (key, node) in keys {
                     any |= self.key(key, node, path);
                 }
             }
-            Kind::List(list) => {
+            NodeKind::List(list) => {
                 for node in list {
                     any |= self.inside(node, path);
                 }
@@ -96,19 +96,22 @@ impl Walk<'_, '_> {
         any
     }
 
-    fn leaf(&mut self, part: Part, says: Says, key: &Key, node: &Node, path: &[String]) {
+    fn leaf(&mut self, part: Component, quantity: KeyQuantity, key: &Key, node: &Node, path: &[String]) {
         let span = self.reader.0.span(node.number);
         let number = |node: &Node| match &node.kind {
-            Kind::Scalar(text) => text.parse::<f64>().ok().filter(|v| v.is_finite()),
+            NodeKind::Scalar(text) => text.parse::<f64>().ok().filter(|v| v.is_finite()),
             _ => None,
         };
         let cube = path.first().is_some_and(|s| s == "cube");
-        let mut push = |value, place| self.leaves.push(Found { part, says, value, place, cube, span });
-        let wanted = match says {
-            Says::Position => {
+        let mut push =
+            |value, place| self.leaves.push(ComponentKey { part, quantity, value, place, cube, span });
+        let wanted = match quantity {
+            KeyQuantity::Position => {
                 let place = match &node.kind {
-                    Kind::List(list) if list.len() == 2 => number(&list[0]).zip(number(&list[1])),
-                    Kind::Map(keys) if keys.len() == 2 && keys[0].0.name == "x" && keys[1].0.name == "y" => {
+                    NodeKind::List(list) if list.len() == 2 => number(&list[0]).zip(number(&list[1])),
+                    NodeKind::Map(keys)
+                        if keys.len() == 2 && keys[0].0.name == "x" && keys[1].0.name == "y" =>
+                    {
                         number(&keys[0].1).zip(number(&keys[1].1))
                     }
                     _ => None,
@@ -118,7 +121,7 @@ impl Walk<'_, '_> {
                 }
                 "a position: two numbers in mm, such as `[1.5, 2]`"
             }
-            Says::Connections | Says::Channels => {
+            KeyQuantity::Connections | KeyQuantity::Channels => {
                 if let Some(n) = number(node).filter(|n| n.fract() == 0.0 && (1.0..=64.0).contains(n)) {
                     return push(n, None);
                 }
@@ -152,7 +155,7 @@ impl Walk<'_, '_> {
             .collect();
         let group = PLAIN.contains(&name) || part(name).is_some();
         let what = match node.kind {
-            Kind::Map(_) => "no key in it is known",
+            NodeKind::Map(_) => "no key in it is known",
             _ if group => "this must be a mapping",
             _ => "not known here",
         };
@@ -178,7 +181,7 @@ fn closest<'a>(name: &str, all: &[&'a str]) -> Option<&'a str> {
 /// Returns E462 for a value of the wrong kind.
 pub(super) fn ill(wanted: &str, node: &Node, span: Span) -> Diagnostic {
     let is = match &node.kind {
-        Kind::Scalar(text) => format!("`{text}`"),
+        NodeKind::Scalar(text) => format!("`{text}`"),
         _ => node.what().to_owned(),
     };
     Diagnostic::error("E462", format!("{wanted}, and this is {is}"))

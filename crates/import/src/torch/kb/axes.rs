@@ -5,7 +5,7 @@
 
 use super::print::word;
 use crate::torch::groups::{World, words};
-use crate::torch::matching::Met;
+use crate::torch::matching::MatchedCollective;
 use kbc_diag::Diagnostic;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -55,7 +55,7 @@ fn cut(world: u64, groups: &[(u64, u64)]) -> Option<Vec<u64>> {
 ///
 /// # Errors
 /// Returns E551 for groups that are not axes.
-pub fn axes(world: &World, met: &[Met]) -> Result<Axes, Diagnostic> {
+pub fn axes(world: &World, met: &[MatchedCollective]) -> Result<Axes, Diagnostic> {
     of(world, met, false)
 }
 
@@ -64,11 +64,11 @@ pub fn axes(world: &World, met: &[Met]) -> Result<Axes, Diagnostic> {
 ///
 /// # Errors
 /// Returns E551 for groups that are not axes.
-pub fn all(world: &World, met: &[Met]) -> Result<Axes, Diagnostic> {
+pub fn all(world: &World, met: &[MatchedCollective]) -> Result<Axes, Diagnostic> {
     of(world, met, true)
 }
 
-fn of(world: &World, met: &[Met], unnamed: bool) -> Result<Axes, Diagnostic> {
+fn of(world: &World, met: &[MatchedCollective], unnamed: bool) -> Result<Axes, Diagnostic> {
     let mut used: Vec<(u64, u64)> = vec![];
     for m in met.iter().filter(|m| m.members.len() > 1) {
         let p = &world.programs[m.at.0];

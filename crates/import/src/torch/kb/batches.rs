@@ -6,12 +6,12 @@
 //! ranks, only the unmerged form has a placement. This pass moves reshapes behind operations that
 //! work on other dimensions, where they cancel with the reshapes that undo them.
 
-use super::graph::{Graph, NodeId, Op, Operand};
+use super::graph::{Graph, NodeId, NodeOp, Operand};
 use super::lift::Lifted;
 use std::collections::BTreeMap;
 
 /// Returns the same program with reshapes as late as possible.
-pub fn apart(it: Lifted) -> Lifted {
+pub fn delay_reshapes(it: Lifted) -> Lifted {
     let mut g = Graph { constants: it.graph.constants, ..Graph::default() };
     let mut now: Vec<NodeId> = vec![];
     for node in it.graph.nodes {
@@ -22,11 +22,11 @@ pub fn apart(it: Lifted) -> Lifted {
             .collect();
         g.at = node.of;
         let made = match (&node.op, &args[..]) {
-            (Op::Reshape, [Operand::Node(x)]) => Some(g.reshape(*x, &node.sizes)),
-            (Op::Transpose(order), [Operand::Node(x)]) => g.transposed(*x, order),
-            (Op::Matmul, [Operand::Node(a), Operand::Node(b)]) => g.product(*a, *b, &node.sizes),
-            (Op::Infix(_) | Op::Call(_) | Op::Select(_) | Op::Cast, _)
-                if !matches!(node.op, Op::Call("embedding" | "argmax" | "cumsum")) =>
+            (NodeOp::Reshape, [Operand::Node(x)]) => Some(g.reshape(*x, &node.sizes)),
+            (NodeOp::Transpose(order), [Operand::Node(x)]) => g.transposed(*x, order),
+            (NodeOp::Matmul, [Operand::Node(a), Operand::Node(b)]) => g.product(*a, *b, &node.sizes),
+            (NodeOp::Infix(_) | NodeOp::Call(_) | NodeOp::Select(_) | NodeOp::Cast, _)
+                if !matches!(node.op, NodeOp::Call("embedding" | "argmax" | "cumsum")) =>
             {
                 g.each(&node.op, &args, node.dtype, &node.sizes)
             }
@@ -66,7 +66,7 @@ impl Graph {
     /// Returns the operand of a reshape; none for another node.
     fn before(&self, x: NodeId) -> Option<NodeId> {
         match (&self.nodes[x].op, self.nodes[x].args.first()) {
-            (Op::Reshape, Some(Operand::Node(y))) => Some(*y),
+            (NodeOp::Reshape, Some(Operand::Node(y))) => Some(*y),
             _ => None,
         }
     }
@@ -121,7 +121,7 @@ impl Graph {
     /// or not reach the reshaped dimensions.
     fn each(
         &mut self,
-        op: &Op,
+        op: &NodeOp,
         args: &[Operand],
         dtype: crate::torch::dtype::DType,
         sizes: &[i64],

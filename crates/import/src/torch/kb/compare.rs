@@ -8,9 +8,9 @@
 
 use super::axes::{Axes, Axis};
 use super::eval::{Values, evaluate, members};
-use super::graph::{Graph, NodeId, Op};
-use super::lift::{Counts, Lifted, Mode, lift, live};
-use super::places::Place;
+use super::graph::{Graph, NodeId, NodeOp};
+use super::lift::{Counts, Lifted, Mode, live, translate};
+use super::placements::AxisPlacement;
 use super::verdict::Graphs;
 use crate::torch::dtype::DType;
 use crate::torch::groups::World;
@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 const SAME: f64 = 1e-7;
 
 /// Inputs of a program by index; none for an input without data.
-pub type Given = Vec<Option<Values>>;
+pub type ProgramInputs = Vec<Option<Values>>;
 
 /// Inputs of the model, inputs of all ranks, and where they come from (as [`Agreed::from`]).
 type Inputs = (Vec<Values>, Vec<Vec<Values>>, [bool; 3]);
@@ -48,11 +48,11 @@ pub struct Sides<'a> {
     /// Their graphs, with the placements of values.
     pub graphs: &'a Graphs,
     /// Data of the inputs of each rank.
-    pub given: &'a [Given],
+    pub given: &'a [ProgramInputs],
     /// The model, as a world of one program.
     pub model: &'a World,
     /// Data of its inputs.
-    pub data: &'a Given,
+    pub data: &'a ProgramInputs,
     /// Its name in messages.
     pub name: &'a str,
 }
@@ -68,7 +68,7 @@ impl Sides<'_> {
     /// Returns E566 with the first difference, or with the reason why nothing can be compared.
     pub fn compare(&self) -> Result<Agreed, Diagnostic> {
         let one = Axes { list: vec![Axis { name: "one".into(), size: 1, stride: 1 }] };
-        let model = lift(self.model, 0, &one, &Counts::new(), Mode::default())
+        let model = translate(self.model, 0, &one, &Counts::new(), Mode::default())
             .map_err(|d| cannot(d.list.first().map_or("", |d| &d.title)))?;
         let first = &self.graphs.all[0];
         let (does, models) = (live(first), live(&model));
@@ -112,14 +112,15 @@ impl Sides<'_> {
     }
 
     /// Returns the placements of a node, one per axis, if all of them are known.
-    fn by(&self, n: NodeId) -> Option<Vec<Place>> {
-        let by: Option<Vec<Place>> = self.graphs.places.iter().map(|f| f.get(n).copied().flatten()).collect();
-        let plain = |p: &Place| !matches!(p, Place::Unknown | Place::Within(..));
+    fn by(&self, n: NodeId) -> Option<Vec<AxisPlacement>> {
+        let by: Option<Vec<AxisPlacement>> =
+            self.graphs.places.iter().map(|f| f.get(n).copied().flatten()).collect();
+        let plain = |p: &AxisPlacement| !matches!(p, AxisPlacement::Unknown | AxisPlacement::Within(..));
         by.filter(|by| by.iter().all(plain) && by.len() == self.graphs.axes.list.len())
     }
 
     /// Returns placements by which parts of one shape form a value of another shape.
-    fn fitting(&self, part: &[i64], whole: &[i64]) -> Option<Vec<Place>> {
+    fn fitting(&self, part: &[i64], whole: &[i64]) -> Option<Vec<AxisPlacement>> {
         if part.len() != whole.len() {
             return None;
         }
@@ -130,9 +131,9 @@ impl Sides<'_> {
             out.push(match split {
                 Some(d) => {
                     now[d] *= a.size as i64;
-                    Place::Split(d)
+                    AxisPlacement::Split(d)
                 }
-                None => Place::Whole,
+                None => AxisPlacement::Whole,
             });
         }
         (now == whole).then_some(out)
@@ -140,19 +141,19 @@ impl Sides<'_> {
 
     /// Assembles the parts of all ranks into one value. Fails if a value that should be whole
     /// differs between ranks.
-    fn joined(&self, of: &[&Values], by: &[Place]) -> Result<Values, String> {
+    fn joined(&self, of: &[&Values], by: &[AxisPlacement]) -> Result<Values, String> {
         let mut parts: Vec<Values> = of.iter().map(|v| (*v).clone()).collect();
         for (a, place) in self.graphs.axes.list.iter().zip(by).rev() {
             let groups = parts.chunks(a.size as usize).map(|of| {
                 let all: Vec<&Values> = of.iter().collect();
                 match place {
-                    Place::Whole => match of.iter().position(|v| worst(v, &of[0]).0 > SAME) {
+                    AxisPlacement::Whole => match of.iter().position(|v| worst(v, &of[0]).0 > SAME) {
                         Some(k) => Err(format!("ranks 0 and {k} of {} have different values", a.name)),
                         None => Ok(of[0].clone()),
                     },
-                    Place::Split(d) => Values::concat(&all, *d),
-                    Place::Partial(how) => Values::combined(how, &all),
-                    Place::Within(..) | Place::Unknown => {
+                    AxisPlacement::Split(d) => Values::concat(&all, *d),
+                    AxisPlacement::Partial(how) => Values::combined(how, &all),
+                    AxisPlacement::Within(..) | AxisPlacement::Unknown => {
                         Err("the placement of its parts is not known".into())
                     }
                 }
@@ -163,17 +164,20 @@ impl Sides<'_> {
     }
 
     /// Returns the part of a value that a rank owns.
-    fn cut(&self, v: &Values, by: &[Place], rank: usize) -> Values {
+    fn cut(&self, v: &Values, by: &[AxisPlacement], rank: usize) -> Values {
         let mut out = v.clone();
         for (axis, (a, place)) in self.graphs.axes.list.iter().zip(by).enumerate() {
             let me = members(&self.graphs.axes, &(axis..axis + 1), rank).1 as i64;
             match place {
-                Place::Split(d) => {
+                AxisPlacement::Split(d) => {
                     let n = out.sizes[*d] / a.size as i64;
                     out = out.slice(*d, me * n, (me + 1) * n);
                 }
-                Place::Partial("sum") if me > 0 => out.data.iter_mut().for_each(|x| *x = 0.0),
-                Place::Whole | Place::Within(..) | Place::Partial(_) | Place::Unknown => {}
+                AxisPlacement::Partial("sum") if me > 0 => out.data.iter_mut().for_each(|x| *x = 0.0),
+                AxisPlacement::Whole
+                | AxisPlacement::Within(..)
+                | AxisPlacement::Partial(_)
+                | AxisPlacement::Unknown => {}
             }
         }
         out
@@ -184,10 +188,10 @@ impl Sides<'_> {
         let wanted = live(model);
         let used: Vec<bool> = (0..model.inputs.len())
             .map(|i| {
-                (0..model.graph.nodes.len()).any(|n| wanted[n] && model.graph.nodes[n].op == Op::Input(i))
+                (0..model.graph.nodes.len()).any(|n| wanted[n] && model.graph.nodes[n].op == NodeOp::Input(i))
             })
             .collect();
-        let node = |it: &Lifted, i: usize| it.graph.nodes.iter().position(|n| n.op == Op::Input(i));
+        let node = |it: &Lifted, i: usize| it.graph.nodes.iter().position(|n| n.op == NodeOp::Input(i));
         let mut theirs: Vec<Values> = vec![Values::default(); model.inputs.len()];
         let mut ours: Vec<Vec<Option<Values>>> =
             vec![vec![None; first.inputs.len()]; self.world.programs.len()];
@@ -218,10 +222,10 @@ impl Sides<'_> {
             let sizes = &model.graph.nodes[at].sizes;
             let Some(own) = node(first, i) else { continue };
             let local = &first.graph.nodes[own].sizes;
-            let fits = |by: &Vec<Place>| {
+            let fits = |by: &Vec<AxisPlacement>| {
                 let mut all = local.clone();
                 for (a, p) in self.graphs.axes.list.iter().zip(by) {
-                    if let Place::Split(d) = p {
+                    if let AxisPlacement::Split(d) = p {
                         all[*d] *= a.size as i64;
                     }
                 }
@@ -308,7 +312,7 @@ impl Sides<'_> {
     /// Checks whether the ranks' data of an input adds up to the model's, as with shares of a bias.
     fn shares(&self, i: usize, whole: &Values) -> bool {
         let of: Option<Vec<&Values>> = self.given.iter().map(|g| g.get(i)?.as_ref()).collect();
-        let sums = vec![Place::Partial("sum"); self.graphs.axes.list.len()];
+        let sums = vec![AxisPlacement::Partial("sum"); self.graphs.axes.list.len()];
         let sum = of.and_then(|of| self.joined(&of, &sums).ok());
         sum.is_some_and(|s| s.sizes == whole.sizes && worst(&s, whole).0 <= SAME)
     }
@@ -337,10 +341,12 @@ impl Sides<'_> {
         let node = &first.graph.nodes[n];
         let known: Vec<String> = node
             .uses()
-            .filter(|m| self.known(*m, values, &of) && !matches!(first.graph.nodes[*m].op, Op::Constant(_)))
+            .filter(|m| {
+                self.known(*m, values, &of) && !matches!(first.graph.nodes[*m].op, NodeOp::Constant(_))
+            })
             .filter_map(|m| {
                 let name = first.names.get(&m).or_else(|| match first.graph.nodes[m].op {
-                    Op::Input(i) => Some(&first.inputs[i].name),
+                    NodeOp::Input(i) => Some(&first.inputs[i].name),
                     _ => None,
                 });
                 let place = self.by(m).map_or_else(String::new, |by| {
@@ -381,7 +387,7 @@ impl Sides<'_> {
         }
         let mut moving = vec![false; g.nodes.len()];
         for (n, node) in g.nodes.iter().enumerate() {
-            moving[n] = matches!(node.op, Op::Input(_)) || node.uses().any(|m| moving[m]);
+            moving[n] = matches!(node.op, NodeOp::Input(_)) || node.uses().any(|m| moving[m]);
         }
         let mut lost = vec![false; g.nodes.len()];
         for n in (0..=result).rev().filter(|n| before[*n]) {
@@ -390,7 +396,9 @@ impl Sides<'_> {
             lost[n] = all && (n == result || !self.known(n, values, model));
         }
         (0..=result).find(|n| {
-            lost[*n] && moving[*n] && !matches!(g.nodes[*n].op, Op::Input(_) | Op::Constant(_) | Op::Wait)
+            lost[*n]
+                && moving[*n]
+                && !matches!(g.nodes[*n].op, NodeOp::Input(_) | NodeOp::Constant(_) | NodeOp::Wait)
         })
     }
 
@@ -399,13 +407,13 @@ impl Sides<'_> {
     fn known(&self, n: NodeId, values: &[Vec<Values>], model: &[&Values]) -> bool {
         let of: Vec<&Values> = values.iter().map(|v| &v[n]).collect();
         let mut tried: BTreeMap<Vec<u8>, Option<Values>> = BTreeMap::new();
-        let key = |by: &[Place]| -> Vec<u8> {
+        let key = |by: &[AxisPlacement]| -> Vec<u8> {
             by.iter()
                 .map(|p| match p {
-                    Place::Whole => 0,
-                    Place::Partial(_) => 1,
-                    Place::Within(..) | Place::Unknown => 2,
-                    Place::Split(d) => 3 + *d as u8,
+                    AxisPlacement::Whole => 0,
+                    AxisPlacement::Partial(_) => 1,
+                    AxisPlacement::Within(..) | AxisPlacement::Unknown => 2,
+                    AxisPlacement::Split(d) => 3 + *d as u8,
                 })
                 .collect()
         };
@@ -414,13 +422,13 @@ impl Sides<'_> {
             let ways = match &said {
                 Some(by) => vec![by.clone()],
                 None => {
-                    let sums = vec![Place::Partial("sum"); self.graphs.axes.list.len()];
+                    let sums = vec![AxisPlacement::Partial("sum"); self.graphs.axes.list.len()];
                     self.fitting(&of[0].sizes, &m.sizes).into_iter().chain([sums]).collect()
                 }
             };
             ways.into_iter().any(|by| {
                 let got = tried.entry(key(&by)).or_insert_with(|| self.joined(&of, &by).ok());
-                got.as_ref().is_some_and(|g| near(g, m) && worst(g, m).0 <= SAME)
+                got.as_ref().is_some_and(|g| roughly_equal(g, m) && worst(g, m).0 <= SAME)
             })
         })
     }
@@ -443,7 +451,7 @@ fn worst(a: &Values, b: &Values) -> (f64, usize) {
 }
 
 /// Compares a few elements only. Almost all different values already fail this test.
-fn near(a: &Values, b: &Values) -> bool {
+fn roughly_equal(a: &Values, b: &Values) -> bool {
     let n = b.data.len();
     let few = |i: usize| {
         let (x, y) = (a.data[i * (n - 1) / 7], b.data[i * (n - 1) / 7]);

@@ -8,14 +8,14 @@ use kbc_numerics::numbers::round_to;
 
 /// Greatest number of elements of a constant that are stored individually. A constant with one
 /// repeated value may have any number of elements.
-const MOST: i64 = 1 << 24;
+const MAX_ELEMENTS: i64 = 1 << 24;
 
 /// Integers are exact in f64 up to this bound.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// The contents of a constant.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Held {
+pub enum ConstData {
     /// The same value in every element.
     One(f64),
     /// Each element, in row-major order.
@@ -30,7 +30,7 @@ pub struct Const {
     /// One size per dimension.
     pub sizes: Vec<i64>,
     /// Contents.
-    pub held: Held,
+    pub held: ConstData,
 }
 
 /// Rounds a number to an element type; none for an integer that f64 does not represent exactly.
@@ -54,7 +54,7 @@ pub fn strides(sizes: &[i64]) -> Vec<i64> {
 }
 
 fn elements(sizes: &[i64]) -> Result<usize, String> {
-    let n = sizes.iter().try_fold(1i64, |a, b| a.checked_mul(*b)).filter(|n| *n <= MOST);
+    let n = sizes.iter().try_fold(1i64, |a, b| a.checked_mul(*b)).filter(|n| *n <= MAX_ELEMENTS);
     n.and_then(|n| usize::try_from(n).ok())
         .ok_or_else(|| format!("a constant of sizes {sizes:?}, which is too large"))
 }
@@ -63,7 +63,7 @@ impl Const {
     /// Makes a constant with one repeated value.
     pub fn one(dtype: DType, sizes: &[i64], x: f64) -> Result<Const, String> {
         let x = rounded(dtype, x).ok_or_else(|| format!("{x} as {}", dtype.name()))?;
-        Ok(Const { dtype, sizes: sizes.to_vec(), held: Held::One(x) })
+        Ok(Const { dtype, sizes: sizes.to_vec(), held: ConstData::One(x) })
     }
 
     /// Makes a constant from elements in row-major order. A repeated value is detected.
@@ -73,30 +73,30 @@ impl Const {
             .map(|x| rounded(dtype, x).ok_or_else(|| format!("{x} as {}", dtype.name())))
             .collect::<Result<Vec<f64>, _>>()?;
         let same = list.first().is_some_and(|a| list.iter().all(|b| a.to_bits() == b.to_bits()));
-        let held = if same { Held::One(list[0]) } else { Held::Each(list) };
+        let held = if same { ConstData::One(list[0]) } else { ConstData::Each(list) };
         Ok(Const { dtype, sizes: sizes.to_vec(), held })
     }
 
     /// Returns the repeated value, if all elements are equal.
     pub fn uniform(&self) -> Option<f64> {
         match &self.held {
-            Held::One(x) => Some(*x),
-            Held::Each(_) => None,
+            ConstData::One(x) => Some(*x),
+            ConstData::Each(_) => None,
         }
     }
 
     /// Returns all elements, in row-major order.
     pub fn elements(&self) -> Result<Vec<f64>, String> {
         match &self.held {
-            Held::One(x) => Ok(vec![*x; elements(&self.sizes)?]),
-            Held::Each(l) => Ok(l.clone()),
+            ConstData::One(x) => Ok(vec![*x; elements(&self.sizes)?]),
+            ConstData::Each(l) => Ok(l.clone()),
         }
     }
 
     /// Gathers a strided view: `sizes` of the result, the stride in this constant for each of its
     /// dimensions, and the index of the first element.
     pub fn walked(&self, sizes: &[i64], steps: &[i64], first: i64) -> Result<Const, String> {
-        let Held::Each(list) = &self.held else {
+        let ConstData::Each(list) = &self.held else {
             return Ok(Const { sizes: sizes.to_vec(), ..self.clone() });
         };
         let n = elements(sizes)?;

@@ -6,11 +6,11 @@
 
 use super::axes::Axes;
 use super::consts::Const;
-use super::graph::Op;
+use super::graph::NodeOp;
 use super::lift::{Input, Lifted};
 use super::moved;
-use super::own::Differing;
-use super::places::Place;
+use super::placements::AxisPlacement;
+use super::rank_differences::Differing;
 use crate::torch::groups::World;
 use crate::torch::model::{Placement, Role};
 use kbc_diag::Diagnostic;
@@ -21,7 +21,7 @@ pub(super) fn declared(
     world: &World,
     it: &Lifted,
     axes: &Axes,
-) -> Result<BTreeMap<usize, Vec<Place>>, Diagnostic> {
+) -> Result<BTreeMap<usize, Vec<AxisPlacement>>, Diagnostic> {
     let stored = world.args.first().map_or(&[][..], Vec::as_slice);
     let mut out = BTreeMap::new();
     let wrong = |what: String| Err(Diagnostic::error("E530", what));
@@ -66,11 +66,11 @@ pub(super) fn declared(
 }
 
 /// Converts a placement of PyTorch into one of the search.
-pub(super) fn place_of(p: &Placement) -> Place {
+pub(super) fn place_of(p: &Placement) -> AxisPlacement {
     match p {
-        Placement::Replicated => Place::Whole,
-        Placement::Split(d) => Place::Split(*d),
-        Placement::Partial(how) => Place::Partial(match how.as_str() {
+        Placement::Replicated => AxisPlacement::Whole,
+        Placement::Split(d) => AxisPlacement::Split(*d),
+        Placement::Partial(how) => AxisPlacement::Partial(match how.as_str() {
             "max" => "max",
             "min" => "min",
             "product" => "prod",
@@ -85,21 +85,21 @@ pub(super) fn undeclared(
     world: &World,
     it: &Lifted,
     axes: &Axes,
-    found: &[Vec<Option<Place>>],
+    found: &[Vec<Option<AxisPlacement>>],
 ) -> Vec<String> {
     let mut out = vec![];
     let inputs = || {
         it.graph.nodes.iter().enumerate().filter_map(|(n, node)| match node.op {
-            Op::Input(i) => Some((n, node, &it.inputs[i])),
+            NodeOp::Input(i) => Some((n, node, &it.inputs[i])),
             _ => None,
         })
     };
     for (n, place) in it.outputs.iter().filter(|o| world.results.get(o.1).is_none()) {
         for (a, f) in axes.list.iter().zip(found) {
-            let Some(Place::Split(d)) = f[*n] else { continue };
+            let Some(AxisPlacement::Split(d)) = f[*n] else { continue };
             let sizes = &it.graph.nodes[*n].sizes;
             let alike = inputs().any(|(m, node, input)| {
-                let same = f[m] == Some(Place::Split(d)) && node.sizes.len() == sizes.len();
+                let same = f[m] == Some(AxisPlacement::Split(d)) && node.sizes.len() == sizes.len();
                 // Either rows that come in and go out, or a weight that the program updates.
                 same && (input.role == Role::User && node.sizes[d] == sizes[d] || node.sizes == *sizes)
             });
@@ -121,12 +121,12 @@ pub(super) fn irregular(
     all: &[Lifted],
     differing: &Differing,
     axes: &Axes,
-    found: &[Vec<Option<Place>>],
+    found: &[Vec<Option<AxisPlacement>>],
 ) -> Vec<String> {
     let mut out = vec![];
     for (n, by) in &differing.constants {
         for (a, f) in axes.list.iter().zip(found) {
-            let Some(Place::Split(d)) = f[*n] else { continue };
+            let Some(AxisPlacement::Split(d)) = f[*n] else { continue };
             let ranks = (0..a.size as usize).map(|k| k * a.stride as usize);
             let parts: Vec<Const> = ranks
                 .filter_map(|at| Some(all.get(at)?.graph.constants.get(*by.get(at)?)?.1.clone()))

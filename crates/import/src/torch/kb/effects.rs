@@ -3,35 +3,35 @@
 //! This module distinguishes operations that no program can mean ([`wrong`]) from those for which
 //! kbc has no rule ([`no_rule`]).
 
-use super::graph::{Coll, Layer, Node, NodeId, Op, Operand};
-use super::places::{Fault, Place, Search, no_rule, wrong};
+use super::graph::{GraphNode, Layer, NodeId, NodeOp, Operand, RankCollective};
+use super::placements::{AxisPlacement, NoPlacement, Search, no_rule, wrong};
 use crate::torch::rules::Rule;
 use std::ops::Range;
 
-use Place::{Partial, Split, Unknown, Whole, Within};
+use AxisPlacement::{Partial, Split, Unknown, Whole, Within};
 
 /// The placements that a node may have, most likely first.
-type May = Result<Vec<Place>, Fault>;
+type PossiblePlacements = Result<Vec<AxisPlacement>, NoPlacement>;
 
 /// An operand that broadcasts, with its placement; dimensions are mapped to those of the result.
 struct Seen {
-    place: Place,
+    place: AxisPlacement,
     /// First dimension of the result that the operand has.
     lead: usize,
     sizes: Vec<i64>,
 }
 
-fn one(p: Place) -> May {
+fn one(p: AxisPlacement) -> PossiblePlacements {
     Ok(vec![p])
 }
 
 impl Search<'_> {
     /// Returns the placements that a node may have, given those of its operands.
-    pub(super) fn effect(&self, n: NodeId) -> May {
+    pub(super) fn effect(&self, n: NodeId) -> PossiblePlacements {
         let node = &self.of.g.nodes[n];
         let x = node.args.first().and_then(|o| self.place(o));
         if node.args.iter().any(|a| self.place(a) == Some(Unknown))
-            && !matches!(node.op, Op::Collective(..) | Op::Wait | Op::Placed)
+            && !matches!(node.op, NodeOp::Collective(..) | NodeOp::Wait | NodeOp::Placed)
         {
             return one(Unknown);
         }
@@ -39,32 +39,32 @@ impl Search<'_> {
             return self.own_numbers(n, node);
         }
         match (&node.op, x) {
-            (Op::Input(i), _) => Ok(self.of.candidates[*i].clone()),
-            (Op::Constant(_), _) if self.of.own.constants.contains(&n) => {
+            (NodeOp::Input(i), _) => Ok(self.of.candidates[*i].clone()),
+            (NodeOp::Constant(_), _) if self.of.own.constants.contains(&n) => {
                 Ok((0..node.sizes.len()).map(Split).chain([Partial("sum")]).collect())
             }
-            (Op::Constant(k), _) if self.of.g.constants[*k].1.uniform().is_none() => one(Whole),
-            (Op::Iota(_), _) => one(Whole),
-            (Op::Numbered(d), _) => one(Split(*d)),
+            (NodeOp::Constant(k), _) if self.of.g.constants[*k].1.uniform().is_none() => one(Whole),
+            (NodeOp::Iota(_), _) => one(Whole),
+            (NodeOp::Numbered(d), _) => one(Split(*d)),
             // A repeated value is the same however it is split.
-            (Op::Full(_) | Op::Constant(_), _) => {
+            (NodeOp::Full(_) | NodeOp::Constant(_), _) => {
                 Ok([Whole].into_iter().chain((0..node.sizes.len()).map(Split)).collect())
             }
-            (Op::Wait | Op::Placed, Some(p)) => one(p),
-            (Op::Infix(op), _) => self.infix(n, node, *op),
-            (Op::Call("-"), Some(Partial("sum"))) => one(Partial("sum")),
-            (Op::Call("embedding"), _) => self.embedding(node),
-            (Op::Owned, _) => self.owned(node),
-            (Op::Call(name @ ("argmax" | "cumsum")), Some(p)) => self.along_last(node, name, p),
+            (NodeOp::Wait | NodeOp::Placed, Some(p)) => one(p),
+            (NodeOp::Infix(op), _) => self.infix(n, node, *op),
+            (NodeOp::Call("-"), Some(Partial("sum"))) => one(Partial("sum")),
+            (NodeOp::Call("embedding"), _) => self.embedding(node),
+            (NodeOp::Owned, _) => self.owned(node),
+            (NodeOp::Call(name @ ("argmax" | "cumsum")), Some(p)) => self.along_last(node, name, p),
             // Rounding the parts gives about the rounded sum.
-            (Op::Cast, Some(Partial("sum"))) if node.dtype.class() == 2 => one(Partial("sum")),
-            (Op::Select(_), _) if self.chosen_part(node) => one(Partial("sum")),
-            (Op::Call(_) | Op::Select(_) | Op::Cast, _) => self.together(n),
-            (Op::Matmul, Some(a)) => {
+            (NodeOp::Cast, Some(Partial("sum"))) if node.dtype.class() == 2 => one(Partial("sum")),
+            (NodeOp::Select(_), _) if self.chosen_part(node) => one(Partial("sum")),
+            (NodeOp::Call(_) | NodeOp::Select(_) | NodeOp::Cast, _) => self.together(n),
+            (NodeOp::Matmul, Some(a)) => {
                 let b = node.args.get(1).and_then(|o| self.place(o)).unwrap_or(Whole);
                 self.matmul(n, a, b).map(|p| vec![p])
             }
-            (Op::Layer(layer), Some(p)) => {
+            (NodeOp::Layer(layer), Some(p)) => {
                 let last = node.sizes.len() - 1;
                 let along = match layer {
                     Layer::Softmax(d) | Layer::LogSoftmax(d) => *d,
@@ -78,16 +78,16 @@ impl Search<'_> {
                     _ => wrong(format!("it works along dimension {along}, and its operand is {}", p.words())),
                 }
             }
-            (Op::Reduce(how, dim, keep), Some(p)) => reduced(how, *dim, *keep, p),
-            (Op::Reshape, Some(Split(d))) => self.reshaped(n, node, (d, 1)),
-            (Op::Reshape, Some(Within(d, blocks))) => self.reshaped(n, node, (d, blocks)),
-            (Op::Transpose(order), Some(p @ (Split(_) | Within(..)))) => {
+            (NodeOp::Reduce(how, dim, keep), Some(p)) => reduced(how, *dim, *keep, p),
+            (NodeOp::Reshape, Some(Split(d))) => self.reshaped(n, node, (d, 1)),
+            (NodeOp::Reshape, Some(Within(d, blocks))) => self.reshaped(n, node, (d, blocks)),
+            (NodeOp::Transpose(order), Some(p @ (Split(_) | Within(..)))) => {
                 let to = |d: usize| order.iter().position(|o| *o == d).unwrap_or(d);
-                one(p.cut().map_or(p, |(d, blocks)| Place::parts((to(d), blocks))))
+                one(p.cut().map_or(p, |(d, blocks)| AxisPlacement::parts((to(d), blocks))))
             }
-            (Op::Slice(dim, ..), Some(p)) => self.sliced(n, *dim, p),
-            (Op::Reshape | Op::Transpose(_), Some(p)) => one(p),
-            (Op::Concat(dim), Some(p)) => match p {
+            (NodeOp::Slice(dim, ..), Some(p)) => self.sliced(n, *dim, p),
+            (NodeOp::Reshape | NodeOp::Transpose(_), Some(p)) => one(p),
+            (NodeOp::Concat(dim), Some(p)) => match p {
                 _ if node.args.iter().any(|a| self.place(a) != Some(p)) => {
                     wrong("a concatenation of values with different placements")
                 }
@@ -96,28 +96,28 @@ impl Search<'_> {
                 }
                 _ => one(p),
             },
-            (Op::Collective(c, over), Some(p)) => self.collective(n, c, over, p),
-            (Op::Opaque, _) => match node.args.is_empty() {
+            (NodeOp::Collective(c, over), Some(p)) => self.collective(n, c, over, p),
+            (NodeOp::Opaque, _) => match node.args.is_empty() {
                 true => no_rule("kbc does not support this operation"),
                 false => no_rule("kbc does not know what it computes"),
             },
             (
-                Op::Wait
-                | Op::Placed
-                | Op::Matmul
-                | Op::Layer(_)
-                | Op::Reduce(..)
-                | Op::Reshape
-                | Op::Transpose(_)
-                | Op::Slice(..)
-                | Op::Concat(_)
-                | Op::Collective(..),
+                NodeOp::Wait
+                | NodeOp::Placed
+                | NodeOp::Matmul
+                | NodeOp::Layer(_)
+                | NodeOp::Reduce(..)
+                | NodeOp::Reshape
+                | NodeOp::Transpose(_)
+                | NodeOp::Slice(..)
+                | NodeOp::Concat(_)
+                | NodeOp::Collective(..),
                 None,
             ) => no_rule("it has no operand"),
         }
     }
 
-    fn infix(&self, n: NodeId, node: &Node, op: char) -> May {
+    fn infix(&self, n: NodeId, node: &GraphNode, op: char) -> PossiblePlacements {
         let of = |i: usize| node.args.get(i).and_then(|o| self.place(o));
         match (op, of(0), of(1)) {
             ('+' | '-', Some(Partial(a)), Some(Partial(b))) if a == "sum" && b == "sum" => {
@@ -147,13 +147,13 @@ impl Search<'_> {
     }
 
     /// Checks whether a node divides a whole value by the number of ranks.
-    pub(super) fn share(&self, node: &Node) -> bool {
+    pub(super) fn share(&self, node: &GraphNode) -> bool {
         let whole = |o: &Operand| self.place(o) == Some(Whole);
         share_of(node, self.of.size).is_some_and(|x| whole(&Operand::Node(x)))
     }
 
     /// Checks whether a `select` on whole operands takes a part of a sum or 0.
-    fn chosen_part(&self, node: &Node) -> bool {
+    fn chosen_part(&self, node: &GraphNode) -> bool {
         let [a, b, x, y] = &node.args[..] else { return false };
         let known = |o: &Operand| matches!(self.place(o), None | Some(Whole));
         let part = |o: &Operand| self.place(o) == Some(Partial("sum"));
@@ -163,10 +163,10 @@ impl Search<'_> {
 
     /// Returns the placement of an operation with numbers that differ between ranks. If they are
     /// factors, the results are shares of a whole.
-    fn own_numbers(&self, n: NodeId, node: &Node) -> May {
-        let places: Vec<Place> = node.args.iter().filter_map(|a| self.place(a)).collect();
+    fn own_numbers(&self, n: NodeId, node: &GraphNode) -> PossiblePlacements {
+        let places: Vec<AxisPlacement> = node.args.iter().filter_map(|a| self.place(a)).collect();
         match (&node.op, &places[..]) {
-            (Op::Infix('*'), [Whole]) => one(Partial("sum")),
+            (NodeOp::Infix('*'), [Whole]) => one(Partial("sum")),
             _ => no_rule(format!(
                 "the numbers differ between ranks: {}",
                 self.of.own.numbers.get(&n).map_or("", String::as_str)
@@ -174,7 +174,7 @@ impl Search<'_> {
         }
     }
 
-    fn along_last(&self, node: &Node, name: &str, p: Place) -> May {
+    fn along_last(&self, node: &GraphNode, name: &str, p: AxisPlacement) -> PossiblePlacements {
         let Some(Operand::Node(x)) = node.args.first() else { return no_rule("it has no operand") };
         let last = self.of.g.nodes[*x].sizes.len().saturating_sub(1);
         match p {
@@ -187,7 +187,7 @@ impl Search<'_> {
         }
     }
 
-    fn reshaped(&self, n: NodeId, node: &Node, (d, blocks): (usize, i64)) -> May {
+    fn reshaped(&self, n: NodeId, node: &GraphNode, (d, blocks): (usize, i64)) -> PossiblePlacements {
         let from = match node.args.first() {
             Some(Operand::Node(n)) => &self.of.g.nodes[*n].sizes,
             _ => &node.sizes,
@@ -197,7 +197,7 @@ impl Search<'_> {
         if let Some(rules) = self.of.written {
             return self.as_written(n, (from, to), (d, blocks), rules.get(&n).copied());
         }
-        let list: Vec<Place> =
+        let list: Vec<AxisPlacement> =
             (0..to.len()).filter(|e| before(from, d) == before(to, *e)).map(Split).collect();
         match list.is_empty() {
             true => no_rule(format!(
@@ -217,7 +217,7 @@ impl Search<'_> {
         (from, to): (&[i64], &[i64]),
         (d, blocks): (usize, i64),
         rule: Option<Rule>,
-    ) -> May {
+    ) -> PossiblePlacements {
         let mut list = regrouped(from, to, (d, blocks));
         let inserted = (0..to.len()).any(|k| without(to, k) == from);
         if rule == Some(Rule::Unsqueeze) && blocks == 1 && inserted {
@@ -234,7 +234,7 @@ impl Search<'_> {
             true => no_rule(format!(
                 "a reshape from {from:?} to {to:?}: each rank has only a part of dimension {d}"
             )),
-            false => Ok(list.into_iter().map(Place::parts).collect()),
+            false => Ok(list.into_iter().map(AxisPlacement::parts).collect()),
         }
     }
 
@@ -249,8 +249,11 @@ impl Search<'_> {
         let batch = |n: NodeId| &nodes[n].sizes[..nodes[n].sizes.len().saturating_sub(2)];
         let x = of(n)?;
         let mut y = x;
-        while !matches!(nodes[y].op, Op::Reshape) {
-            if !matches!(nodes[y].op, Op::Matmul | Op::Infix(_) | Op::Call(_) | Op::Cast | Op::Layer(_)) {
+        while !matches!(nodes[y].op, NodeOp::Reshape) {
+            if !matches!(
+                nodes[y].op,
+                NodeOp::Matmul | NodeOp::Infix(_) | NodeOp::Call(_) | NodeOp::Cast | NodeOp::Layer(_)
+            ) {
                 return None;
             }
             y = of(y)?;
@@ -263,7 +266,7 @@ impl Search<'_> {
         }
     }
 
-    fn sliced(&self, n: NodeId, dim: usize, p: Place) -> May {
+    fn sliced(&self, n: NodeId, dim: usize, p: AxisPlacement) -> PossiblePlacements {
         match (self.of.own.slices.get(&n), p) {
             (None, Split(d) | Within(d, _)) if d == dim => {
                 no_rule(format!("a slice along the dimension {d}, which is split"))
@@ -282,7 +285,7 @@ impl Search<'_> {
 
     /// Rule of elementwise operations: all split operands are split along the same dimension of the
     /// result, which the other operands lack or have with length 1.
-    fn together(&self, n: NodeId) -> May {
+    fn together(&self, n: NodeId) -> PossiblePlacements {
         let node = &self.of.g.nodes[n];
         let rank = node.sizes.len();
         let mut seen = vec![];
@@ -313,7 +316,7 @@ impl Search<'_> {
         let fits = |s: &Seen| s.place != Whole || d < s.lead || s.sizes[d - s.lead] == 1;
         let single = |s: &Seen| s.place == Whole || s.sizes[d - s.lead] == 1;
         if seen.iter().all(fits) {
-            one(Place::parts((d, blocks)))
+            one(AxisPlacement::parts((d, blocks)))
         } else if self.of.written.is_some() && node.sizes[d] > 1 && seen.iter().all(single) {
             // The operand may be a number that differs between ranks, for a dimension that every
             // rank has whole.
@@ -325,7 +328,7 @@ impl Search<'_> {
         }
     }
 
-    fn matmul(&self, n: NodeId, a: Place, b: Place) -> Result<Place, Fault> {
+    fn matmul(&self, n: NodeId, a: AxisPlacement, b: AxisPlacement) -> Result<AxisPlacement, NoPlacement> {
         let node = &self.of.g.nodes[n];
         let sizes = |i: usize| match node.args[i] {
             Operand::Node(m) => self.of.g.nodes[m].sizes.clone(),
@@ -345,15 +348,15 @@ impl Search<'_> {
                 (Some((d, n)), Some((e, m)))
                     if n == m && batch(d, ra).is_some() && batch(d, ra) == batch(e, rb) =>
                 {
-                    Ok(Place::parts((d + rank - ra, n)))
+                    Ok(AxisPlacement::parts((d + rank - ra, n)))
                 }
-                (Some((d, n)), None) if b == Whole && d + 2 == ra => Ok(Place::parts((rank - 2, n))),
-                (None, Some((e, n))) if a == Whole && e + 1 == rb => Ok(Place::parts((rank - 1, n))),
+                (Some((d, n)), None) if b == Whole && d + 2 == ra => Ok(AxisPlacement::parts((rank - 2, n))),
+                (None, Some((e, n))) if a == Whole && e + 1 == rb => Ok(AxisPlacement::parts((rank - 1, n))),
                 (Some((d, n)), None) if b == Whole && batch(d, ra).is_some_and(|e| lacks(e, &y)) => {
-                    Ok(Place::parts((d + rank - ra, n)))
+                    Ok(AxisPlacement::parts((d + rank - ra, n)))
                 }
                 (None, Some((e, n))) if a == Whole && batch(e, rb).is_some_and(|d| lacks(d, &x)) => {
-                    Ok(Place::parts((e + rank - rb, n)))
+                    Ok(AxisPlacement::parts((e + rank - rb, n)))
                 }
                 _ => wrong(format!(
                     "a matmul of an operand that is {} and one that is {}",
@@ -365,7 +368,7 @@ impl Search<'_> {
         }
     }
 
-    fn embedding(&self, node: &Node) -> May {
+    fn embedding(&self, node: &GraphNode) -> PossiblePlacements {
         let at = |i: usize| node.args.get(i).and_then(|o| self.place(o)).unwrap_or(Whole);
         match (at(0), at(1)) {
             (Whole, p @ (Whole | Split(_) | Within(..))) => one(p),
@@ -380,9 +383,9 @@ impl Search<'_> {
         }
     }
 
-    /// Rule of `Op::Owned`: each rank has some rows of a table and yields zeros for the rows
+    /// Rule of `NodeOp::Owned`: each rank has some rows of a table and yields zeros for the rows
     /// of other ranks.
-    fn owned(&self, node: &Node) -> May {
+    fn owned(&self, node: &GraphNode) -> PossiblePlacements {
         let at = |i: usize| node.args.get(i).and_then(|o| self.place(o)).unwrap_or(Whole);
         match (at(0), at(1)) {
             (Split(0), Whole) => one(Partial("sum")),
@@ -394,55 +397,67 @@ impl Search<'_> {
         }
     }
 
-    fn collective(&self, n: NodeId, c: &Coll, over: &Range<usize>, p: Place) -> May {
+    fn collective(
+        &self,
+        n: NodeId,
+        c: &RankCollective,
+        over: &Range<usize>,
+        p: AxisPlacement,
+    ) -> PossiblePlacements {
         if !over.contains(&self.of.axis) {
             return beside(c, p);
         }
-        let alone = over.len() == 1 || matches!(c, Coll::AllReduce(_) | Coll::Broadcast(_));
+        let alone =
+            over.len() == 1 || matches!(c, RankCollective::AllReduce(_) | RankCollective::Broadcast(_));
         let times = format!("the result is {} times the operand", self.of.size);
         match (c, p) {
             _ if !alone => no_rule("a collective over several axes that moves parts"),
-            (Coll::AllReduce(_) | Coll::AllGather(_) | Coll::Broadcast(_), Unknown) => one(Whole),
-            (Coll::ReduceScatter(_, d), Unknown) => one(Split(*d)),
-            (Coll::Dims(..) | Coll::Rows(_), Unknown) => one(Unknown),
-            (Coll::AllReduce(how), Partial(op)) if *how == op => one(Whole),
+            (
+                RankCollective::AllReduce(_) | RankCollective::AllGather(_) | RankCollective::Broadcast(_),
+                Unknown,
+            ) => one(Whole),
+            (RankCollective::ReduceScatter(_, d), Unknown) => one(Split(*d)),
+            (RankCollective::Dims(..) | RankCollective::Rows(_), Unknown) => one(Unknown),
+            (RankCollective::AllReduce(how), Partial(op)) if *how == op => one(Whole),
             // An average is a sum and a division.
-            (Coll::AllReduce("avg"), Partial("sum")) => one(Whole),
-            (Coll::AllReduce("avg" | "max" | "min") | Coll::Broadcast(_), Whole) => one(Whole),
-            (Coll::AllReduce("sum"), Whole) if self.divided(n) => one(Whole),
-            (Coll::AllGather(d), Split(e)) if *d == e => one(Whole),
-            (Coll::ReduceScatter(how, d), Partial(op)) if *how == op => one(Split(*d)),
-            (Coll::ReduceScatter("avg", d), Partial("sum")) => one(Split(*d)),
-            (Coll::Dims(from, to), Split(e)) if *from == e => one(Split(*to)),
-            (Coll::AllGather(d), Within(e, _)) if *d == e => {
+            (RankCollective::AllReduce("avg"), Partial("sum")) => one(Whole),
+            (RankCollective::AllReduce("avg" | "max" | "min") | RankCollective::Broadcast(_), Whole) => {
+                one(Whole)
+            }
+            (RankCollective::AllReduce("sum"), Whole) if self.divided(n) => one(Whole),
+            (RankCollective::AllGather(d), Split(e)) if *d == e => one(Whole),
+            (RankCollective::ReduceScatter(how, d), Partial(op)) if *how == op => one(Split(*d)),
+            (RankCollective::ReduceScatter("avg", d), Partial("sum")) => one(Split(*d)),
+            (RankCollective::Dims(from, to), Split(e)) if *from == e => one(Split(*to)),
+            (RankCollective::AllGather(d), Within(e, _)) if *d == e => {
                 no_rule(format!("an all_gather along {d} of an operand that is {}", p.words()))
             }
-            (Coll::Dims(from, _), Within(e, _)) if *from == e => {
+            (RankCollective::Dims(from, _), Within(e, _)) if *from == e => {
                 no_rule(format!("an all_to_all from {from} of an operand that is {}", p.words()))
             }
-            (Coll::Rows(_), _) => no_rule(ROWS),
-            (Coll::Broadcast(_), Partial(_)) => {
+            (RankCollective::Rows(_), _) => no_rule(ROWS),
+            (RankCollective::Broadcast(_), Partial(_)) => {
                 wrong(format!("a broadcast of an operand that is {}", p.words()))
             }
-            (Coll::Broadcast(_), Split(_) | Within(..)) => {
+            (RankCollective::Broadcast(_), Split(_) | Within(..)) => {
                 no_rule(format!("a broadcast of an operand that is {}", p.words()))
             }
-            (Coll::AllReduce(how @ "sum"), Whole) => {
+            (RankCollective::AllReduce(how @ "sum"), Whole) => {
                 wrong(format!("an all_reduce {how} of an operand that is whole on every rank: {times}"))
             }
-            (Coll::ReduceScatter(how @ "sum", _), Whole) => {
+            (RankCollective::ReduceScatter(how @ "sum", _), Whole) => {
                 wrong(format!("a reduce_scatter {how} of an operand that is whole on every rank: {times}"))
             }
-            (Coll::AllReduce(how), _) => {
+            (RankCollective::AllReduce(how), _) => {
                 wrong(format!("an all_reduce {how} of an operand that is {}", p.words()))
             }
-            (Coll::AllGather(d), _) => {
+            (RankCollective::AllGather(d), _) => {
                 wrong(format!("an all_gather along {d} of an operand that is {}", p.words()))
             }
-            (Coll::ReduceScatter(how, _), _) => {
+            (RankCollective::ReduceScatter(how, _), _) => {
                 wrong(format!("a reduce_scatter {how} of an operand that is {}", p.words()))
             }
-            (Coll::Dims(from, _), _) => {
+            (RankCollective::Dims(from, _), _) => {
                 wrong(format!("an all_to_all from {from} of an operand that is {}", p.words()))
             }
         }
@@ -459,17 +474,17 @@ pub(super) fn divided(g: &super::graph::Graph, live: &[bool], n: NodeId, size: u
     let mut some = false;
     let all = (0..g.nodes.len()).filter(|u| live[*u] && g.nodes[*u].uses().any(|x| x == n)).all(|u| {
         some = true;
-        g.nodes[u].op == Op::Wait && divided(g, live, u, size) || share_of(&g.nodes[u], size) == Some(n)
+        g.nodes[u].op == NodeOp::Wait && divided(g, live, u, size) || share_of(&g.nodes[u], size) == Some(n)
     });
     some && all
 }
 
 /// Returns the operand that a node divides by the number of ranks.
-pub(super) fn share_of(node: &Node, size: u64) -> Option<NodeId> {
+pub(super) fn share_of(node: &GraphNode, size: u64) -> Option<NodeId> {
     let (n, part) = (size as f64, 1.0 / size as f64);
     match (&node.op, &node.args[..]) {
-        (Op::Infix('/'), [Operand::Node(x), Operand::Num(y)]) if *y == n && size > 1 => Some(*x),
-        (Op::Infix('*'), [Operand::Node(x), Operand::Num(y)] | [Operand::Num(y), Operand::Node(x)])
+        (NodeOp::Infix('/'), [Operand::Node(x), Operand::Num(y)]) if *y == n && size > 1 => Some(*x),
+        (NodeOp::Infix('*'), [Operand::Node(x), Operand::Num(y)] | [Operand::Num(y), Operand::Node(x)])
             if *y == part && size > 1 =>
         {
             Some(*x)
@@ -506,26 +521,28 @@ fn without(sizes: &[i64], d: usize) -> Vec<i64> {
 }
 
 /// Rule of a collective over other axes than the one searched.
-fn beside(c: &Coll, p: Place) -> May {
+fn beside(c: &RankCollective, p: AxisPlacement) -> PossiblePlacements {
     let dims: &[usize] = match c {
-        Coll::AllGather(d) | Coll::ReduceScatter(_, d) => &[*d],
-        Coll::Dims(a, b) => &[*a, *b],
-        Coll::Rows(_) => &[0],
-        Coll::AllReduce(_) | Coll::Broadcast(_) => &[],
+        RankCollective::AllGather(d) | RankCollective::ReduceScatter(_, d) => &[*d],
+        RankCollective::Dims(a, b) => &[*a, *b],
+        RankCollective::Rows(_) => &[0],
+        RankCollective::AllReduce(_) | RankCollective::Broadcast(_) => &[],
     };
     match (p, c) {
         (Split(d) | Within(d, _), _) if dims.contains(&d) => {
             no_rule("a collective along a dimension that another axis splits")
         }
-        (Partial(a), Coll::AllReduce(b) | Coll::ReduceScatter(b, _)) if a != *b && *b != "avg" => {
+        (Partial(a), RankCollective::AllReduce(b) | RankCollective::ReduceScatter(b, _))
+            if a != *b && *b != "avg" =>
+        {
             wrong("two different reductions of one value")
         }
-        (_, Coll::Rows(_)) => no_rule(ROWS),
+        (_, RankCollective::Rows(_)) => no_rule(ROWS),
         _ => one(p),
     }
 }
 
-fn reduced(how: &str, dim: usize, keep: bool, p: Place) -> May {
+fn reduced(how: &str, dim: usize, keep: bool, p: AxisPlacement) -> PossiblePlacements {
     one(match p {
         Whole => Whole,
         Split(d) | Within(d, _) if d == dim => match how {

@@ -6,7 +6,7 @@
 
 use super::axes::Axes;
 use super::consts::strides;
-use super::graph::{Coll, Graph, Layer, Node, NodeId, Op, Operand};
+use super::graph::{Graph, GraphNode, Layer, NodeId, NodeOp, Operand, RankCollective};
 use super::vocabulary::holds;
 use crate::torch::dtype::DType;
 use kbc_ir::scalar::ScalarUn;
@@ -23,10 +23,10 @@ pub struct Values {
 }
 
 /// Greatest number of elements of all values of all ranks together.
-const MOST: i64 = 1 << 26;
+const MAX_ELEMENTS: i64 = 1 << 26;
 
 /// A value, or the reason why there is none.
-type Found = Result<Values, String>;
+type EvalResult = Result<Values, String>;
 
 fn count(sizes: &[i64]) -> usize {
     sizes.iter().product::<i64>().max(0) as usize
@@ -80,7 +80,7 @@ impl Values {
     ///
     /// # Errors
     /// Returns a sentence if the sizes of the parts do not fit.
-    pub fn concat(parts: &[&Values], dim: usize) -> Found {
+    pub fn concat(parts: &[&Values], dim: usize) -> EvalResult {
         let first = parts.first().ok_or("there are no parts")?;
         let rest =
             |v: &Values| v.sizes.iter().enumerate().filter(|s| s.0 != dim).map(|s| *s.1).collect::<Vec<_>>();
@@ -122,7 +122,7 @@ impl Values {
     ///
     /// # Errors
     /// Returns a sentence if the reduction is unknown or the shapes differ.
-    pub fn combined(how: &str, parts: &[&Values]) -> Found {
+    pub fn combined(how: &str, parts: &[&Values]) -> EvalResult {
         let mut out = (*parts.first().ok_or("there is nothing to combine")?).clone();
         for p in &parts[1..] {
             let f: fn(f64, f64) -> f64 = match how {
@@ -152,17 +152,18 @@ pub fn evaluate(
     inputs: &[Vec<Values>],
 ) -> Result<Vec<Vec<Values>>, String> {
     let first = all.first().ok_or("no program")?;
-    let elements = |n: &Node| n.sizes.iter().try_fold(1i64, |a, b| a.checked_mul(*b)).unwrap_or(i64::MAX);
+    let elements =
+        |n: &GraphNode| n.sizes.iter().try_fold(1i64, |a, b| a.checked_mul(*b)).unwrap_or(i64::MAX);
     let total = first.nodes.iter().zip(live).filter(|n| *n.1).map(|n| elements(n.0));
     let total = total.fold(0i64, i64::saturating_add).saturating_mul(all.len() as i64);
-    if total > MOST {
-        return Err(format!("{total} elements are too many to evaluate in f64 (limit: {MOST})"));
+    if total > MAX_ELEMENTS {
+        return Err(format!("{total} elements are too many to evaluate in f64 (limit: {MAX_ELEMENTS})"));
     }
     let mut out: Vec<Vec<Values>> = vec![Vec::with_capacity(first.nodes.len()); all.len()];
     for (n, does) in live.iter().enumerate().take(first.nodes.len()) {
         let new: Vec<Values> = if !does {
             vec![Values::default(); all.len()]
-        } else if let Op::Collective(c, over) = &first.nodes[n].op {
+        } else if let NodeOp::Collective(c, over) = &first.nodes[n].op {
             let Some(Operand::Node(x)) = first.nodes[n].args.first() else {
                 return Err("a collective without an operand".into());
             };
@@ -186,25 +187,25 @@ pub fn evaluate(
 }
 
 /// Returns the result of a collective on one rank.
-fn exchanged(c: &Coll, over: &Range<usize>, axes: &Axes, at: usize, of: &[&Values]) -> Found {
+fn exchanged(c: &RankCollective, over: &Range<usize>, axes: &Axes, at: usize, of: &[&Values]) -> EvalResult {
     let (ranks, me) = members(axes, over, at);
     let parts: Vec<&Values> = ranks.iter().filter_map(|r| of.get(*r).copied()).collect();
     let n = parts.len() as i64;
     match c {
-        Coll::AllReduce(how) => Values::combined(how, &parts),
-        Coll::AllGather(d) => Values::concat(&parts, *d),
-        Coll::ReduceScatter(how, d) => {
+        RankCollective::AllReduce(how) => Values::combined(how, &parts),
+        RankCollective::AllGather(d) => Values::concat(&parts, *d),
+        RankCollective::ReduceScatter(how, d) => {
             let all = Values::combined(how, &parts)?;
             let size = *all.sizes.get(*d).ok_or("the dimension does not exist")? / n;
             Ok(all.slice(*d, me as i64 * size, (me as i64 + 1) * size))
         }
-        Coll::Dims(from, to) => {
+        RankCollective::Dims(from, to) => {
             let size = *parts[0].sizes.get(*to).ok_or("the dimension does not exist")? / n;
             let cut: Vec<Values> =
                 parts.iter().map(|p| p.slice(*to, me as i64 * size, (me as i64 + 1) * size)).collect();
             Values::concat(&cut.iter().collect::<Vec<_>>(), *from)
         }
-        Coll::Rows(counts) => {
+        RankCollective::Rows(counts) => {
             let mut cut = vec![];
             for (r, p) in counts.iter().zip(&parts) {
                 let from: i64 = r.iter().take(me).sum();
@@ -212,7 +213,7 @@ fn exchanged(c: &Coll, over: &Range<usize>, axes: &Axes, at: usize, of: &[&Value
             }
             Values::concat(&cut.iter().collect::<Vec<_>>(), 0)
         }
-        Coll::Broadcast(root) => {
+        RankCollective::Broadcast(root) => {
             let root = *root as usize;
             let of = ranks.iter().position(|r| *r == root).unwrap_or(root);
             parts.get(of).map(|v| (*v).clone()).ok_or_else(|| "the root is not a member of the group".into())
@@ -243,7 +244,7 @@ pub fn members(axes: &Axes, over: &Range<usize>, at: usize) -> (Vec<usize>, usiz
 }
 
 /// Returns the value of an operation on one rank.
-fn value(g: &Graph, n: NodeId, values: &[Values], inputs: &[Values]) -> Found {
+fn value(g: &Graph, n: NodeId, values: &[Values], inputs: &[Values]) -> EvalResult {
     let node = &g.nodes[n];
     let arg = |i: usize| match node.args.get(i) {
         Some(Operand::Node(m)) => Ok(values[*m].clone()),
@@ -253,15 +254,15 @@ fn value(g: &Graph, n: NodeId, values: &[Values], inputs: &[Values]) -> Found {
     let wide = |i: usize| Ok::<_, String>(arg(i)?.wide(&node.sizes));
     let whole = node.dtype == DType::I32;
     match &node.op {
-        Op::Input(i) => Ok(inputs[*i].clone()),
-        Op::Constant(k) => Ok(Values::new(&node.sizes, g.constants[*k].1.elements()?)),
-        Op::Full(x) => Ok(Values::new(&node.sizes, vec![*x; count(&node.sizes)])),
-        Op::Iota(d) => {
+        NodeOp::Input(i) => Ok(inputs[*i].clone()),
+        NodeOp::Constant(k) => Ok(Values::new(&node.sizes, g.constants[*k].1.elements()?)),
+        NodeOp::Full(x) => Ok(Values::new(&node.sizes, vec![*x; count(&node.sizes)])),
+        NodeOp::Iota(d) => {
             let inner = count(&node.sizes[d + 1..]).max(1);
             let n = node.sizes[*d].max(1) as usize;
             Ok(Values::new(&node.sizes, (0..count(&node.sizes)).map(|i| (i / inner % n) as f64).collect()))
         }
-        Op::Infix(op) => {
+        NodeOp::Infix(op) => {
             let f: fn(f64, f64) -> f64 = match (op, whole) {
                 ('+', _) => |a, b| a + b,
                 ('-', _) => |a, b| a - b,
@@ -275,7 +276,7 @@ fn value(g: &Graph, n: NodeId, values: &[Values], inputs: &[Values]) -> Found {
             }
             Ok(out)
         }
-        Op::Call("embedding") => {
+        NodeOp::Call("embedding") => {
             let (table, ids) = (arg(0)?, arg(1)?);
             let width = count(&table.sizes[1..]);
             let mut data = Vec::with_capacity(count(&node.sizes));
@@ -286,14 +287,14 @@ fn value(g: &Graph, n: NodeId, values: &[Values], inputs: &[Values]) -> Found {
             }
             Ok(Values::new(&node.sizes, data))
         }
-        Op::Call("argmax") => {
+        NodeOp::Call("argmax") => {
             let x = arg(0)?;
             let n = x.sizes.last().copied().unwrap_or(1).max(1) as usize;
             let best =
                 |row: &[f64]| (0..row.len()).fold(0, |b, i| if row[i] > row[b] { i } else { b }) as f64;
             Ok(Values::new(&node.sizes, x.data.chunks(n).map(best).collect()))
         }
-        Op::Call("cumsum") => {
+        NodeOp::Call("cumsum") => {
             let mut x = arg(0)?;
             let n = x.sizes.last().copied().unwrap_or(1).max(1) as usize;
             for row in x.data.chunks_mut(n) {
@@ -301,7 +302,7 @@ fn value(g: &Graph, n: NodeId, values: &[Values], inputs: &[Values]) -> Found {
             }
             Ok(x)
         }
-        Op::Call(f) if node.args.len() == 2 => {
+        NodeOp::Call(f) if node.args.len() == 2 => {
             let f: fn(f64, f64) -> f64 = match *f {
                 "max" => f64::max,
                 "min" => f64::min,
@@ -310,22 +311,22 @@ fn value(g: &Graph, n: NodeId, values: &[Values], inputs: &[Values]) -> Found {
             };
             Ok(wide(0)?.with(&wide(1)?, f))
         }
-        Op::Call(f) => {
+        NodeOp::Call(f) => {
             let mut x = wide(0)?;
             let f = function(f)?;
             x.data.iter_mut().for_each(|x| *x = f(*x));
             Ok(x)
         }
-        Op::Select(how) => {
+        NodeOp::Select(how) => {
             let [a, b, x, y] = [wide(0)?, wide(1)?, wide(2)?, wide(3)?];
             let pick = |i: usize| if holds(how, a.data[i], b.data[i]) { x.data[i] } else { y.data[i] };
             Ok(Values::new(&node.sizes, (0..count(&node.sizes)).map(pick).collect()))
         }
-        Op::Matmul => product(&arg(0)?, &arg(1)?, &node.sizes),
-        Op::Layer(layer) => {
+        NodeOp::Matmul => product(&arg(0)?, &arg(1)?, &node.sizes),
+        NodeOp::Layer(layer) => {
             layered(*layer, &arg(0)?, node.args.get(1).map(|_| arg(1)), node.args.get(2).map(|_| arg(2)))
         }
-        Op::Reduce(how, dim, _) => {
+        NodeOp::Reduce(how, dim, _) => {
             let x = arg(0)?;
             let n = x.sizes[*dim] as f64;
             let mut out = match *how {
@@ -340,26 +341,28 @@ fn value(g: &Graph, n: NodeId, values: &[Values], inputs: &[Values]) -> Found {
             }
             Ok(out)
         }
-        Op::Reshape | Op::Wait | Op::Placed => arg(0),
-        Op::Transpose(order) => {
+        NodeOp::Reshape | NodeOp::Wait | NodeOp::Placed => arg(0),
+        NodeOp::Transpose(order) => {
             let x = arg(0)?;
             let steps = strides(&x.sizes);
             Ok(x.walked(&node.sizes, &order.iter().map(|d| steps[*d]).collect::<Vec<_>>(), 0))
         }
-        Op::Slice(dim, from, to) => Ok(arg(0)?.slice(*dim, *from, *to)),
-        Op::Concat(dim) => {
+        NodeOp::Slice(dim, from, to) => Ok(arg(0)?.slice(*dim, *from, *to)),
+        NodeOp::Concat(dim) => {
             let parts = (0..node.args.len()).map(arg).collect::<Result<Vec<_>, String>>()?;
             Values::concat(&parts.iter().collect::<Vec<_>>(), *dim)
         }
-        Op::Cast => {
+        NodeOp::Cast => {
             let mut x = arg(0)?;
             if whole {
                 x.data.iter_mut().for_each(|x| *x = x.trunc());
             }
             Ok(x)
         }
-        Op::Collective(..) => Err("a collective cannot be evaluated on one rank".into()),
-        Op::Numbered(_) | Op::Owned | Op::Opaque => Err("an operation that kbc cannot express".into()),
+        NodeOp::Collective(..) => Err("a collective cannot be evaluated on one rank".into()),
+        NodeOp::Numbered(_) | NodeOp::Owned | NodeOp::Opaque => {
+            Err("an operation that kbc cannot express".into())
+        }
     }
 }
 
@@ -381,7 +384,7 @@ fn function(name: &str) -> Result<fn(f64) -> f64, String> {
     })
 }
 
-fn product(a: &Values, b: &Values, sizes: &[i64]) -> Found {
+fn product(a: &Values, b: &Values, sizes: &[i64]) -> EvalResult {
     let rank = sizes.len();
     let (batch, rows, cols) = (&sizes[..rank - 2], sizes[rank - 2], sizes[rank - 1]);
     let k = *a.sizes.last().ok_or("a matmul of numbers")?;
@@ -402,7 +405,7 @@ fn product(a: &Values, b: &Values, sizes: &[i64]) -> Found {
     Ok(Values::new(sizes, data))
 }
 
-fn layered(layer: Layer, x: &Values, w: Option<Found>, b: Option<Found>) -> Found {
+fn layered(layer: Layer, x: &Values, w: Option<EvalResult>, b: Option<EvalResult>) -> EvalResult {
     match layer {
         Layer::Softmax(d) | Layer::LogSoftmax(d) => {
             let top = x.reduced(d, f64::NEG_INFINITY, f64::max);

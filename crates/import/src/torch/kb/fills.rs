@@ -4,8 +4,8 @@
 //! This module decides which constants have a formula. A formula must give the same bits; any other
 //! constant stays data.
 
-use super::consts::{Const, Held, rounded, strides};
-use super::graph::{Graph, NodeId, Op, Operand};
+use super::consts::{Const, ConstData, rounded, strides};
+use super::graph::{Graph, NodeId, NodeOp, Operand};
 use super::values::Compared;
 use crate::torch::dtype::DType;
 
@@ -17,12 +17,12 @@ enum Formula {
     /// `start + step * i` along a dimension, the only one with several elements.
     Line { dim: usize, start: f64, step: f64 },
     /// The value `yes` where the condition holds, `no` elsewhere.
-    Choice { holds: Holds, yes: f64, no: f64 },
+    Choice { holds: IndexCondition, yes: f64, no: f64 },
 }
 
 /// A condition on the indices of an element.
 #[derive(Clone, PartialEq, Debug)]
-enum Holds {
+enum IndexCondition {
     /// The index along a dimension is at most this number.
     First(usize, i64),
     /// The index along the first dimension is at most the index along the second plus this number.
@@ -43,7 +43,7 @@ impl Const {
 
     /// Returns the formula of the constant, if it has one.
     fn formula(&self) -> Option<Formula> {
-        let Held::Each(list) = &self.held else { return None };
+        let ConstData::Each(list) = &self.held else { return None };
         let wide: Vec<usize> = (0..self.sizes.len()).filter(|d| self.sizes[*d] > 1).collect();
         let exact = |x: f64| rounded(self.dtype, x).is_some_and(|y| y.to_bits() == x.to_bits());
         // The indices must be exact in the element type too.
@@ -75,19 +75,23 @@ impl Const {
             (0..self.sizes[d]).take_while(|k| same(list[(k * own[d]) as usize], yes)).count() as i64
         };
         let may = match wide[..] {
-            [d] => vec![Holds::First(d, run(d) - 1)],
+            [d] => vec![IndexCondition::First(d, run(d) - 1)],
             [r, c] => {
-                vec![Holds::UpTo(c, r, run(c) - 1), Holds::UpTo(r, c, run(r) - 1), Holds::Diagonal(c, r)]
+                vec![
+                    IndexCondition::UpTo(c, r, run(c) - 1),
+                    IndexCondition::UpTo(r, c, run(r) - 1),
+                    IndexCondition::Diagonal(c, r),
+                ]
             }
             _ => vec![],
         };
-        let right = |h: &Holds| {
+        let right = |h: &IndexCondition| {
             list.iter().enumerate().all(|(i, x)| {
                 same(*x, yes)
                     == match h {
-                        Holds::First(d, n) => index(i, *d) <= *n,
-                        Holds::UpTo(a, b, n) => index(i, *a) <= index(i, *b) + n,
-                        Holds::Diagonal(a, b) => index(i, *a) == index(i, *b),
+                        IndexCondition::First(d, n) => index(i, *d) <= *n,
+                        IndexCondition::UpTo(a, b, n) => index(i, *a) <= index(i, *b) + n,
+                        IndexCondition::Diagonal(a, b) => index(i, *a) == index(i, *b),
                     }
             })
         };
@@ -103,11 +107,11 @@ impl Graph {
             return None;
         }
         if let Some(x) = c.uniform() {
-            return x.is_finite().then(|| self.fill(Op::Full(x), c.dtype, c.sizes.clone()));
+            return x.is_finite().then(|| self.fill(NodeOp::Full(x), c.dtype, c.sizes.clone()));
         }
         let out = match c.formula()? {
             Formula::Line { dim, start, step } => {
-                let i = Node(self.fill(Op::Iota(dim), c.dtype, c.sizes.clone()));
+                let i = Node(self.fill(NodeOp::Iota(dim), c.dtype, c.sizes.clone()));
                 let up = self.infix('*', i, Num(step));
                 if start == 0.0 { up } else { self.infix('+', up, Num(start)) }
             }
@@ -118,7 +122,7 @@ impl Graph {
                     false => Node(self.infinite(c.dtype, x)),
                 });
                 let Compared { how, sides: [a, b], .. } = self.held(c, &holds);
-                self.elementwise(Op::Select(how), &[a, b, yes, no])
+                self.elementwise(NodeOp::Select(how), &[a, b, yes, no])
             }
         };
         match out {
@@ -141,22 +145,22 @@ impl Graph {
         }
     }
 
-    fn held(&mut self, c: &Const, holds: &Holds) -> Compared {
+    fn held(&mut self, c: &Const, holds: &IndexCondition) -> Compared {
         let mut along = |d: usize| {
             let sizes = (0..c.sizes.len()).map(|k| if k == d { c.sizes[d] } else { 1 }).collect();
-            Node(self.fill(Op::Iota(d), c.dtype, sizes))
+            Node(self.fill(NodeOp::Iota(d), c.dtype, sizes))
         };
         let (how, sides) = match holds {
-            Holds::First(d, n) => ("<=", [along(*d), Num(*n as f64)]),
-            Holds::Diagonal(a, b) => ("==", [along(*a), along(*b)]),
-            Holds::UpTo(a, b, 0) => ("<=", [along(*a), along(*b)]),
+            IndexCondition::First(d, n) => ("<=", [along(*d), Num(*n as f64)]),
+            IndexCondition::Diagonal(a, b) => ("==", [along(*a), along(*b)]),
+            IndexCondition::UpTo(a, b, 0) => ("<=", [along(*a), along(*b)]),
             // An index may be as large as the type allows, so the addend goes to the side that
             // stays smaller.
-            Holds::UpTo(a, b, n) if *n > 0 => {
+            IndexCondition::UpTo(a, b, n) if *n > 0 => {
                 let (a, b) = (along(*a), along(*b));
                 ("<=", [self.infix('-', a, Num(*n as f64)), b])
             }
-            Holds::UpTo(a, b, n) => {
+            IndexCondition::UpTo(a, b, n) => {
                 let (a, b) = (along(*a), along(*b));
                 ("<=", [a, self.infix('-', b, Num(-*n as f64))])
             }
@@ -165,10 +169,10 @@ impl Graph {
     }
 
     /// Returns a fill; an existing equal one is reused.
-    fn fill(&mut self, op: Op, dtype: DType, sizes: Vec<i64>) -> NodeId {
+    fn fill(&mut self, op: NodeOp, dtype: DType, sizes: Vec<i64>) -> NodeId {
         let key = match op {
-            Op::Full(x) => (None, x.to_bits(), dtype, sizes),
-            Op::Iota(d) => (Some(d), 0, dtype, sizes),
+            NodeOp::Full(x) => (None, x.to_bits(), dtype, sizes),
+            NodeOp::Iota(d) => (Some(d), 0, dtype, sizes),
             _ => return self.push(op, vec![], dtype, sizes),
         };
         if let Some(n) = self.fills.get(&key) {
@@ -217,14 +221,14 @@ mod tests {
             }
         }
         let eye = each(DType::F32, &[3, 4], |at| f64::from(u8::from(at[0] == at[1])));
-        let diagonal = Formula::Choice { holds: Holds::Diagonal(1, 0), yes: 1.0, no: 0.0 };
+        let diagonal = Formula::Choice { holds: IndexCondition::Diagonal(1, 0), yes: 1.0, no: 0.0 };
         assert_eq!(eye.formula(), Some(diagonal));
         let odd = each(DType::F32, &[3, 4], |at| f64::from(u8::from((at[0] + at[1]) % 2 == 0)));
         assert_eq!(odd.formula(), None);
         let three = each(DType::F32, &[3, 3], |at| if at[1] <= at[0] { at[0] as f64 } else { -1.0 });
         assert_eq!(three.formula(), None);
         let some = each(DType::I32, &[1, 6], |at| f64::from(u8::from(at[1] < 4)));
-        let first = Formula::Choice { holds: Holds::First(1, 3), yes: 1.0, no: 0.0 };
+        let first = Formula::Choice { holds: IndexCondition::First(1, 3), yes: 1.0, no: 0.0 };
         assert_eq!(some.formula(), Some(first));
     }
 
@@ -233,7 +237,7 @@ mod tests {
         let causal = each(DType::F32, &[4, 4], |at| if at[1] <= at[0] { 0.0 } else { f64::NEG_INFINITY });
         let mut g = Graph::default();
         let n = g.formed(&causal).expect("it has a formula");
-        assert_eq!(g.nodes[n].op, Op::Select("<="));
+        assert_eq!(g.nodes[n].op, NodeOp::Select("<="));
         assert_eq!(g.constants.iter().map(|c| c.1.sizes.len()).collect::<Vec<_>>(), [0]);
     }
 }

@@ -5,15 +5,15 @@
 //! computed in f32 for half-precision types.
 
 use super::consts::Const;
-use super::graph::{Coll, Graph, Layer, NodeId, Op, Operand};
-use super::step::{Found, Step};
+use super::graph::{Graph, Layer, NodeId, NodeOp, Operand, RankCollective};
+use super::step::{StepResult, Translation};
 use super::values::Val;
 use crate::torch::dtype::DType;
 use crate::torch::rules::Rule;
 
 use Operand::{Node, Num};
 
-fn node(o: Operand) -> Found<NodeId> {
+fn node(o: Operand) -> StepResult<NodeId> {
     match o {
         Node(n) => Ok(n),
         Num(_) => Err("all operands are numbers".into()),
@@ -30,7 +30,7 @@ impl Graph {
     fn softmax(&mut self, x: NodeId, dim: usize, log: bool) -> NodeId {
         let (dtype, sizes) = (self.nodes[x].dtype, self.nodes[x].sizes.clone());
         let layer = if log { Layer::LogSoftmax(dim) } else { Layer::Softmax(dim) };
-        self.push(Op::Layer(layer), vec![Node(x)], dtype, sizes)
+        self.push(NodeOp::Layer(layer), vec![Node(x)], dtype, sizes)
     }
 
     /// Returns the derivative of gelu at x.
@@ -68,9 +68,9 @@ impl Graph {
     }
 }
 
-impl Step<'_> {
+impl Translation<'_> {
     /// Translates norms, softmax, losses and similar operations.
-    pub fn formula(&mut self, rule: Rule) -> Found<Vec<Val>> {
+    pub fn formula(&mut self, rule: Rule) -> StepResult<Vec<Val>> {
         match rule {
             Rule::Softmax | Rule::SoftmaxTo => {
                 // If a half-precision operand becomes f32, it is converted first.
@@ -134,7 +134,7 @@ impl Step<'_> {
                     }
                     _ => {
                         let at = Num(self.number("threshold")?);
-                        self.g.elementwise(Op::Select("<="), &[Node(x), at, Num(0.0), Node(grad)])
+                        self.g.elementwise(NodeOp::Select("<="), &[Node(x), at, Num(0.0), Node(grad)])
                     }
                 };
                 Ok(vec![self.give(node(out)?, 0)?])
@@ -161,7 +161,7 @@ impl Step<'_> {
 
     /// Builds (x - mean) / sqrt(variance + eps), times weight, plus bias; also the mean and 1 /
     /// sqrt(variance + eps).
-    fn norm(&mut self) -> Found<Vec<Val>> {
+    fn norm(&mut self) -> StepResult<Vec<Val>> {
         let over = self.ints("normalized_shape")?.len();
         // The library program serves if nothing uses the statistics.
         if over == 1 && self.has("weight") && !self.node.outputs.iter().skip(1).any(|v| self.used[*v]) {
@@ -172,7 +172,7 @@ impl Step<'_> {
             }
             let (dtype, sizes) = (self.g.nodes[x].dtype, self.g.nodes[x].sizes.clone());
             if args.iter().all(|a| matches!(a, Node(n) if self.g.nodes[*n].dtype == dtype)) {
-                let layer = Op::Layer(Layer::Norm(self.number("eps")?));
+                let layer = NodeOp::Layer(Layer::Norm(self.number("eps")?));
                 let n = self.g.push(layer, args, dtype, sizes);
                 return Ok(vec![self.give(n, 0)?]);
             }
@@ -204,7 +204,7 @@ impl Step<'_> {
         Ok(out)
     }
 
-    fn norm_backward(&mut self) -> Found<Vec<Val>> {
+    fn norm_backward(&mut self) -> StepResult<Vec<Val>> {
         let (grad, x) = (self.tensor("grad_out", true)?, self.tensor("input", true)?);
         let (mean, r) = (self.tensor("mean", true)?, self.tensor("rstd", true)?);
         let rank = self.g.nodes[x].sizes.len();
@@ -233,7 +233,7 @@ impl Step<'_> {
     }
 
     /// Builds softmax(q k^T scale + mask) v.
-    fn attention(&mut self) -> Found<Vec<Val>> {
+    fn attention(&mut self) -> StepResult<Vec<Val>> {
         if self.flag("enable_gqa") || self.number("dropout_p")? != 0.0 {
             return Err(
                 "attention with grouped heads or dropout is not supported: export after run_decompositions()"
@@ -279,7 +279,7 @@ impl Step<'_> {
         rule: Rule,
         over: Option<&std::ops::Range<usize>>,
         counts: &[Vec<i64>],
-    ) -> Found<Vec<Val>> {
+    ) -> StepResult<Vec<Val>> {
         let how = match self.word("reduce_op") {
             "" => "",
             "sum" => "sum",
@@ -293,7 +293,7 @@ impl Step<'_> {
         let mut out = vec![];
         for (i, v) in self.list(first)?.into_iter().enumerate() {
             let (dtype, sizes) = self.meta(i)?;
-            let mut x = self.g.whole(&v, super::values::kept(dtype)?)?;
+            let mut x = self.g.whole(&v, super::values::stored_dtype(dtype)?)?;
             // In a group of one rank the result is the operand; only a number gains a dimension.
             let Some(over) = over else {
                 x = self.g.reshape(x, &sizes);
@@ -304,31 +304,31 @@ impl Step<'_> {
                 x = self.g.reshape(x, &[1]);
             }
             let coll = match rule {
-                Rule::AllReduce => Coll::AllReduce(how),
-                Rule::AllGather => Coll::AllGather(0),
-                Rule::ReduceScatter => Coll::ReduceScatter(how, 0),
-                Rule::AllToAll => Coll::Rows(counts.to_vec()),
-                Rule::Broadcast => Coll::Broadcast(self.int("src")? as u64),
+                Rule::AllReduce => RankCollective::AllReduce(how),
+                Rule::AllGather => RankCollective::AllGather(0),
+                Rule::ReduceScatter => RankCollective::ReduceScatter(how, 0),
+                Rule::AllToAll => RankCollective::Rows(counts.to_vec()),
+                Rule::Broadcast => RankCollective::Broadcast(self.int("src")? as u64),
                 _ => {
                     let rank = sizes.len();
-                    Coll::Dims(
+                    RankCollective::Dims(
                         self.dim(self.int("gather_dim")?, rank)?,
                         self.dim(self.int("shard_dim")?, rank)?,
                     )
                 }
             };
             let kb = self.g.nodes[x].dtype;
-            let n = self.g.push(Op::Collective(coll, over.clone()), vec![Node(x)], kb, sizes);
+            let n = self.g.push(NodeOp::Collective(coll, over.clone()), vec![Node(x)], kb, sizes);
             out.push(Val::Node(if rule.is_pending() { n } else { self.g.wait(n) }));
         }
         Ok(out)
     }
 
     /// Translates a wait. A second wait does nothing.
-    pub fn waited(&mut self) -> Found<Vec<Val>> {
+    pub fn waited(&mut self) -> StepResult<Vec<Val>> {
         let first = self.node.op.params[0].name;
         let each = self.list(first)?.into_iter().map(|v| match v {
-            Val::Node(n) if matches!(self.g.nodes[n].op, Op::Collective(..)) => Val::Node(self.g.wait(n)),
+            Val::Node(n) if matches!(self.g.nodes[n].op, NodeOp::Collective(..)) => Val::Node(self.g.wait(n)),
             other => other,
         });
         Ok(each.collect())

@@ -2,9 +2,9 @@
 //! cuts of types.
 
 use super::axes::{Axes, Axis};
-use super::lift::{Counts, Mode, lift};
+use super::lift::{Counts, Mode, translate};
 use super::print::word;
-use super::{Given, Kb, Out, machine};
+use super::{DataBeside, Kb, Out, machine};
 use crate::torch::dtype::DType;
 use crate::torch::groups::World;
 use crate::torch::model::{Placement, Program};
@@ -82,7 +82,7 @@ pub fn write(
     mesh: &[(String, u64)],
     args: Vec<String>,
     name: &str,
-    given: &Given,
+    given: &DataBeside,
 ) -> Result<Kb, Diagnostics> {
     let mut stride = mesh.iter().map(|m| m.1).product();
     let list = mesh
@@ -113,7 +113,7 @@ pub fn write(
         declared: BTreeMap::new(),
         results: vec![],
     };
-    let it = lift(&world, 0, &axes, &Counts::new(), Mode::default())?;
+    let it = translate(&world, 0, &axes, &Counts::new(), Mode::default())?;
     let mut out = Out::new(name, given, &axes, &world.programs);
     let body = out.part(0, &world.programs[0], &world.args[0], it);
     if out.found.has_errors() {

@@ -23,7 +23,7 @@ pub enum Operand {
 
 /// A collective on the part that a rank has.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Coll {
+pub enum RankCollective {
     /// `all_reduce(x, sum)`
     AllReduce(&'static str),
     /// `all_gather(x, dim: 0)`
@@ -51,7 +51,7 @@ pub enum Layer {
 
 /// The operation of a node.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Op {
+pub enum NodeOp {
     /// An input of the program, by its index.
     Input(usize),
     /// A constant with data, by its index.
@@ -83,7 +83,7 @@ pub enum Op {
     /// `f32(x)`
     Cast,
     /// A collective over some axes; its result is pending.
-    Collective(Coll, Range<usize>),
+    Collective(RankCollective, Range<usize>),
     /// `wait(x)`
     Wait,
     /// The same value in another placement, given by a type annotation.
@@ -99,9 +99,9 @@ pub enum Op {
 
 /// A node.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Node {
+pub struct GraphNode {
     /// The operation.
-    pub op: Op,
+    pub op: NodeOp,
     /// Operands, in order.
     pub args: Vec<Operand>,
     /// Element type of the result.
@@ -112,7 +112,7 @@ pub struct Node {
     pub of: usize,
 }
 
-impl Node {
+impl GraphNode {
     /// Returns the nodes that the operands refer to.
     pub fn uses(&self) -> impl Iterator<Item = NodeId> {
         self.args.iter().filter_map(|a| if let Operand::Node(n) = a { Some(*n) } else { None })
@@ -127,7 +127,7 @@ pub type Fill = (Option<usize>, u64, DType, Vec<i64>);
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Graph {
     /// The nodes; each uses only earlier ones.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<GraphNode>,
     /// Constants with data, with their names.
     pub constants: Vec<(String, Const)>,
     /// For each collective, the node that waits for it.
@@ -152,8 +152,8 @@ pub fn broadcast(a: &[i64], b: &[i64]) -> Vec<i64> {
 
 impl Graph {
     /// Appends a node.
-    pub fn push(&mut self, op: Op, args: Vec<Operand>, dtype: DType, sizes: Vec<i64>) -> NodeId {
-        self.nodes.push(Node { op, args, dtype, sizes, of: self.at });
+    pub fn push(&mut self, op: NodeOp, args: Vec<Operand>, dtype: DType, sizes: Vec<i64>) -> NodeId {
+        self.nodes.push(GraphNode { op, args, dtype, sizes, of: self.at });
         self.nodes.len() - 1
     }
 
@@ -167,14 +167,14 @@ impl Graph {
                 self.constants.len() - 1
             }
         };
-        match self.nodes.iter().position(|n| n.op == Op::Constant(at)) {
+        match self.nodes.iter().position(|n| n.op == NodeOp::Constant(at)) {
             Some(n) => n,
-            None => self.push(Op::Constant(at), vec![], dtype, sizes),
+            None => self.push(NodeOp::Constant(at), vec![], dtype, sizes),
         }
     }
 
     /// Appends an elementwise operation. If all operands are numbers, the result is NaN.
-    pub fn elementwise(&mut self, op: Op, args: &[Operand]) -> Operand {
+    pub fn elementwise(&mut self, op: NodeOp, args: &[Operand]) -> Operand {
         let mut sizes = vec![];
         let mut dtype = None;
         for a in args {
@@ -199,13 +199,13 @@ impl Graph {
                 _ => x / y,
             }),
             ('*' | '/', x, Operand::Num(1.0)) | ('*', Operand::Num(1.0), x) if !self.plain => x,
-            _ => self.elementwise(Op::Infix(op), &[a, b]),
+            _ => self.elementwise(NodeOp::Infix(op), &[a, b]),
         }
     }
 
     /// Appends `f(x)`.
     pub fn call(&mut self, f: &'static str, args: &[Operand]) -> Operand {
-        self.elementwise(Op::Call(f), args)
+        self.elementwise(NodeOp::Call(f), args)
     }
 
     /// Appends `sum(x, dim: d)` or another reduction.
@@ -217,7 +217,7 @@ impl Graph {
         } else {
             sizes.remove(dim);
         }
-        self.push(Op::Reduce(how, dim, keep), vec![Operand::Node(x)], dtype, sizes)
+        self.push(NodeOp::Reduce(how, dim, keep), vec![Operand::Node(x)], dtype, sizes)
     }
 
     /// Appends a reduction over several dimensions.
@@ -236,17 +236,17 @@ impl Graph {
             return x;
         }
         match (&self.nodes[x].op, self.nodes[x].args.first()) {
-            (Op::Reshape, Some(Operand::Node(y))) if !self.written => self.reshape(*y, sizes),
+            (NodeOp::Reshape, Some(Operand::Node(y))) if !self.written => self.reshape(*y, sizes),
             _ => {
                 let dtype = self.nodes[x].dtype;
-                self.push(Op::Reshape, vec![Operand::Node(x)], dtype, sizes.to_vec())
+                self.push(NodeOp::Reshape, vec![Operand::Node(x)], dtype, sizes.to_vec())
             }
         }
     }
 
     /// Appends a transpose; dimension i of the result is dimension `order[i]` of the operand.
     pub fn transpose(&mut self, x: NodeId, order: &[usize]) -> NodeId {
-        if let (Op::Transpose(inner), Some(Operand::Node(y))) =
+        if let (NodeOp::Transpose(inner), Some(Operand::Node(y))) =
             (&self.nodes[x].op, self.nodes[x].args.first())
         {
             let (y, both) = (*y, order.iter().map(|d| inner[*d]).collect::<Vec<_>>());
@@ -257,7 +257,7 @@ impl Graph {
         }
         let n = &self.nodes[x];
         let (dtype, sizes) = (n.dtype, order.iter().map(|d| n.sizes[*d]).collect());
-        self.push(Op::Transpose(order.to_vec()), vec![Operand::Node(x)], dtype, sizes)
+        self.push(NodeOp::Transpose(order.to_vec()), vec![Operand::Node(x)], dtype, sizes)
     }
 
     /// Appends a slice with elements `from..to` of a dimension.
@@ -268,7 +268,7 @@ impl Graph {
         }
         let (dtype, mut sizes) = (n.dtype, n.sizes.clone());
         sizes[dim] = to - from;
-        self.push(Op::Slice(dim, from, to), vec![Operand::Node(x)], dtype, sizes)
+        self.push(NodeOp::Slice(dim, from, to), vec![Operand::Node(x)], dtype, sizes)
     }
 
     /// Appends a concatenation along a dimension. If the operands are all slices of one value, in
@@ -285,7 +285,7 @@ impl Graph {
         let first = &self.nodes[list[0]];
         let (dtype, mut sizes) = (first.dtype, first.sizes.clone());
         sizes[dim] = list.iter().map(|n| self.nodes[*n].sizes[dim]).sum();
-        self.push(Op::Concat(dim), list.iter().map(|n| Operand::Node(*n)).collect(), dtype, sizes)
+        self.push(NodeOp::Concat(dim), list.iter().map(|n| Operand::Node(*n)).collect(), dtype, sizes)
     }
 
     /// Returns the value and the dimension of which the operands are all the parts, in order.
@@ -293,7 +293,7 @@ impl Graph {
         let mut next = 0;
         let mut whole = None;
         for n in list {
-            let (Op::Slice(dim, from, to), [Operand::Node(x)]) =
+            let (NodeOp::Slice(dim, from, to), [Operand::Node(x)]) =
                 (&self.nodes[*n].op, &self.nodes[*n].args[..])
             else {
                 return None;
@@ -314,7 +314,7 @@ impl Graph {
         let mut sizes = broadcast(&x.sizes[..m], &y.sizes[..n]);
         sizes.extend([x.sizes[m], y.sizes[n + 1]]);
         let dtype = x.dtype;
-        self.push(Op::Matmul, vec![Operand::Node(a), Operand::Node(b)], dtype, sizes)
+        self.push(NodeOp::Matmul, vec![Operand::Node(a), Operand::Node(b)], dtype, sizes)
     }
 
     /// Appends a wait for a pending value. A second wait does nothing.
@@ -323,7 +323,7 @@ impl Graph {
             return *known;
         }
         let (dtype, sizes) = (self.nodes[x].dtype, self.nodes[x].sizes.clone());
-        let n = self.push(Op::Wait, vec![Operand::Node(x)], dtype, sizes);
+        let n = self.push(NodeOp::Wait, vec![Operand::Node(x)], dtype, sizes);
         self.waits.insert(x, n);
         n
     }
@@ -334,6 +334,6 @@ impl Graph {
             return x;
         }
         let sizes = self.nodes[x].sizes.clone();
-        self.push(Op::Cast, vec![Operand::Node(x)], to, sizes)
+        self.push(NodeOp::Cast, vec![Operand::Node(x)], to, sizes)
     }
 }

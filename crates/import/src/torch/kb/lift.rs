@@ -5,13 +5,13 @@
 
 use super::axes::Axes;
 use super::global;
-use super::graph::{Coll, Graph, NodeId, Op, Operand};
-use super::step::Step;
-use super::values::{Val, kept};
+use super::graph::{Graph, NodeId, NodeOp, Operand, RankCollective};
+use super::step::Translation;
+use super::values::{Val, stored_dtype};
 use crate::torch::dtype::DType;
 use crate::torch::groups::{World, group_of};
-use crate::torch::matching::Met;
-use crate::torch::model::{Arg, Kind, Node, Program, Role, ValueId};
+use crate::torch::matching::MatchedCollective;
+use crate::torch::model::{Arg, Node, Program, Role, ValueId, ValueKind};
 use crate::torch::rules::Rule;
 use kbc_diag::{Diagnostic, Diagnostics};
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +34,7 @@ pub struct Input {
 pub struct Lifted {
     /// Its operations.
     pub graph: Graph,
-    /// Inputs, indexed as in `Op::Input`.
+    /// Inputs, indexed as in `NodeOp::Input`.
     pub inputs: Vec<Input>,
     /// Results, with their positions in PyTorch's list.
     pub outputs: Vec<(NodeId, usize)>,
@@ -48,7 +48,7 @@ pub struct Lifted {
 pub type Counts = BTreeMap<(usize, usize), Vec<Vec<i64>>>;
 
 /// Returns the row counts of all_to_all collectives, one matrix row per sender.
-pub fn counts(world: &World, met: &[Met]) -> Counts {
+pub fn counts(world: &World, met: &[MatchedCollective]) -> Counts {
     let mut out = Counts::new();
     for m in met {
         let (p, n) = (&world.programs[m.at.0], m.at.1);
@@ -78,7 +78,7 @@ pub struct Mode {
     /// Keeps constants as they are, so that ranks with different constants have the
     /// same operations.
     pub plain: bool,
-    /// Turns operations that cannot be expressed into `Op::Opaque`.
+    /// Turns operations that cannot be expressed into `NodeOp::Opaque`.
     pub opaque: bool,
     /// Keeps reshapes as they are in PyTorch's program.
     pub written: bool,
@@ -102,7 +102,7 @@ pub fn inputs(p: &Program) -> Vec<Input> {
 ///
 /// # Errors
 /// Returns E550 for every operation that cannot be expressed.
-pub fn lift(
+pub fn translate(
     world: &World,
     at: usize,
     axes: &Axes,
@@ -117,9 +117,9 @@ pub fn lift(
     let mut names = BTreeMap::new();
     for (i, input) in inputs.iter().enumerate() {
         let Some(m) = p.meta(input.value) else { continue };
-        match kept(m.dtype) {
+        match stored_dtype(m.dtype) {
             Ok(dtype) => {
-                let n = g.push(Op::Input(i), vec![], dtype, m.shape());
+                let n = g.push(NodeOp::Input(i), vec![], dtype, m.shape());
                 env[input.value] = Some(Val::Node(n));
                 names.insert(n, input.name.clone());
             }
@@ -146,7 +146,7 @@ pub fn lift(
         let members = groups.get(group_of(p, i)).filter(|m| m.len() > 1);
         let over = members.and_then(|m| axes.of(m));
         let rows = counts.get(&(at, i)).map_or(&[][..], Vec::as_slice);
-        let mut step = Step { g: &mut g, p, node, env: &env, used: &used };
+        let mut step = Translation { g: &mut g, p, node, env: &env, used: &used };
         let results = match step.results(over.as_ref(), rows) {
             Ok(r) => r,
             Err(_) if mode.opaque => opaque(p, node, &mut g, &env),
@@ -178,7 +178,7 @@ pub fn lift(
     }
     let mut placed = BTreeMap::new();
     for (v, val) in p.values.iter().zip(&env) {
-        let (Some(places), Some(Val::Node(n)), Kind::Tensor(m)) =
+        let (Some(places), Some(Val::Node(n)), ValueKind::Tensor(m)) =
             (p.written.placements.get(&v.name), val, &v.kind)
         else {
             continue;
@@ -216,7 +216,7 @@ fn opaque(p: &Program, node: &Node, g: &mut Graph, env: &[Option<Val>]) -> Vec<V
         node.args.iter().flat_map(Arg::values).flat_map(known).map(Operand::Node).collect();
     let each = node.outputs.iter().map(|v| {
         let (dtype, sizes) = p.meta(*v).map_or((DType::F32, vec![]), |m| (m.dtype, m.shape()));
-        Val::Node(g.push(Op::Opaque, args.clone(), kept(dtype).unwrap_or(dtype), sizes))
+        Val::Node(g.push(NodeOp::Opaque, args.clone(), stored_dtype(dtype).unwrap_or(dtype), sizes))
     });
     each.collect()
 }
@@ -248,9 +248,9 @@ fn results(
         for name in arg.values() {
             let Some(v) = ids.next().filter(|v| !lost.contains(v)) else { continue };
             let node = match (&env[*v], p.meta(*v)) {
-                (Some(val), Some(m)) => kept(m.dtype).and_then(|d| g.whole(val, d)),
+                (Some(val), Some(m)) => stored_dtype(m.dtype).and_then(|d| g.whole(val, d)),
                 // Sizes are not results of a program of tensors.
-                _ if matches!(p.values[*v].kind, Kind::Int(_) | Kind::Bool) => continue,
+                _ if matches!(p.values[*v].kind, ValueKind::Int(_) | ValueKind::Bool) => continue,
                 _ => Err("no operation computes it".into()),
             };
             match node {
@@ -289,20 +289,25 @@ fn gathers(it: &mut Lifted, axes: &Axes) {
     let count = uses(it);
     for c in 0..it.graph.nodes.len() {
         let node = &it.graph.nodes[c];
-        let Op::Concat(k) = node.op else { continue };
+        let NodeOp::Concat(k) = node.op else { continue };
         let parts: Vec<NodeId> = node.uses().collect();
         let Some((wait, 0)) = it.graph.pieces(&parts) else { continue };
         let [Operand::Node(gather)] = it.graph.nodes[wait].args[..] else { continue };
-        let Op::Collective(Coll::AllGather(0), over) = &it.graph.nodes[gather].op else { continue };
+        let NodeOp::Collective(RankCollective::AllGather(0), over) = &it.graph.nodes[gather].op else {
+            continue;
+        };
         let over = over.clone();
         let even = parts.windows(2).all(|w| it.graph.nodes[w[0]].sizes == it.graph.nodes[w[1]].sizes);
         let alone = parts.iter().all(|p| count[*p] == 1) && count[wait] == parts.len() && count[gather] == 1;
-        if !(even && alone && ranks(axes, &over) == parts.len() as i64 && it.graph.nodes[wait].op == Op::Wait)
+        if !(even
+            && alone
+            && ranks(axes, &over) == parts.len() as i64
+            && it.graph.nodes[wait].op == NodeOp::Wait)
         {
             continue;
         }
         let sizes = node.sizes.clone();
-        it.graph.nodes[gather].op = Op::Collective(Coll::AllGather(k), over);
+        it.graph.nodes[gather].op = NodeOp::Collective(RankCollective::AllGather(k), over);
         it.graph.nodes[gather].sizes.clone_from(&sizes);
         it.graph.nodes[wait].sizes = sizes;
         for a in it.graph.nodes.iter_mut().flat_map(|n| &mut n.args) {
@@ -318,10 +323,12 @@ fn gathers(it: &mut Lifted, axes: &Axes) {
 /// reduce_scatter along k.
 fn scatters(g: &mut Graph, axes: &Axes) {
     for n in 0..g.nodes.len() {
-        let Op::Collective(Coll::ReduceScatter(how, 0), over) = &g.nodes[n].op else { continue };
+        let NodeOp::Collective(RankCollective::ReduceScatter(how, 0), over) = &g.nodes[n].op else {
+            continue;
+        };
         let (how, over) = (*how, over.clone());
         let [Operand::Node(c)] = g.nodes[n].args[..] else { continue };
-        if g.nodes[c].op != Op::Concat(0) {
+        if g.nodes[c].op != NodeOp::Concat(0) {
             continue;
         }
         let parts: Vec<NodeId> = g.nodes[c].uses().collect();
@@ -330,7 +337,7 @@ fn scatters(g: &mut Graph, axes: &Axes) {
             && even
             && ranks(axes, &over) == parts.len() as i64
         {
-            g.nodes[n].op = Op::Collective(Coll::ReduceScatter(how, k), over);
+            g.nodes[n].op = NodeOp::Collective(RankCollective::ReduceScatter(how, k), over);
             g.nodes[n].args = vec![Operand::Node(x)];
         }
     }
@@ -344,8 +351,9 @@ pub fn live(it: &Lifted) -> Vec<bool> {
     }
     for n in (0..out.len()).rev() {
         let node = &it.graph.nodes[n];
-        let acts = matches!(node.op, Op::Collective(..))
-            || node.op == Op::Wait && node.uses().any(|u| matches!(it.graph.nodes[u].op, Op::Collective(..)));
+        let acts = matches!(node.op, NodeOp::Collective(..))
+            || node.op == NodeOp::Wait
+                && node.uses().any(|u| matches!(it.graph.nodes[u].op, NodeOp::Collective(..)));
         if out[n] || acts {
             out[n] = true;
             for u in node.uses() {

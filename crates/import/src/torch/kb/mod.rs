@@ -11,45 +11,46 @@ pub mod consts;
 mod declared;
 mod effects;
 pub mod eval;
+mod evidence;
 mod fills;
 mod formulas;
 pub mod global;
 mod graph;
 mod lift;
+pub mod lift_global;
 mod more;
 mod moved;
-mod own;
 mod picked;
-mod places;
+mod placements;
 mod print;
+mod rank_differences;
 mod step;
 mod table;
 mod values;
 pub mod verdict;
 mod vocabulary;
-pub mod whole;
 
 use super::dtype::DType;
 use super::groups::World;
-use super::matching::Met;
+use super::matching::MatchedCollective;
 use super::model::{Program, Role};
 use axes::Axes;
 use consts::Const;
-use graph::{NodeId, Op};
+use graph::{NodeId, NodeOp};
 use kbc_diag::{Diagnostic, Diagnostics};
 use lift::{Lifted, counts};
-pub use places::Place;
+pub use lift_global::Joined;
+pub use placements::AxisPlacement;
 use print::{Body, Names, type_of, word};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-pub use whole::Joined;
 
 /// Element type and sizes of an array of a data file.
 pub type Array = (DType, Vec<i64>);
 
 /// The data that exists beside the programs.
 #[derive(Clone, Default, Debug)]
-pub struct Given {
+pub struct DataBeside {
     /// Path of the ranks' data files as written in the text, with `*` for the rank.
     pub path: String,
     /// Arrays in these files, by program.
@@ -57,10 +58,10 @@ pub struct Given {
     /// Weights that can be written, by program and their names in the model.
     pub weights: Vec<BTreeMap<String, Array>>,
     /// Fingerprints of arrays and weights, by program and key.
-    pub prints: Vec<BTreeMap<String, Print>>,
+    pub prints: Vec<BTreeMap<String, Fingerprint>>,
 }
 
-impl Given {
+impl DataBeside {
     /// Returns the array for an input in its rank's data file, or the weight that the input is. The
     /// flag is `true` for a weight.
     fn stored(
@@ -92,7 +93,7 @@ impl Given {
 
 /// Fingerprint of an array.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Print {
+pub struct Fingerprint {
     /// Hash; equal for arrays that are equal bit for bit.
     pub hash: u64,
     /// The value of all elements, if there are any and they are equal.
@@ -101,7 +102,7 @@ pub struct Print {
 
 /// Source of an array that has to be written.
 #[derive(Clone, PartialEq, Debug)]
-pub enum From {
+pub enum ArraySource {
     /// The array with that name in the rank's data file.
     Array(String),
     /// The weight with that name.
@@ -110,13 +111,13 @@ pub enum From {
 
 /// An array that the text needs and that has to be written.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Wanted {
+pub struct ArrayToWrite {
     /// Index of its program.
     pub program: usize,
     /// Its name.
     pub key: String,
     /// Its source.
-    pub from: From,
+    pub from: ArraySource,
     /// Its element type.
     pub dtype: DType,
     /// For a global program: how the arrays of all ranks are assembled into one.
@@ -131,7 +132,7 @@ pub struct Kb {
     /// Constants for `NAME.npz`.
     pub constants: Vec<(String, Const)>,
     /// Arrays for `NAME.rank*.npz`.
-    pub arrays: Vec<Wanted>,
+    pub arrays: Vec<ArrayToWrite>,
     /// Prefix of the names of these files: the name of the program, unless a file of the user
     /// has that name.
     pub stem: String,
@@ -145,7 +146,12 @@ pub struct Kb {
 ///
 /// # Errors
 /// Returns E550 to E553 for what cannot be expressed, and E535 for ranks without a program.
-pub fn write(world: &World, met: &[Met], name: &str, given: &Given) -> Result<Kb, Diagnostics> {
+pub fn write(
+    world: &World,
+    met: &[MatchedCollective],
+    name: &str,
+    given: &DataBeside,
+) -> Result<Kb, Diagnostics> {
     if !world.is_whole() {
         return Err(Diagnostic::error("E535", "the programs of all ranks are needed")
             .help("give all of them, or their folder")
@@ -157,7 +163,7 @@ pub fn write(world: &World, met: &[Met], name: &str, given: &Given) -> Result<Kb
     let mut parts: Vec<(String, Vec<u64>)> = vec![];
     let mut lost: Vec<(Diagnostic, Vec<u64>)> = vec![];
     for (at, p) in world.programs.iter().enumerate() {
-        match lift::lift(world, at, &axes, &counts, lift::Mode::default()) {
+        match lift::translate(world, at, &axes, &counts, lift::Mode::default()) {
             Ok(it) => {
                 let text = out.part(at, p, world.args.get(at).map_or(&[][..], Vec::as_slice), it);
                 match parts.iter_mut().find(|x| x.0 == text) {
@@ -185,7 +191,7 @@ pub fn write(world: &World, met: &[Met], name: &str, given: &Given) -> Result<Kb
     if out.found.has_errors() {
         return Err(out.found);
     }
-    Ok(out.kb(whole(world, name, &axes, &parts)))
+    Ok(out.kb(file_text(world, name, &axes, &parts)))
 }
 
 /// Returns the declarations of topology and mesh.
@@ -204,7 +210,7 @@ fn machine(axes: &Axes) -> String {
 }
 
 /// Returns the file around the parts.
-fn whole(world: &World, name: &str, axes: &Axes, parts: &[(String, Vec<u64>)]) -> String {
+fn file_text(world: &World, name: &str, axes: &Axes, parts: &[(String, Vec<u64>)]) -> String {
     let version = &world.programs[0].written.torch;
     let by = if version.is_empty() { "PyTorch".into() } else { format!("PyTorch {version}") };
     let mut letters = Names::default();
@@ -251,12 +257,12 @@ fn ranges(of: &[u64]) -> String {
 }
 
 /// Returns the source of the data of each input of a program, if there is any.
-pub fn sources(world: &World, at: usize, given: &Given) -> Vec<Option<From>> {
+pub fn sources(world: &World, at: usize, given: &DataBeside) -> Vec<Option<ArraySource>> {
     let p = &world.programs[at];
     let stored = world.args.get(at).map_or(&[][..], Vec::as_slice);
     let one = |input: &lift::Input| {
         let (key, _, weight) = given.stored(at, p, input, stored)?;
-        Some(if weight { From::Weight(key) } else { From::Array(key) })
+        Some(if weight { ArraySource::Weight(key) } else { ArraySource::Array(key) })
     };
     lift::inputs(p).iter().map(one).collect()
 }
@@ -265,10 +271,10 @@ pub fn sources(world: &World, at: usize, given: &Given) -> Vec<Option<From>> {
 struct Out<'a> {
     /// Prefix of the names of data files.
     stem: String,
-    given: &'a Given,
+    given: &'a DataBeside,
     axes: &'a Axes,
     constants: Vec<(String, Const)>,
-    arrays: Vec<Wanted>,
+    arrays: Vec<ArrayToWrite>,
     /// Extension of data files.
     ending: &'static str,
     /// For a global program: how the ranks' arrays are assembled into those of its nodes.
@@ -277,7 +283,7 @@ struct Out<'a> {
 }
 
 impl<'a> Out<'a> {
-    fn new(name: &str, given: &'a Given, axes: &'a Axes, programs: &[Program]) -> Out<'a> {
+    fn new(name: &str, given: &'a DataBeside, axes: &'a Axes, programs: &[Program]) -> Out<'a> {
         let strange = |d: DType| d.ours().is_some_and(|d| d.row().numpy.is_none());
         let held = |p: &Program| (0..p.values.len()).any(|v| p.meta(v).is_some_and(|m| strange(m.dtype)));
         let ending = if programs.iter().any(held) { "safetensors" } else { "npz" };
@@ -309,7 +315,7 @@ impl<'a> Out<'a> {
         let mut names: BTreeMap<NodeId, String> = BTreeMap::new();
         let mut args = vec![];
         for (n, node) in it.graph.nodes.iter().enumerate().filter(|(n, _)| live[*n]) {
-            let Op::Input(i) = node.op else { continue };
+            let NodeOp::Input(i) = node.op else { continue };
             let input = &it.inputs[i];
             let called = match (&input.role, called(input, stored)) {
                 (Role::Weight(w), _) => w.clone(),
@@ -323,7 +329,7 @@ impl<'a> Out<'a> {
             names.insert(n, name);
         }
         for (n, node) in it.graph.nodes.iter().enumerate().filter(|(n, _)| live[*n]) {
-            let Op::Constant(k) = node.op else { continue };
+            let NodeOp::Constant(k) = node.op else { continue };
             let (hint, c) = &it.graph.constants[k];
             let key = self.constant(hint, c);
             let name = taken.take(&key);
@@ -343,7 +349,8 @@ impl<'a> Out<'a> {
         if let Some((key, _)) = self.constants.iter().find(|k| k.1 == *c) {
             return key.clone();
         }
-        let binary = matches!(&c.held, consts::Held::Each(l) if l.iter().all(|x| *x == 0.0 || *x == 1.0));
+        let binary =
+            matches!(&c.held, consts::ConstData::Each(l) if l.iter().all(|x| *x == 0.0 || *x == 1.0));
         let hint = match hint {
             "" if binary => "mask",
             "" if c.uniform() == Some(1.0) => "ones",
@@ -369,7 +376,7 @@ impl<'a> Out<'a> {
         stored: &[String],
     ) -> Option<String> {
         let m = p.meta(input.value)?;
-        let keep = values::kept(m.dtype).ok()?;
+        let keep = values::stored_dtype(m.dtype).ok()?;
         let (key, (dtype, sizes), weight) = self.given.stored(at, p, input, stored)?;
         if *sizes != m.shape() || !suits(*dtype, m.dtype) {
             let is = type_of(m.dtype, &m.shape());
@@ -379,15 +386,15 @@ impl<'a> Out<'a> {
         }
         let joined = self.joined.as_ref().and_then(|j| j.get(&node)).cloned();
         if joined.is_some() {
-            let from = if weight { From::Weight(key) } else { From::Array(key) };
-            self.arrays.push(Wanted { program: at, key: name.to_owned(), from, dtype: keep, joined });
+            let from = if weight { ArraySource::Weight(key) } else { ArraySource::Array(key) };
+            self.arrays.push(ArrayToWrite { program: at, key: name.to_owned(), from, dtype: keep, joined });
             return Some(format!("\"{}.{}\":{}", self.stem, self.ending, quoted(name)));
         }
         if !weight && *dtype == keep {
             return Some(format!("\"{}\":{}", self.given.path, quoted(&key)));
         }
-        let from = if weight { From::Weight(key) } else { From::Array(key) };
-        self.arrays.push(Wanted { program: at, key: name.to_owned(), from, dtype: keep, joined: None });
+        let from = if weight { ArraySource::Weight(key) } else { ArraySource::Array(key) };
+        self.arrays.push(ArrayToWrite { program: at, key: name.to_owned(), from, dtype: keep, joined: None });
         Some(format!("\"{}.rank*.{}\":{}", self.stem, self.ending, quoted(name)))
     }
 
@@ -403,8 +410,8 @@ impl<'a> Out<'a> {
             let node = &it.graph.nodes[*n];
             if let Some(joined) = &self.joined {
                 let joined = joined.get(n).cloned();
-                let from = From::Array(key.clone());
-                more.push(Wanted { program: at, key: key.clone(), from, dtype: node.dtype, joined });
+                let from = ArraySource::Array(key.clone());
+                more.push(ArrayToWrite { program: at, key: key.clone(), from, dtype: node.dtype, joined });
                 all.push(format!("\"{}.{}\":{key}", self.stem, self.ending));
                 continue;
             }
@@ -421,10 +428,10 @@ impl<'a> Out<'a> {
             if *dtype == node.dtype {
                 all.push(format!("\"{}\":{key}", self.given.path));
             } else {
-                more.push(Wanted {
+                more.push(ArrayToWrite {
                     program: at,
                     key: key.clone(),
-                    from: From::Array(key.clone()),
+                    from: ArraySource::Array(key.clone()),
                     dtype: node.dtype,
                     joined: None,
                 });

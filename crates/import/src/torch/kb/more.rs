@@ -5,9 +5,9 @@
 //! computed in f32 for half-precision types.
 
 use super::consts::Const;
-use super::graph::{Graph, NodeId, Op, Operand};
-use super::step::{Found, Step};
-use super::values::{Compared, Val, kept};
+use super::graph::{Graph, NodeId, NodeOp, Operand};
+use super::step::{StepResult, Translation};
+use super::values::{Compared, Val, stored_dtype};
 use crate::torch::dtype::DType;
 
 use Operand::{Node, Num};
@@ -17,12 +17,12 @@ const REVERSED: i64 = 64;
 
 /// Chooses one of two operands by a comparison such as `a < b`.
 fn choose(g: &mut Graph, how: &'static str, sides: [Operand; 2], yes: Operand, no: Operand) -> Operand {
-    g.elementwise(Op::Select(how), &[sides[0], sides[1], yes, no])
+    g.elementwise(NodeOp::Select(how), &[sides[0], sides[1], yes, no])
 }
 
-impl Step<'_> {
+impl Translation<'_> {
     /// Translates elementwise functions that need several operations; none for another name.
-    pub fn composed(&mut self, name: &str) -> Option<Found<Val>> {
+    pub fn composed(&mut self, name: &str) -> Option<StepResult<Val>> {
         let numbers = |s: &Self, names: [&str; 3]| names.map(|n| s.number(n).unwrap_or(1.0));
         let x = match self.val("self") {
             Ok(x) => [x],
@@ -102,9 +102,9 @@ impl Step<'_> {
     }
 
     /// Reverses dimensions.
-    fn flipped(&mut self, x: &Val) -> Found<Val> {
+    fn flipped(&mut self, x: &Val) -> StepResult<Val> {
         let (dtype, sizes) = self.first()?;
-        let mut n = self.g.whole(x, kept(dtype)?)?;
+        let mut n = self.g.whole(x, stored_dtype(dtype)?)?;
         for d in self.ints("dims")? {
             let dim = self.dim(d, sizes.len())?;
             if sizes[dim] > REVERSED {
@@ -122,7 +122,7 @@ impl Step<'_> {
     }
 
     /// Repeats each dimension, by copies along a dimension of their own.
-    fn repeated(&mut self, x: &Val) -> Found<Val> {
+    fn repeated(&mut self, x: &Val) -> StepResult<Val> {
         let (dtype, sizes) = self.first()?;
         let times = self.ints("repeats")?;
         let own = self.g.sizes(x).to_vec();
@@ -133,7 +133,7 @@ impl Step<'_> {
             one.extend([1, n]);
             wide.extend([*t, n]);
         }
-        let keep = kept(dtype)?;
+        let keep = stored_dtype(dtype)?;
         let n = self.g.whole(x, keep)?;
         let n = self.g.reshape(n, &one);
         let n = self.g.whole(&Val::Wide(n, wide), keep)?;
@@ -142,7 +142,7 @@ impl Step<'_> {
 
     /// Takes elements `from`, `from + step`, .. of a dimension: the first of every `step` elements.
     /// A last element with fewer than `step - 1` elements after it is taken separately.
-    pub fn stepped(&mut self, n: NodeId, dim: usize, from: i64, count: i64, step: i64) -> Found<NodeId> {
+    pub fn stepped(&mut self, n: NodeId, dim: usize, from: i64, count: i64, step: i64) -> StepResult<NodeId> {
         let sizes = self.g.nodes[n].sizes.clone();
         let full = if from + count * step <= sizes[dim] { count } else { count - 1 };
         let mut parts = vec![];
@@ -168,7 +168,7 @@ impl Step<'_> {
 
     /// Returns where an index equals the position of an element along a dimension, the operand cut
     /// to the sizes of the index, and the dimension.
-    fn marked(&mut self) -> Found<(Val, Val, usize)> {
+    fn marked(&mut self) -> StepResult<(Val, Val, usize)> {
         let x = self.val("self")?;
         let index = self.val("index")?;
         let (own, at) = (self.g.sizes(&x).to_vec(), self.g.sizes(&index).to_vec());
@@ -189,9 +189,9 @@ impl Step<'_> {
     }
 
     /// Translates a `gather` of one element per row: the sum over the row of the marked elements.
-    pub fn gathered(&mut self) -> Found<Val> {
+    pub fn gathered(&mut self) -> StepResult<Val> {
         let dtype = self.first()?.0;
-        let keep = kept(dtype)?;
+        let keep = stored_dtype(dtype)?;
         let (hit, x, dim) = self.marked()?;
         let zero = Val::Const(Const::one(dtype, &[], 0.0)?);
         let Node(n) = self.g.select(&hit, &x, &zero, keep)? else {
@@ -202,16 +202,16 @@ impl Step<'_> {
     }
 
     /// Translates a `scatter` of one number to one position per row.
-    pub fn put(&mut self) -> Found<Val> {
+    pub fn put(&mut self) -> StepResult<Val> {
         let (dtype, sizes) = self.first()?;
         let (hit, x, _) = self.marked()?;
         let value = Val::Const(Const::one(dtype, &[], self.number("value")?)?);
-        let out = self.g.select(&hit, &value, &x, kept(dtype)?)?;
+        let out = self.g.select(&hit, &value, &x, stored_dtype(dtype)?)?;
         self.g.of(out, dtype, &sizes)
     }
 
     /// Translates integer quotients, rounded down or toward zero, and remainders.
-    pub fn quotient(&mut self, name: &str, list: &[Val; 2]) -> Found<Val> {
+    pub fn quotient(&mut self, name: &str, list: &[Val; 2]) -> StepResult<Val> {
         let down = name != "div" || self.word("rounding_mode") == "floor";
         let rest = name == "remainder";
         let known = matches!(list, [Val::Const(_), Val::Const(_)]);
@@ -249,7 +249,7 @@ impl Step<'_> {
     }
 
     /// Translates gradients that are computed from the result of the operation.
-    pub fn by_output(&mut self) -> Found<Val> {
+    pub fn by_output(&mut self) -> StepResult<Val> {
         let (grad, out) = (self.tensor("grad_output", true)?, self.tensor("output", true)?);
         let n = match self.node.op.name {
             "aten.tanh_backward.default" => {

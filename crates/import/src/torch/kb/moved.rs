@@ -1,18 +1,18 @@
 //! Operations that move elements, applied to nodes and to constants.
 
 use super::consts::{Const, strides};
-use super::graph::{NodeId, Op, Operand};
-use super::step::{Found, Step};
-use super::values::{Val, kept};
+use super::graph::{NodeId, NodeOp, Operand};
+use super::step::{StepResult, Translation};
+use super::values::{Val, stored_dtype};
 use crate::torch::dtype::DType;
 use crate::torch::rules::Rule;
 
 /// Greatest number of operands of a concat.
-const MOST: usize = 255;
+const MAX_OPERANDS: usize = 255;
 
-impl Step<'_> {
+impl Translation<'_> {
     /// Translates views, slices and splits.
-    pub fn moved(&mut self, rule: Rule) -> Found<Vec<Val>> {
+    pub fn moved(&mut self, rule: Rule) -> StepResult<Vec<Val>> {
         match rule {
             Rule::Cat | Rule::Stack => return self.joined(rule),
             Rule::Pad => return self.padded(),
@@ -52,7 +52,7 @@ impl Step<'_> {
             },
             Rule::Permute | Rule::Transpose => {
                 let order: Vec<usize> = if rule == Rule::Permute {
-                    self.ints("dims")?.into_iter().map(|d| self.dim(d, rank)).collect::<Found<_>>()?
+                    self.ints("dims")?.into_iter().map(|d| self.dim(d, rank)).collect::<StepResult<_>>()?
                 } else if self.has("dim0") {
                     let mut order: Vec<usize> = (0..rank).collect();
                     order.swap(self.dim(self.int("dim0")?, rank)?, self.dim(self.int("dim1")?, rank)?);
@@ -107,23 +107,23 @@ impl Step<'_> {
     }
 
     /// Returns the node with all elements of a value that is not a constant.
-    fn node_of(&mut self, v: &Val) -> Found<NodeId> {
+    fn node_of(&mut self, v: &Val) -> StepResult<NodeId> {
         let dtype = match v {
             Val::Node(n) | Val::Wide(n, _) => self.g.nodes[*n].dtype,
             Val::Compared(_) => DType::I32,
-            Val::Const(c) => kept(c.dtype)?,
+            Val::Const(c) => stored_dtype(c.dtype)?,
         };
         self.g.whole(v, dtype)
     }
 
     /// Returns the first index of a slice.
-    fn begin(&self, n: i64) -> Found<i64> {
+    fn begin(&self, n: i64) -> StepResult<i64> {
         let start = if self.has("start") { self.int("start")? } else { 0 };
         Ok(if start < 0 { (start + n).max(0) } else { start.min(n) })
     }
 
     /// Returns elements `from..to` of a dimension.
-    fn cut(&mut self, x: &Val, dim: usize, from: i64, to: i64) -> Found<Val> {
+    fn cut(&mut self, x: &Val, dim: usize, from: i64, to: i64) -> StepResult<Val> {
         if let Val::Const(c) = x {
             let steps = strides(&c.sizes);
             let mut sizes = c.sizes.clone();
@@ -135,7 +135,7 @@ impl Step<'_> {
     }
 
     /// Translates `cat` and `stack`.
-    fn joined(&mut self, rule: Rule) -> Found<Vec<Val>> {
+    fn joined(&mut self, rule: Rule) -> StepResult<Vec<Val>> {
         let (dtype, sizes) = self.first()?;
         let dim = self.dim(self.int("dim")?, sizes.len())?;
         let mut list = vec![];
@@ -157,7 +157,7 @@ impl Step<'_> {
         {
             return together(dtype, &sizes, dim, &all).map(|c| vec![Val::Const(c)]);
         }
-        let keep = kept(dtype)?;
+        let keep = stored_dtype(dtype)?;
         let mut nodes = vec![];
         for (v, own) in list {
             let n = self.g.whole(&v, keep)?;
@@ -168,20 +168,20 @@ impl Step<'_> {
         self.chain(&nodes, dim).map(|n| vec![Val::Node(n)])
     }
 
-    /// Concatenates nodes, in several steps if there are more than [`MOST`].
-    fn chain(&mut self, nodes: &[NodeId], dim: usize) -> Found<NodeId> {
+    /// Concatenates nodes, in several steps if there are more than [`MAX_OPERANDS`].
+    fn chain(&mut self, nodes: &[NodeId], dim: usize) -> StepResult<NodeId> {
         let mut rest = nodes.to_vec();
-        while rest.len() > MOST {
-            rest = rest.chunks(MOST).map(|c| self.g.concat(c, dim)).collect();
+        while rest.len() > MAX_OPERANDS {
+            rest = rest.chunks(MAX_OPERANDS).map(|c| self.g.concat(c, dim)).collect();
         }
         if rest.is_empty() { Err("there are no parts".into()) } else { Ok(self.g.concat(&rest, dim)) }
     }
 
     /// Translates `constant_pad_nd`: two numbers per dimension, starting with the last dimension.
     /// Negative numbers remove elements.
-    fn padded(&mut self) -> Found<Vec<Val>> {
+    fn padded(&mut self) -> StepResult<Vec<Val>> {
         let (dtype, _) = self.first()?;
-        let keep = kept(dtype)?;
+        let keep = stored_dtype(dtype)?;
         let mut x = self.val("self")?;
         let (by, value) = (self.ints("pad")?, self.number("value")?);
         for (i, two) in by.chunks(2).enumerate() {
@@ -212,7 +212,7 @@ impl Step<'_> {
                 all[dim] = known.iter().map(|c| c.sizes[dim]).sum();
                 Val::Const(together(dtype, &all, dim, &known)?)
             } else {
-                let nodes = parts.iter().map(|v| self.g.whole(v, keep)).collect::<Found<Vec<_>>>()?;
+                let nodes = parts.iter().map(|v| self.g.whole(v, keep)).collect::<StepResult<Vec<_>>>()?;
                 Val::Node(self.g.concat(&nodes, dim))
             };
         }
@@ -220,7 +220,7 @@ impl Step<'_> {
     }
 
     /// Translates `slice_scatter`, which replaces a part of a tensor.
-    pub fn scattered(&mut self) -> Found<Vec<Val>> {
+    pub fn scattered(&mut self) -> StepResult<Vec<Val>> {
         let (dtype, sizes) = self.first()?;
         let dim = self.dim(self.int("dim")?, sizes.len())?;
         if self.int("step")? != 1 {
@@ -229,7 +229,7 @@ impl Step<'_> {
         let (x, part) = (self.val("self")?, self.val("src")?);
         let from = self.begin(sizes[dim])?;
         let to = from + self.g.sizes(&part)[dim];
-        let keep = kept(dtype)?;
+        let keep = stored_dtype(dtype)?;
         let mut nodes = vec![];
         for (a, b) in [(0, from), (from, to), (to, sizes[dim])] {
             if a == b {
@@ -242,7 +242,7 @@ impl Step<'_> {
     }
 
     /// Translates `tril` and `triu`: the elements below or above a diagonal.
-    pub fn triangle(&mut self, upper: bool) -> Found<Vec<Val>> {
+    pub fn triangle(&mut self, upper: bool) -> StepResult<Vec<Val>> {
         let (dtype, sizes) = self.first()?;
         let x = self.val("self")?;
         let k = self.int("diagonal")?;
@@ -260,12 +260,12 @@ impl Step<'_> {
             return Ok(vec![Val::Const(all)]);
         }
         let zero = Val::Const(Const::one(dtype, &[], 0.0)?);
-        let out = self.g.select(&Val::Const(mask), &x, &zero, kept(dtype)?)?;
+        let out = self.g.select(&Val::Const(mask), &x, &zero, stored_dtype(dtype)?)?;
         Ok(vec![self.g.of(out, dtype, &sizes)?])
     }
 
     /// Translates `one_hot`, of constant or computed numbers.
-    pub fn one_hot(&mut self) -> Found<Vec<Val>> {
+    pub fn one_hot(&mut self) -> StepResult<Vec<Val>> {
         let (dtype, sizes) = self.first()?;
         let n = *sizes.last().ok_or("there are no classes")?;
         let x = self.val("self")?;
@@ -282,17 +282,19 @@ impl Step<'_> {
         let classes = self.g.operand(&Val::Const(classes), DType::I32)?;
         let x = Operand::Node(self.g.cast(x, DType::I32));
         let args = [x, classes, Operand::Num(1.0), Operand::Num(0.0)];
-        let out = self.g.elementwise(Op::Select("=="), &args);
+        let out = self.g.elementwise(NodeOp::Select("=="), &args);
         Ok(vec![self.g.of(out, dtype, &sizes)?])
     }
 }
 
 /// Concatenates constants.
-pub(super) fn together(dtype: DType, sizes: &[i64], dim: usize, list: &[Const]) -> Found<Const> {
+pub(super) fn together(dtype: DType, sizes: &[i64], dim: usize, list: &[Const]) -> StepResult<Const> {
     let inner: usize = sizes[dim + 1..].iter().product::<i64>() as usize;
     let outer: usize = sizes[..dim].iter().product::<i64>() as usize;
-    let parts =
-        list.iter().map(|c| Ok((c.sizes[dim] as usize * inner, c.elements()?))).collect::<Found<Vec<_>>>()?;
+    let parts = list
+        .iter()
+        .map(|c| Ok((c.sizes[dim] as usize * inner, c.elements()?)))
+        .collect::<StepResult<Vec<_>>>()?;
     let mut out = vec![];
     for o in 0..outer {
         for (n, l) in &parts {

@@ -1,10 +1,10 @@
 //! Operations with element numbers: `index`, the positions of largest elements, and running sums.
 
 use super::consts::Const;
-use super::graph::{Op, Operand};
-use super::step::{Found, Step};
+use super::graph::{NodeOp, Operand};
+use super::step::{StepResult, Translation};
 use super::table::short;
-use super::values::{Val, kept};
+use super::values::{Val, stored_dtype};
 use crate::torch::dtype::DType;
 use crate::torch::model::Arg;
 
@@ -20,10 +20,10 @@ fn swapped(rank: usize, d: usize) -> Vec<usize> {
     order
 }
 
-impl Step<'_> {
+impl Translation<'_> {
     /// Translates `index`. The indexed dimensions are moved to the front and merged, so that one
     /// number selects each row.
-    pub(super) fn indexed(&mut self) -> Found<Val> {
+    pub(super) fn indexed(&mut self) -> StepResult<Val> {
         let lists = match self.node.arg("indices") {
             Arg::Tensors(l) => l.iter().copied().map(Some).collect(),
             Arg::Optionals(l) => l.clone(),
@@ -68,8 +68,12 @@ impl Step<'_> {
         let width = count(&rest);
         let table = self.g.reshape(table, &[count(&at), width]);
         let dtype = self.g.nodes[x].dtype;
-        let rows =
-            self.g.push(Op::Call("embedding"), vec![Node(table), Node(ids)], dtype, [by, &[width]].concat());
+        let rows = self.g.push(
+            NodeOp::Call("embedding"),
+            vec![Node(table), Node(ids)],
+            dtype,
+            [by, &[width]].concat(),
+        );
         let rest: Vec<i64> = rest.iter().map(|d| own[*d]).collect();
         let rows = self.g.reshape(rows, &[by, &rest[..]].concat());
         // The dimensions of the numbers go to the place of the first dimension that they index.
@@ -80,12 +84,12 @@ impl Step<'_> {
     }
 
     /// Translates running sums. Those of constants are folded; others call the library program.
-    pub(super) fn cumsum(&mut self) -> Found<Val> {
+    pub(super) fn cumsum(&mut self) -> StepResult<Val> {
         let (dtype, sizes) = self.first()?;
         let dim = self.dim(self.int("dim")?, sizes.len())?;
         let Val::Const(c) = self.val("self")? else {
             let x = self.tensor("self", false)?;
-            let (work, last) = (kept(dtype)?, sizes.len().saturating_sub(1));
+            let (work, last) = (stored_dtype(dtype)?, sizes.len().saturating_sub(1));
             let order = swapped(sizes.len(), dim);
             let x = self.g.cast(x, work);
             let x = self.g.transpose(x, &order);
@@ -94,7 +98,7 @@ impl Step<'_> {
             let n = turned.get(last).copied().unwrap_or(1);
             let x = self.g.reshape(x, &[turned.iter().product::<i64>() / n.max(1), n]);
             let matrix = self.g.nodes[x].sizes.clone();
-            let sums = self.g.push(Op::Call("cumsum"), vec![Node(x)], work, matrix);
+            let sums = self.g.push(NodeOp::Call("cumsum"), vec![Node(x)], work, matrix);
             let sums = self.g.reshape(sums, &turned);
             let sums = self.g.transpose(sums, &order);
             return self.give(sums, 0);
@@ -111,7 +115,7 @@ impl Step<'_> {
 
     /// Translates the index of the largest element, of a dimension or of the whole tensor.
     /// `min.dim` is that of the negated elements.
-    pub(super) fn largest(&mut self) -> Found<Val> {
+    pub(super) fn largest(&mut self) -> StepResult<Val> {
         let mut x = self.tensor("self", false)?;
         let own = self.g.nodes[x].sizes.clone();
         let dim = if self.has("dim") { Some(self.dim(self.int("dim")?, own.len())?) } else { None };
@@ -127,7 +131,7 @@ impl Step<'_> {
         };
         let mut rest = self.g.nodes[x].sizes.clone();
         rest.pop();
-        let mut at = self.g.push(Op::Call("argmax"), vec![Node(x)], DType::I32, rest.clone());
+        let mut at = self.g.push(NodeOp::Call("argmax"), vec![Node(x)], DType::I32, rest.clone());
         // The last dimension took the place of the removed one.
         if let Some(d) = dim.filter(|d| d + 1 < own.len()) {
             let mut order: Vec<usize> = (0..rest.len()).filter(|i| *i != d).collect();

@@ -4,7 +4,7 @@
 //! owns spaces and line ends.
 
 use super::axes::Axes;
-use super::graph::{Coll, Layer, NodeId, Op, Operand};
+use super::graph::{Layer, NodeId, NodeOp, Operand, RankCollective};
 use super::lift::{Lifted, live, uses};
 use crate::torch::dtype::DType;
 use crate::torch::model::Program;
@@ -182,52 +182,60 @@ impl<'a> Body<'a> {
             d => format!(", type: {}", d.name()),
         };
         let text = match &node.op {
-            Op::Infix(op) => {
+            NodeOp::Infix(op) => {
                 let level = if matches!(op, '+' | '-') { 1 } else { 2 };
                 let (a, b) = (self.operand(&node.args[0], level), self.operand(&node.args[1], level + 1));
                 return Text { text: format!("{a} {op} {b}"), level };
             }
-            Op::Call("-") => return Text { text: format!("-{}", self.operand(&node.args[0], 3)), level: 3 },
-            Op::Call(f) => format!("{f}({})", list(0)),
-            Op::Select(how) => format!("select({} {how} {}, {})", arg(0), arg(1), list(2)),
-            Op::Matmul => format!("matmul({})", list(0)),
-            Op::Layer(Layer::Softmax(dim)) => format!("softmax({}, dim: {dim})", arg(0)),
-            Op::Layer(Layer::LogSoftmax(dim)) => format!("log_softmax({}, dim: {dim})", arg(0)),
-            Op::Layer(Layer::Norm(eps)) => format!("layer_norm({}, eps: {})", list(0), number(*eps)),
-            Op::Reduce(how, dim, keep) => {
+            NodeOp::Call("-") => {
+                return Text { text: format!("-{}", self.operand(&node.args[0], 3)), level: 3 };
+            }
+            NodeOp::Call(f) => format!("{f}({})", list(0)),
+            NodeOp::Select(how) => format!("select({} {how} {}, {})", arg(0), arg(1), list(2)),
+            NodeOp::Matmul => format!("matmul({})", list(0)),
+            NodeOp::Layer(Layer::Softmax(dim)) => format!("softmax({}, dim: {dim})", arg(0)),
+            NodeOp::Layer(Layer::LogSoftmax(dim)) => format!("log_softmax({}, dim: {dim})", arg(0)),
+            NodeOp::Layer(Layer::Norm(eps)) => format!("layer_norm({}, eps: {})", list(0), number(*eps)),
+            NodeOp::Reduce(how, dim, keep) => {
                 format!("{how}({}, dim: {dim}{})", arg(0), if *keep { ", keep: true" } else { "" })
             }
-            Op::Reshape => format!("reshape({}, [{}])", arg(0), numbers(&node.sizes)),
-            Op::Transpose(order) => {
+            NodeOp::Reshape => format!("reshape({}, [{}])", arg(0), numbers(&node.sizes)),
+            NodeOp::Transpose(order) => {
                 let order: Vec<i64> = order.iter().map(|d| *d as i64).collect();
                 format!("transpose({}, [{}])", arg(0), numbers(&order))
             }
-            Op::Slice(dim, from, to) => format!("slice({}, dim: {dim}, from: {from}, to: {to})", arg(0)),
-            Op::Concat(dim) => format!("concat({}, dim: {dim})", list(0)),
-            Op::Cast => format!("{}({})", node.dtype.name(), arg(0)),
-            Op::Wait => format!("wait({})", arg(0)),
-            Op::Placed => arg(0),
-            Op::Collective(c, range) => {
+            NodeOp::Slice(dim, from, to) => format!("slice({}, dim: {dim}, from: {from}, to: {to})", arg(0)),
+            NodeOp::Concat(dim) => format!("concat({}, dim: {dim})", list(0)),
+            NodeOp::Cast => format!("{}({})", node.dtype.name(), arg(0)),
+            NodeOp::Wait => format!("wait({})", arg(0)),
+            NodeOp::Placed => arg(0),
+            NodeOp::Collective(c, range) => {
                 let (x, over) = (arg(0), self.over(range));
                 match c {
-                    Coll::AllReduce(how) => format!("all_reduce({x}, {how}, {over})"),
-                    Coll::AllGather(d) => format!("all_gather({x}, dim: {d}, {over})"),
-                    Coll::ReduceScatter(how, d) => format!("reduce_scatter({x}, {how}, dim: {d}, {over})"),
-                    Coll::Dims(from, to) => format!("all_to_all({x}, from: {from}, to: {to}, {over})"),
-                    Coll::Broadcast(root) => format!("broadcast({x}, root: {root}, {over})"),
-                    Coll::Rows(rows) => {
+                    RankCollective::AllReduce(how) => format!("all_reduce({x}, {how}, {over})"),
+                    RankCollective::AllGather(d) => format!("all_gather({x}, dim: {d}, {over})"),
+                    RankCollective::ReduceScatter(how, d) => {
+                        format!("reduce_scatter({x}, {how}, dim: {d}, {over})")
+                    }
+                    RankCollective::Dims(from, to) => {
+                        format!("all_to_all({x}, from: {from}, to: {to}, {over})")
+                    }
+                    RankCollective::Broadcast(root) => format!("broadcast({x}, root: {root}, {over})"),
+                    RankCollective::Rows(rows) => {
                         let rows: Vec<String> = rows.iter().map(|r| format!("[{}]", numbers(r))).collect();
                         format!("all_to_all({x}, counts: [{}], {over})", rows.join(", "))
                     }
                 }
             }
-            Op::Full(x) => format!("full([{}], {}{})", numbers(&node.sizes), number(*x), typed(DType::F32)),
-            Op::Iota(d) | Op::Numbered(d) => {
+            NodeOp::Full(x) => {
+                format!("full([{}], {}{})", numbers(&node.sizes), number(*x), typed(DType::F32))
+            }
+            NodeOp::Iota(d) | NodeOp::Numbered(d) => {
                 let dim = if node.sizes.len() > 1 { format!(", dim: {d}") } else { String::new() };
                 format!("iota([{}]{dim}{})", numbers(&node.sizes), typed(DType::I32))
             }
-            Op::Owned => format!("embedding({})", list(0)),
-            Op::Input(_) | Op::Constant(_) | Op::Opaque => String::new(),
+            NodeOp::Owned => format!("embedding({})", list(0)),
+            NodeOp::Input(_) | NodeOp::Constant(_) | NodeOp::Opaque => String::new(),
         };
         Text { text, level: 4 }
     }
@@ -237,7 +245,7 @@ impl<'a> Body<'a> {
         let node = &self.it.graph.nodes[n];
         let of = match (&node.op, node.args.first()) {
             // A value that is waited for at once is named after its collective.
-            (Op::Wait, Some(Operand::Node(c))) if self.inline.contains_key(c) => *c,
+            (NodeOp::Wait, Some(Operand::Node(c))) if self.inline.contains_key(c) => *c,
             _ => n,
         };
         let name = match self.it.names.get(&of) {
@@ -247,29 +255,29 @@ impl<'a> Body<'a> {
                     self.p.nodes[node.of].op.name.split('.').nth(1).unwrap_or("").trim_start_matches('_');
                 let owner = owner.strip_prefix("native_").unwrap_or(owner);
                 let what = match &node.op {
-                    Op::Infix('+') => "add",
-                    Op::Infix('-') => "sub",
-                    Op::Infix('*') => "mul",
-                    Op::Infix(_) => "div",
-                    Op::Call("-") => "neg",
-                    Op::Call(f) | Op::Reduce(f, ..) => f,
-                    Op::Select(_) => "select",
-                    Op::Matmul => "matmul",
-                    Op::Layer(Layer::Norm(_)) => "layer_norm",
-                    Op::Layer(_) => "softmax",
-                    Op::Reshape => "reshape",
-                    Op::Transpose(_) => "transpose",
-                    Op::Slice(..) => "slice",
-                    Op::Concat(_) => "concat",
-                    Op::Cast => node.dtype.name(),
-                    Op::Wait => "wait",
-                    Op::Placed => "placed",
-                    Op::Collective(..) => "collective",
-                    Op::Full(_) => "full",
-                    Op::Iota(_) | Op::Numbered(_) => "iota",
-                    Op::Owned => "embedding",
-                    Op::Input(_) | Op::Constant(_) => "input",
-                    Op::Opaque => "opaque",
+                    NodeOp::Infix('+') => "add",
+                    NodeOp::Infix('-') => "sub",
+                    NodeOp::Infix('*') => "mul",
+                    NodeOp::Infix(_) => "div",
+                    NodeOp::Call("-") => "neg",
+                    NodeOp::Call(f) | NodeOp::Reduce(f, ..) => f,
+                    NodeOp::Select(_) => "select",
+                    NodeOp::Matmul => "matmul",
+                    NodeOp::Layer(Layer::Norm(_)) => "layer_norm",
+                    NodeOp::Layer(_) => "softmax",
+                    NodeOp::Reshape => "reshape",
+                    NodeOp::Transpose(_) => "transpose",
+                    NodeOp::Slice(..) => "slice",
+                    NodeOp::Concat(_) => "concat",
+                    NodeOp::Cast => node.dtype.name(),
+                    NodeOp::Wait => "wait",
+                    NodeOp::Placed => "placed",
+                    NodeOp::Collective(..) => "collective",
+                    NodeOp::Full(_) => "full",
+                    NodeOp::Iota(_) | NodeOp::Numbered(_) => "iota",
+                    NodeOp::Owned => "embedding",
+                    NodeOp::Input(_) | NodeOp::Constant(_) => "input",
+                    NodeOp::Opaque => "opaque",
                 };
                 if owner.contains(what) { owner.to_owned() } else { format!("{owner}_{what}") }
             }
@@ -281,8 +289,9 @@ impl<'a> Body<'a> {
 
     /// Returns the next live node.
     fn next(&self, n: NodeId) -> Option<NodeId> {
-        (n + 1..self.live.len())
-            .find(|m| self.live[*m] && !matches!(self.it.graph.nodes[*m].op, Op::Input(_) | Op::Constant(_)))
+        (n + 1..self.live.len()).find(|m| {
+            self.live[*m] && !matches!(self.it.graph.nodes[*m].op, NodeOp::Input(_) | NodeOp::Constant(_))
+        })
     }
 
     /// Prints the lets and the result.
@@ -291,23 +300,23 @@ impl<'a> Body<'a> {
         let mut source = None;
         for n in 0..self.it.graph.nodes.len() {
             let node = &self.it.graph.nodes[n];
-            if !self.live[n] || matches!(node.op, Op::Input(_) | Op::Constant(_)) {
+            if !self.live[n] || matches!(node.op, NodeOp::Input(_) | NodeOp::Constant(_)) {
                 continue;
             }
             let text = self.text(n);
             let begun = |o: &Operand| matches!(o, Operand::Node(c) if self.inline.contains_key(c));
             let inline = match node.op {
                 // A collective and its wait on one line.
-                Op::Collective(..) => {
+                NodeOp::Collective(..) => {
                     self.count[n] == 1
                         && self.next(n).is_some_and(|m| {
-                            self.it.graph.nodes[m].op == Op::Wait
+                            self.it.graph.nodes[m].op == NodeOp::Wait
                                 && self.it.graph.nodes[m].args == [Operand::Node(n)]
                         })
                 }
-                Op::Wait => self.count[n] == 1 && !node.args.iter().any(begun),
+                NodeOp::Wait => self.count[n] == 1 && !node.args.iter().any(begun),
                 // Only a named value can have an annotation.
-                Op::Placed => false,
+                NodeOp::Placed => false,
                 _ => self.count[n] == 1 && text.text.chars().count() <= SHORT,
             };
             let last = self.it.outputs.len() == 1 && self.it.outputs[0].0 == n && self.count[n] == 1;

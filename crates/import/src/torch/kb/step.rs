@@ -2,16 +2,16 @@
 
 use super::consts::{Const, rounded};
 use super::graph::{Graph, NodeId, Operand};
-use super::values::{Val, kept};
+use super::values::{Val, stored_dtype};
 use crate::torch::dtype::DType;
 use crate::torch::model::{Arg, Int, Node, Program, ValueId};
 use crate::torch::rules::shapes;
 
 /// A result, or the reason why there is none.
-pub type Found<T> = Result<T, String>;
+pub type StepResult<T> = Result<T, String>;
 
 /// The state of a translation.
-pub struct Step<'a> {
+pub struct Translation<'a> {
     /// The graph so far.
     pub g: &'a mut Graph,
     /// The program.
@@ -24,16 +24,16 @@ pub struct Step<'a> {
     pub used: &'a [bool],
 }
 
-impl Step<'_> {
+impl Translation<'_> {
     /// Returns the translation of a value of the program.
-    pub fn known(&self, v: ValueId) -> Found<Val> {
+    pub fn known(&self, v: ValueId) -> StepResult<Val> {
         let name = &self.p.values[v].name;
         self.env[v].clone().ok_or_else(|| format!("`{name}` has no value: no operation computes it"))
     }
 
     /// Returns an argument as a value; a number becomes a constant without dimensions. Returns
     /// none for `None`.
-    pub fn maybe(&self, name: &str) -> Found<Option<Val>> {
+    pub fn maybe(&self, name: &str) -> StepResult<Option<Val>> {
         let number = |dtype, x| Ok(Some(Val::Const(Const::one(dtype, &[], x)?)));
         match self.node.arg(name) {
             Arg::Tensor(v) => self.known(*v).map(Some),
@@ -46,12 +46,12 @@ impl Step<'_> {
     }
 
     /// Returns an argument as a value.
-    pub fn val(&self, name: &str) -> Found<Val> {
+    pub fn val(&self, name: &str) -> StepResult<Val> {
         self.maybe(name)?.ok_or_else(|| format!("`{name}` is missing"))
     }
 
     /// Returns an argument that is a list of tensors or a single tensor.
-    pub fn list(&self, name: &str) -> Found<Vec<Val>> {
+    pub fn list(&self, name: &str) -> StepResult<Vec<Val>> {
         match self.node.arg(name) {
             Arg::Tensors(l) => l.iter().map(|v| self.known(*v)).collect(),
             Arg::Tensor(v) => Ok(vec![self.known(*v)?]),
@@ -60,7 +60,7 @@ impl Step<'_> {
     }
 
     /// Returns an argument that is a number.
-    pub fn number(&self, name: &str) -> Found<f64> {
+    pub fn number(&self, name: &str) -> StepResult<f64> {
         match self.node.arg(name) {
             Arg::Float(x) => Ok(*x),
             Arg::Bool(b) => Ok(f64::from(u8::from(*b))),
@@ -70,7 +70,7 @@ impl Step<'_> {
     }
 
     /// Returns an argument that is an integer.
-    pub fn int(&self, name: &str) -> Found<i64> {
+    pub fn int(&self, name: &str) -> StepResult<i64> {
         match self.node.arg(name) {
             Arg::Int(i) => self.p.int(i).ok_or_else(|| format!("`{name}` is not known")),
             _ => Err(format!("`{name}` is not an integer")),
@@ -78,7 +78,7 @@ impl Step<'_> {
     }
 
     /// Returns an argument that is a list of integers; an empty list for `None`.
-    pub fn ints(&self, name: &str) -> Found<Vec<i64>> {
+    pub fn ints(&self, name: &str) -> StepResult<Vec<i64>> {
         let known = |i: &Int<ValueId>| self.p.int(i).ok_or_else(|| format!("`{name}` is not known"));
         match self.node.arg(name) {
             Arg::Ints(l) => l.iter().map(known).collect(),
@@ -106,7 +106,7 @@ impl Step<'_> {
     }
 
     /// Returns a dimension of a tensor with `rank` dimensions.
-    pub fn dim(&self, d: i64, rank: usize) -> Found<usize> {
+    pub fn dim(&self, d: i64, rank: usize) -> StepResult<usize> {
         let n = rank.max(1) as i64;
         usize::try_from(if d < 0 { d + n } else { d })
             .ok()
@@ -115,7 +115,7 @@ impl Step<'_> {
     }
 
     /// Returns the dimensions of a reduction; all of them if the argument states none.
-    pub fn dims(&self, rank: usize) -> Found<Vec<usize>> {
+    pub fn dims(&self, rank: usize) -> StepResult<Vec<usize>> {
         let said =
             if self.node.op.params.iter().any(|p| p.name == "dim") { self.ints("dim")? } else { vec![] };
         if said.is_empty() {
@@ -126,7 +126,7 @@ impl Step<'_> {
 
     /// Returns element type and sizes of a result: as recorded, and otherwise by the rule of
     /// the operation.
-    pub fn meta(&self, i: usize) -> Found<(DType, Vec<i64>)> {
+    pub fn meta(&self, i: usize) -> StepResult<(DType, Vec<i64>)> {
         let v = self.node.outputs.get(i).ok_or("a result is missing")?;
         if let Some(m) = self.p.meta(*v) {
             return Ok((m.dtype, m.shape()));
@@ -138,7 +138,7 @@ impl Step<'_> {
     }
 
     /// Returns element type and sizes of the first result.
-    pub fn first(&self) -> Found<(DType, Vec<i64>)> {
+    pub fn first(&self) -> StepResult<(DType, Vec<i64>)> {
         self.meta(0)
     }
 
@@ -159,14 +159,14 @@ impl Step<'_> {
         up: bool,
         fold: impl Fn(&[f64]) -> f64,
         build: impl FnOnce(&mut Graph, &[Operand]) -> Operand,
-    ) -> Found<Val> {
+    ) -> StepResult<Val> {
         let (dtype, sizes) = self.first()?;
         let known: Vec<&Const> =
             of.iter().filter_map(|v| if let Val::Const(c) = v { Some(c) } else { None }).collect();
         if known.len() == of.len() {
             return Const::map(dtype, &sizes, &known, fold).map(Val::Const);
         }
-        let keep = kept(dtype)?;
+        let keep = stored_dtype(dtype)?;
         if keep.ours().is_some_and(|d| !d.reduces()) {
             return Err(format!("kbc can move and convert {}, but not compute with it", keep.name()));
         }
@@ -177,7 +177,7 @@ impl Step<'_> {
         if keep == DType::I32 && inexact {
             return Err("a floating-point number is combined with integers".into());
         }
-        let operands = of.iter().map(|v| self.g.operand(v, work)).collect::<Found<Vec<_>>>()?;
+        let operands = of.iter().map(|v| self.g.operand(v, work)).collect::<StepResult<Vec<_>>>()?;
         let out = match build(self.g, &operands) {
             Operand::Node(n) => Operand::Node(self.g.cast(n, keep)),
             num => num,
@@ -187,18 +187,18 @@ impl Step<'_> {
 
     /// Returns a tensor argument as a node with all its elements, in kbc's type; in f32 if it is
     /// half precision and `up` is set.
-    pub fn tensor(&mut self, name: &str, up: bool) -> Found<NodeId> {
+    pub fn tensor(&mut self, name: &str, up: bool) -> StepResult<NodeId> {
         let v = self.val(name)?;
         let dtype = self.dtype_of(name).ok_or_else(|| format!("`{name}` is not a tensor"))?;
-        let keep = kept(dtype)?;
+        let keep = stored_dtype(dtype)?;
         let work = if up && keep != DType::I32 { DType::F32 } else { keep };
         self.g.whole(&v, work)
     }
 
     /// Turns a node into a result of the recorded type.
-    pub fn give(&mut self, n: NodeId, i: usize) -> Found<Val> {
+    pub fn give(&mut self, n: NodeId, i: usize) -> StepResult<Val> {
         let (dtype, sizes) = self.meta(i)?;
-        let n = self.g.cast(n, kept(dtype)?);
+        let n = self.g.cast(n, stored_dtype(dtype)?);
         self.g.of(Operand::Node(n), dtype, &sizes)
     }
 }

@@ -5,10 +5,10 @@
 //! [`super::moved`].
 
 use super::consts::Const;
-use super::graph::{Graph, NodeId, Op, Operand};
+use super::graph::{Graph, NodeId, NodeOp, Operand};
 use super::more::power_of;
-use super::step::{Found, Step};
-use super::values::{Compared, Val, kept};
+use super::step::{StepResult, Translation};
+use super::values::{Compared, Val, stored_dtype};
 use crate::torch::dtype::DType;
 use crate::torch::rules::Rule;
 use kbc_ir::scalar::ScalarUn;
@@ -53,12 +53,16 @@ pub(super) fn short(name: &str) -> &str {
     name.split('.').nth(1).unwrap_or(name)
 }
 
-impl Step<'_> {
+impl Translation<'_> {
     /// Translates the operation into its results.
     ///
     /// # Errors
     /// Returns the reason why it has no meaning in kbc.
-    pub fn results(&mut self, over: Option<&std::ops::Range<usize>>, counts: &[Vec<i64>]) -> Found<Vec<Val>> {
+    pub fn results(
+        &mut self,
+        over: Option<&std::ops::Range<usize>>,
+        counts: &[Vec<i64>],
+    ) -> StepResult<Vec<Val>> {
         let rule = self.node.op.rule;
         let name = self.node.op.name;
         match rule {
@@ -79,7 +83,7 @@ impl Step<'_> {
                 "redistribute" => {
                     let x = self.tensor("self", false)?;
                     let (dtype, sizes) = (self.g.nodes[x].dtype, self.g.nodes[x].sizes.clone());
-                    Ok(vec![Val::Node(self.g.push(Op::Placed, vec![Node(x)], dtype, sizes))])
+                    Ok(vec![Val::Node(self.g.push(NodeOp::Placed, vec![Node(x)], dtype, sizes))])
                 }
                 "tril" => self.triangle(false),
                 "triu" => self.triangle(true),
@@ -148,7 +152,7 @@ impl Step<'_> {
                 let (w, ids) = (self.tensor("weight", false)?, self.tensor("indices", false)?);
                 let (dtype, sizes) = (self.g.nodes[w].dtype, self.first()?.1);
                 Ok(vec![Val::Node(self.g.push(
-                    Op::Call("embedding"),
+                    NodeOp::Call("embedding"),
                     vec![Node(w), Node(ids)],
                     dtype,
                     sizes,
@@ -170,7 +174,7 @@ impl Step<'_> {
     }
 
     /// Returns the value of the elements of a created tensor.
-    fn filling(&self) -> Option<Found<f64>> {
+    fn filling(&self) -> Option<StepResult<f64>> {
         match short(self.node.op.name) {
             "full" | "full_like" => Some(self.number("fill_value")),
             "ones" | "ones_like" => Some(Ok(1.0)),
@@ -181,7 +185,7 @@ impl Step<'_> {
     }
 
     /// Converts a value to another element type and broadcasts it to larger sizes.
-    fn turned(&mut self, x: &Val, dtype: DType, sizes: &[i64]) -> Found<Val> {
+    fn turned(&mut self, x: &Val, dtype: DType, sizes: &[i64]) -> StepResult<Val> {
         match x {
             Val::Const(c) => Ok(Val::Const(c.cast(dtype)?.broadcast(sizes)?)),
             // A number is true if it is not 0.
@@ -190,7 +194,7 @@ impl Step<'_> {
                 Ok(Val::Compared(Compared { sizes: sizes.to_vec(), ..c }))
             }
             _ => {
-                let o = self.g.operand(x, kept(dtype)?)?;
+                let o = self.g.operand(x, stored_dtype(dtype)?)?;
                 self.g.of(o, dtype, sizes)
             }
         }
@@ -198,22 +202,22 @@ impl Step<'_> {
 
     /// Returns an operand of a matmul. A matrix that is repeated for a batch is used once, because
     /// batches broadcast.
-    fn factor(&mut self, name: &str, up: bool) -> Found<NodeId> {
+    fn factor(&mut self, name: &str, up: bool) -> StepResult<NodeId> {
         if let Val::Wide(n, wide) = self.val(name)?
             && let (own, [.., r, c]) = (&self.g.nodes[n].sizes, &wide[..])
             && own.len() >= 2
             && own[own.len() - 2..] == [*r, *c]
         {
-            let keep = kept(self.dtype_of(name).unwrap_or(DType::F32))?;
+            let keep = stored_dtype(self.dtype_of(name).unwrap_or(DType::F32))?;
             let work = if up && keep != DType::I32 { DType::F32 } else { keep };
             return Ok(self.g.cast(n, work));
         }
         self.tensor(name, up)
     }
 
-    fn product(&mut self, rule: Rule) -> Found<Val> {
+    fn product(&mut self, rule: Rule) -> StepResult<Val> {
         let (dtype, sizes) = self.first()?;
-        let keep = kept(dtype)?;
+        let keep = stored_dtype(dtype)?;
         if rule == Rule::Einsum {
             return Err("export after run_decompositions(), which turns it into a matmul".into());
         }
@@ -261,7 +265,7 @@ impl Step<'_> {
         }
     }
 
-    fn unary(&mut self) -> Found<Val> {
+    fn unary(&mut self) -> StepResult<Val> {
         let name = short(self.node.op.name);
         let (_, kb, fold, up) = unary_of(name).ok_or("kbc does not support this function")?;
         let x = self.val("self")?;
@@ -281,7 +285,7 @@ impl Step<'_> {
         )
     }
 
-    fn clamp(&mut self) -> Found<Val> {
+    fn clamp(&mut self) -> StepResult<Val> {
         let mut all = vec![self.val("self")?];
         let mut hows = vec![];
         for (name, how) in [("min", "max"), ("min_val", "max"), ("max", "min"), ("max_val", "min")] {
@@ -302,7 +306,7 @@ impl Step<'_> {
     }
 
     /// Translates `where` and `masked_fill`.
-    fn choice(&mut self, rule: Rule) -> Found<Val> {
+    fn choice(&mut self, rule: Rule) -> StepResult<Val> {
         let (dtype, sizes) = self.first()?;
         let (c, x, y) = match rule {
             Rule::Where => (self.val("condition")?, self.val("self")?, self.val("other")?),
@@ -312,12 +316,12 @@ impl Step<'_> {
             let all = Const::map(dtype, &sizes, &[a, b, d], |v| if v[0] != 0.0 { v[1] } else { v[2] })?;
             return Ok(Val::Const(all));
         }
-        let out = self.g.select(&c, &x, &y, kept(dtype)?)?;
+        let out = self.g.select(&c, &x, &y, stored_dtype(dtype)?)?;
         self.g.of(out, dtype, &sizes)
     }
 
     /// Translates the negation of a truth value, or of the bits of an integer.
-    fn not(&mut self) -> Found<Val> {
+    fn not(&mut self) -> StepResult<Val> {
         let (dtype, sizes) = self.first()?;
         let x = self.val("self")?;
         let bits = dtype != DType::Bool;
@@ -335,7 +339,7 @@ impl Step<'_> {
     }
 
     /// Translates `and` and `or` on truth values 0 and 1, as minimum and maximum.
-    fn logic(&mut self, and: bool) -> Found<Val> {
+    fn logic(&mut self, and: bool) -> StepResult<Val> {
         let (dtype, sizes) = self.first()?;
         let list = [self.val("self")?, self.val("other")?];
         if dtype != DType::Bool {
@@ -360,7 +364,7 @@ impl Step<'_> {
         self.apply(&list, false, fold, |g, o| g.call(if and { "min" } else { "max" }, o))
     }
 
-    fn compare(&mut self) -> Found<Val> {
+    fn compare(&mut self) -> StepResult<Val> {
         let (dtype, sizes) = self.first()?;
         let name = short(self.node.op.name);
         // Only NaN differs from itself.
@@ -375,15 +379,15 @@ impl Step<'_> {
         // Both sides are compared in their promoted type.
         let types = ["self", second].map(|n| self.dtype_of(n));
         let work = match types {
-            [Some(x), Some(y)] => kept(x.with(y).ok_or("the element types cannot be combined")?)?,
-            [Some(x), None] | [None, Some(x)] => kept(x)?,
+            [Some(x), Some(y)] => stored_dtype(x.with(y).ok_or("the element types cannot be combined")?)?,
+            [Some(x), None] | [None, Some(x)] => stored_dtype(x)?,
             [None, None] => DType::F32,
         };
         let sides = [self.g.operand(&a, work)?, self.g.operand(&b, work)?];
         Ok(Val::Compared(Compared { how, sides, not: false, sizes }))
     }
 
-    fn binary(&mut self) -> Found<Val> {
+    fn binary(&mut self) -> StepResult<Val> {
         let name = short(self.node.op.name);
         let second = if self.has("exponent") { "exponent" } else { "other" };
         let (a, b) = (self.val("self")?, self.val(second)?);
@@ -429,7 +433,7 @@ impl Step<'_> {
             "bitwise_xor" if self.first()?.0 == DType::Bool => {
                 let fold = |v: &[f64]| f64::from(u8::from((v[0] != 0.0) != (v[1] != 0.0)));
                 self.apply(&list, false, fold, |g, o| {
-                    g.elementwise(Op::Select("!="), &[o[0], o[1], Num(1.0), Num(0.0)])
+                    g.elementwise(NodeOp::Select("!="), &[o[0], o[1], Num(1.0), Num(0.0)])
                 })
             }
             "floor_divide" | "remainder" => self.quotient(name, &list),
@@ -438,7 +442,7 @@ impl Step<'_> {
     }
 
     /// Translates powers with a literal exponent.
-    fn power(&mut self, list: &[Val]) -> Found<Val> {
+    fn power(&mut self, list: &[Val]) -> StepResult<Val> {
         let Val::Const(e) = &list[1] else {
             return match &list[0] {
                 Val::Const(c) if c.uniform().is_some_and(|b| b > 0.0) => {
@@ -473,7 +477,7 @@ impl Step<'_> {
         }
     }
 
-    fn reduction(&mut self, rule: Rule) -> Found<Vec<Val>> {
+    fn reduction(&mut self, rule: Rule) -> StepResult<Vec<Val>> {
         let (dtype, sizes) = self.first()?;
         let x = self.val("self")?;
         let own = self.g.sizes(&x).to_vec();
@@ -506,7 +510,7 @@ impl Step<'_> {
             // The index of a maximum has no value here, and using it is an error.
             return Ok(vec![Val::Const(out.viewed(&sizes))]);
         }
-        let to = kept(dtype)?;
+        let to = stored_dtype(dtype)?;
         let half = matches!(to, DType::F16 | DType::Bf16);
         let work = if half && dims.len() > 1 { DType::F32 } else { to };
         let mut n = self.g.whole(&x, work)?;
@@ -524,7 +528,7 @@ impl Step<'_> {
         Ok(out)
     }
 
-    fn variance(&mut self, dims: &[usize], keep: bool) -> Found<Vec<Val>> {
+    fn variance(&mut self, dims: &[usize], keep: bool) -> StepResult<Vec<Val>> {
         let x = self.tensor("self", true)?;
         let n: i64 = dims.iter().map(|d| self.g.nodes[x].sizes[*d]).product();
         let correction = if self.has("correction") { self.number("correction")? } else { 1.0 };

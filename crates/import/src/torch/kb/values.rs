@@ -4,8 +4,8 @@
 //! This module owns the conversions between them: what `expand` repeats, truth values, and
 //! element types.
 
-use super::consts::{Const, Held};
-use super::graph::{Graph, NodeId, Op, Operand};
+use super::consts::{Const, ConstData};
+use super::graph::{Graph, NodeId, NodeOp, Operand};
 use crate::torch::dtype::DType;
 
 /// A comparison that is not in the graph yet.
@@ -38,7 +38,7 @@ pub enum Val {
 ///
 /// # Errors
 /// Returns a sentence if there is none.
-pub fn kept(dtype: DType) -> Result<DType, String> {
+pub fn stored_dtype(dtype: DType) -> Result<DType, String> {
     match dtype {
         DType::I32 => Ok(dtype),
         DType::I64 | DType::Bool => Ok(DType::I32),
@@ -108,14 +108,14 @@ impl Graph {
     /// Makes an infinity an argument.
     pub(super) fn infinite(&mut self, dtype: DType, x: f64) -> NodeId {
         let name = if x < 0.0 { "neg_inf" } else { "inf" };
-        self.constant(name, Const { dtype, sizes: vec![], held: Held::One(x) })
+        self.constant(name, Const { dtype, sizes: vec![], held: ConstData::One(x) })
     }
 
     /// Returns a comparison as 0 and 1, in the type of its sides.
     fn truth(&mut self, c: &Compared) -> Operand {
         let [a, b] = c.sides;
         let (yes, no) = if c.not { (0.0, 1.0) } else { (1.0, 0.0) };
-        self.elementwise(Op::Select(c.how), &[a, b, Operand::Num(yes), Operand::Num(no)])
+        self.elementwise(NodeOp::Select(c.how), &[a, b, Operand::Num(yes), Operand::Num(no)])
     }
 
     /// Returns a value as a node with all its elements.
@@ -159,7 +159,7 @@ impl Graph {
                 let ones = Const::one(dtype, sizes, 1.0)?;
                 let ones = self.stored(&ones, dtype)?;
                 Ok(self.push(
-                    Op::Infix('*'),
+                    NodeOp::Infix('*'),
                     vec![Operand::Node(n), Operand::Node(ones)],
                     dtype,
                     sizes.to_vec(),
@@ -244,6 +244,6 @@ impl Graph {
             std::mem::swap(&mut x, &mut y);
         }
         let [a, b] = c.sides;
-        Ok(self.elementwise(Op::Select(c.how), &[a, b, x, y]))
+        Ok(self.elementwise(NodeOp::Select(c.how), &[a, b, x, y]))
     }
 }

@@ -1,22 +1,22 @@
 //! Verdict on the programs of all ranks as parts of one program (`kbc check`): infers placements of
 //! all values from the data of inputs and from the collectives, and reports what was shown.
 //!
-//! This module owns the interpretation of an input's data, the order of the searches, and the text
-//! of the verdict. A program for which kbc has no rule is neither right nor wrong; the verdict
-//! states what was not shown.
+//! This module owns the order of the searches and the text of the verdict. A program for which kbc
+//! has no rule is neither right nor wrong; the verdict states what was not shown.
 
-use super::Given;
+use super::DataBeside;
 use super::axes::{self, Axes};
 use super::batches;
 use super::declared::{declared, irregular, place_of, undeclared};
 use super::effects::share_of;
-use super::graph::{Coll, NodeId, Op, Operand};
-use super::lift::{Input, Lifted, Mode, counts, lift, live};
-use super::own::{Differing, Own, completed, unlike};
-use super::places::{Asked, Candidates, Place, Stuck, places};
+use super::evidence::{Evidence, evidence_of};
+use super::graph::{NodeId, NodeOp, Operand, RankCollective};
+use super::lift::{Input, Lifted, Mode, counts, live, translate};
+use super::placements::{AxisPlacement, Candidates, FailedSearch, PlacementProblem, find_placements};
+use super::rank_differences::{AxisDifferences, Differing, completed, differing_programs};
 use super::vocabulary;
 use crate::torch::groups::World;
-use crate::torch::matching::Met;
+use crate::torch::matching::MatchedCollective;
 use crate::torch::model::{Program, Role};
 use crate::torch::rules::Rule;
 use kbc_diag::{Diagnostic, Diagnostics};
@@ -28,7 +28,7 @@ pub struct Placed {
     /// Its name in PyTorch's program.
     pub name: String,
     /// One placement per axis.
-    pub by: Vec<Place>,
+    pub by: Vec<AxisPlacement>,
 }
 
 /// The findings about the programs of all ranks.
@@ -54,7 +54,7 @@ pub struct Graphs {
     /// The mesh.
     pub axes: Axes,
     /// Placements by axis and node, where they are known.
-    pub places: Vec<Vec<Option<Place>>>,
+    pub places: Vec<Vec<Option<AxisPlacement>>>,
 }
 
 impl Verdict {
@@ -66,7 +66,7 @@ impl Verdict {
     /// Checks whether some value has a placement that no rule determines.
     fn unknown(&self) -> bool {
         let places = self.graphs.iter().flat_map(|g| g.places.iter().flatten());
-        places.into_iter().any(|p| *p == Some(Place::Unknown))
+        places.into_iter().any(|p| *p == Some(AxisPlacement::Unknown))
     }
 
     /// Checks whether a reshape moves a dimension of length 1. Sizes then do not determine which
@@ -77,7 +77,7 @@ impl Verdict {
         let (nodes, does) = (&it.graph.nodes, live(it));
         let single = |n: NodeId| nodes[n].sizes.contains(&1);
         (0..nodes.len())
-            .filter(|n| does[*n] && nodes[*n].op == Op::Reshape)
+            .filter(|n| does[*n] && nodes[*n].op == NodeOp::Reshape)
             .any(|n| single(n) || nodes[n].uses().any(single))
     }
 
@@ -86,28 +86,11 @@ impl Verdict {
     }
 }
 
-/// Evidence that the data of an input gives over an axis.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Says {
-    /// There is no data.
-    Nothing,
-    /// The placement is declared.
-    Declared(Place),
-    /// All ranks have the same data.
-    Same,
-    /// All ranks have the same data, with one repeated value.
-    Uniform,
-    /// Ranks have different data.
-    Differs,
-    /// At most one rank has data other than zeros.
-    Alone,
-}
-
 /// Infers placements and judges the programs by them.
 ///
 /// # Errors
 /// Returns E565 for what no placement explains, at most one operation per axis of the mesh.
-pub fn judge(world: &World, met: &[Met], given: &Given) -> Result<Verdict, Diagnostics> {
+pub fn judge(world: &World, met: &[MatchedCollective], given: &DataBeside) -> Result<Verdict, Diagnostics> {
     if !world.is_whole() {
         return Ok(Verdict::not("the programs of the other ranks are missing"));
     }
@@ -140,12 +123,12 @@ fn reach(d: &Diagnostics) -> u32 {
 }
 
 /// Returns the graphs of all ranks without placements, if they have the same operations.
-pub fn unplaced(world: &World, met: &[Met]) -> Option<Graphs> {
+pub fn unplaced(world: &World, met: &[MatchedCollective]) -> Option<Graphs> {
     let axes = axes::all(world, met).ok()?;
     let counts = counts(world, met);
     let mode = Mode { plain: true, opaque: true, written: true };
     let all: Vec<Lifted> = (0..world.programs.len())
-        .map(|at| lift(world, at, &axes, &counts, mode).ok())
+        .map(|at| translate(world, at, &axes, &counts, mode).ok())
         .collect::<Option<_>>()?;
     Differing::of(&all).ok()?;
     let places = vec![vec![None; all.first()?.graph.nodes.len()]; axes.list.len()];
@@ -164,8 +147,8 @@ enum Form {
 /// Returns the verdict for graphs in one form.
 fn formed(
     world: &World,
-    met: &[Met],
-    given: &Given,
+    met: &[MatchedCollective],
+    given: &DataBeside,
     axes: &Axes,
     form: Form,
 ) -> Result<Verdict, Diagnostics> {
@@ -173,8 +156,8 @@ fn formed(
     let lifted = |plain: bool| -> Result<Vec<Lifted>, Diagnostics> {
         let mode = Mode { plain, opaque: true, written: form == Form::Written };
         let one = |at| {
-            let it = lift(world, at, axes, &counts, mode)?;
-            Ok(if form == Form::Apart { batches::apart(it) } else { it })
+            let it = translate(world, at, axes, &counts, mode)?;
+            Ok(if form == Form::Apart { batches::delay_reshapes(it) } else { it })
         };
         (0..world.programs.len()).map(one).collect()
     };
@@ -198,7 +181,7 @@ fn formed(
             _ => match first {
                 Ok(it) => it,
                 Err(at) => {
-                    let d = unlike(world, &all, &at);
+                    let d = differing_programs(world, &all, &at);
                     let places: Vec<String> = d.notes.iter().map(ToString::to_string).collect();
                     let place =
                         if places.is_empty() { String::new() } else { format!(" ({})", places.join("; ")) };
@@ -220,16 +203,17 @@ fn formed(
     let (mut found, mut errors) = (vec![], Diagnostics::new());
     for (axis, a) in axes.list.iter().enumerate() {
         if a.size == 1 {
-            found.push(vec![Some(Place::Whole); first.graph.nodes.len()]);
+            found.push(vec![Some(AxisPlacement::Whole); first.graph.nodes.len()]);
             continue;
         }
         let own = differing.over(&all, a);
-        let data: Vec<Says> =
-            (0..first.inputs.len()).map(|i| says(world, given, axes, axis, first, stored, i)).collect();
-        let said = |i: usize| declared.get(&i).map_or(data[i], |by| Says::Declared(by[axis]));
-        let says: Vec<Says> = (0..data.len()).map(said).collect();
+        let data: Vec<Evidence> = (0..first.inputs.len())
+            .map(|i| evidence_of(world, given, axes, axis, first, stored, i))
+            .collect();
+        let said = |i: usize| declared.get(&i).map_or(data[i], |by| Evidence::Declared(by[axis]));
+        let evidence: Vec<Evidence> = (0..data.len()).map(said).collect();
         for (i, by) in &declared {
-            if by[axis] == Place::Whole && matches!(data[*i], Says::Differs | Says::Alone) {
+            if by[axis] == AxisPlacement::Whole && matches!(data[*i], Evidence::Differs | Evidence::Alone) {
                 let name = &first.inputs[*i].name;
                 it.doubts.push(format!(
                     "{name} is declared as whole over {}, and its data differs between ranks",
@@ -237,7 +221,7 @@ fn formed(
                 ));
             }
         }
-        let on = Axis { world, it: first, does: &does, axes, axis, own: &own, says: &says, written };
+        let on = Axis { world, it: first, does: &does, axes, axis, own: &own, evidence: &evidence, written };
         match on.inferred() {
             Ok((places, doubts)) => {
                 it.doubts.extend(doubts.into_iter().filter(|d| !it.doubts.contains(d)).collect::<Vec<_>>());
@@ -251,10 +235,10 @@ fn formed(
     }
     let placed = |n: NodeId, name: &str| Placed {
         name: name.to_owned(),
-        by: found.iter().map(|f| f[n].unwrap_or(Place::Unknown)).collect(),
+        by: found.iter().map(|f| f[n].unwrap_or(AxisPlacement::Unknown)).collect(),
     };
     for (n, node) in first.graph.nodes.iter().enumerate().filter(|(n, _)| does[*n]) {
-        if let Op::Input(i) = node.op {
+        if let NodeOp::Input(i) = node.op {
             it.inputs.push(placed(n, &first.inputs[i].name));
         }
     }
@@ -269,38 +253,9 @@ fn formed(
 
 /// Returns the reshapes whose PyTorch operation determines which dimension is removed or inserted.
 fn named(p: &Program, it: &Lifted) -> BTreeMap<NodeId, Rule> {
-    let nodes = it.graph.nodes.iter().enumerate().filter(|(_, node)| node.op == Op::Reshape);
+    let nodes = it.graph.nodes.iter().enumerate().filter(|(_, node)| node.op == NodeOp::Reshape);
     let rules = nodes.filter_map(|(n, node)| Some((n, p.nodes.get(node.of)?.op.rule)));
     rules.filter(|(_, rule)| matches!(rule, Rule::Select | Rule::Squeeze | Rule::Unsqueeze)).collect()
-}
-
-/// Returns the evidence of an input's data over an axis.
-fn says(
-    world: &World,
-    given: &Given,
-    axes: &Axes,
-    axis: usize,
-    it: &Lifted,
-    stored: &[String],
-    i: usize,
-) -> Says {
-    let (size, stride) = (axes.list[axis].size, axes.list[axis].stride as usize);
-    let input = &it.inputs[i];
-    let print = |at: usize| {
-        let (key, _, _) = given.stored(at, &world.programs[at], input, stored)?;
-        given.prints.get(at)?.get(&key).copied()
-    };
-    let all: Option<Vec<_>> = (0..world.programs.len()).map(print).collect();
-    let Some(all) = all else { return Says::Nothing };
-    let next = (0..all.len()).filter(|at| !(*at as u64 / stride as u64 + 1).is_multiple_of(size));
-    if next.clone().all(|at| all[at] == all[at + stride]) {
-        return if all[0].uniform.is_some() { Says::Uniform } else { Says::Same };
-    }
-    let lines = (0..all.len()).filter(|at| (*at as u64 / stride as u64).is_multiple_of(size));
-    let alone = |first: usize| {
-        (0..size as usize).filter(|k| all[first + k * stride].uniform != Some(0.0)).count() <= 1
-    };
-    if lines.clone().all(alone) { Says::Alone } else { Says::Differs }
 }
 
 /// Assumptions of a search about its inputs, from strict to lenient; each search has one level.
@@ -323,8 +278,8 @@ struct Axis<'a> {
     does: &'a [bool],
     axes: &'a Axes,
     axis: usize,
-    own: &'a Own,
-    says: &'a [Says],
+    own: &'a AxisDifferences,
+    evidence: &'a [Evidence],
     written: Option<&'a BTreeMap<NodeId, Rule>>,
 }
 
@@ -341,25 +296,30 @@ impl Axis<'_> {
             .map(|i| {
                 let input = &self.it.inputs[i];
                 let rank = self.world.programs[0].meta(input.value).map_or(0, |m| m.sizes.len());
-                let splits = (0..rank).map(Place::Split);
+                let splits = (0..rank).map(AxisPlacement::Split);
                 let user = parts && input.role == Role::User;
-                let sums = ["sum", "max", "min", "prod"].into_iter().filter(|_| user).map(Place::Partial);
-                let mut may: Vec<Place> = match self.says[i] {
-                    Says::Declared(p) => vec![p],
-                    Says::Same if !(loose && self.alike()) => vec![Place::Whole],
-                    Says::Same | Says::Uniform => [Place::Whole].into_iter().chain(splits).collect(),
-                    Says::Nothing => [Place::Whole].into_iter().chain(splits).chain(sums).collect(),
-                    // Possibly a vector of which each rank adds a part.
-                    Says::Alone => splits.chain([Place::Partial("sum")]).collect(),
-                    Says::Differs if input.role == Role::User => splits.chain(sums).collect(),
-                    Says::Differs if rank < 2 => {
-                        let whole = loose.then_some(Place::Whole);
-                        splits.chain([Place::Partial("sum")]).chain(whole).collect()
+                let sums =
+                    ["sum", "max", "min", "prod"].into_iter().filter(|_| user).map(AxisPlacement::Partial);
+                let mut may: Vec<AxisPlacement> = match self.evidence[i] {
+                    Evidence::Declared(p) => vec![p],
+                    Evidence::Same if !(loose && self.alike()) => vec![AxisPlacement::Whole],
+                    Evidence::Same | Evidence::Uniform => {
+                        [AxisPlacement::Whole].into_iter().chain(splits).collect()
                     }
-                    Says::Differs => splits.collect(),
+                    Evidence::Nothing => {
+                        [AxisPlacement::Whole].into_iter().chain(splits).chain(sums).collect()
+                    }
+                    // Possibly a vector of which each rank adds a part.
+                    Evidence::Alone => splits.chain([AxisPlacement::Partial("sum")]).collect(),
+                    Evidence::Differs if input.role == Role::User => splits.chain(sums).collect(),
+                    Evidence::Differs if rank < 2 => {
+                        let whole = loose.then_some(AxisPlacement::Whole);
+                        splits.chain([AxisPlacement::Partial("sum")]).chain(whole).collect()
+                    }
+                    Evidence::Differs => splits.collect(),
                 };
                 if lenient && clash.contains(&i) {
-                    may.push(Place::Unknown);
+                    may.push(AxisPlacement::Unknown);
                 }
                 may
             })
@@ -371,15 +331,19 @@ impl Axis<'_> {
     fn clashing(&self) -> BTreeSet<usize> {
         let g = &self.it.graph;
         let mut kinds: Vec<BTreeSet<String>> = vec![BTreeSet::new(); self.it.inputs.len()];
-        for node in g.nodes.iter().filter(|n| matches!(n.op, Op::Collective(..))) {
-            let Op::Collective(c, _) = &node.op else { continue };
+        for node in g.nodes.iter().filter(|n| matches!(n.op, NodeOp::Collective(..))) {
+            let NodeOp::Collective(c, _) = &node.op else { continue };
             let mut below: Vec<NodeId> = node.uses().collect();
             while let Some(n) = below.pop() {
                 match g.nodes[n].op {
-                    Op::Input(i) => {
+                    NodeOp::Input(i) => {
                         kinds[i].insert(format!("{c:?}"));
                     }
-                    Op::Reshape | Op::Transpose(_) | Op::Slice(..) | Op::Concat(_) | Op::Cast => {
+                    NodeOp::Reshape
+                    | NodeOp::Transpose(_)
+                    | NodeOp::Slice(..)
+                    | NodeOp::Concat(_)
+                    | NodeOp::Cast => {
                         below.extend(g.nodes[n].uses());
                     }
                     _ => {}
@@ -393,16 +357,16 @@ impl Axis<'_> {
     /// not cut from whole weights.
     fn alike(&self) -> bool {
         let weights =
-            || self.says.iter().zip(&self.it.inputs).filter(|i| matches!(i.1.role, Role::Weight(_)));
-        weights().any(|(s, _)| *s == Says::Same) && !weights().any(|(s, _)| *s == Says::Differs)
+            || self.evidence.iter().zip(&self.it.inputs).filter(|i| matches!(i.1.role, Role::Weight(_)));
+        weights().any(|(s, _)| *s == Evidence::Same) && !weights().any(|(s, _)| *s == Evidence::Differs)
     }
 
-    fn search(&self, level: Level) -> Result<Vec<Option<Place>>, Stuck> {
+    fn search(&self, level: Level) -> Result<Vec<Option<AxisPlacement>>, FailedSearch> {
         let said = |place: usize| self.world.results.get(place)?.get(self.axis).map(place_of);
-        let results: Vec<(NodeId, Option<Place>)> =
+        let results: Vec<(NodeId, Option<AxisPlacement>)> =
             self.it.outputs.iter().map(|(n, place)| (*n, said(*place))).collect();
         let candidates = self.candidates(level);
-        places(Asked {
+        find_placements(PlacementProblem {
             g: &self.it.graph,
             live: self.does,
             axis: self.axis,
@@ -417,7 +381,7 @@ impl Axis<'_> {
 
     /// Returns placements, and the reasons why they do not show that the ranks' programs
     /// are parts of one.
-    fn inferred(&self) -> Result<(Vec<Option<Place>>, Vec<String>), Diagnostic> {
+    fn inferred(&self) -> Result<(Vec<Option<AxisPlacement>>, Vec<String>), Diagnostic> {
         let strict = match self.search(Level::Strict) {
             Ok(found) => {
                 let doubts = self.doubts(&found);
@@ -431,7 +395,7 @@ impl Axis<'_> {
         }
         if let Ok(found) = self.search(Level::Loose) {
             let mut doubts = self.doubts(&found);
-            let cut = self.inputs(&found, |s, p| s == Says::Same && p != Place::Whole);
+            let cut = self.inputs(&found, |s, p| s == Evidence::Same && p != AxisPlacement::Whole);
             if !cut.is_empty() {
                 doubts.push(format!(
                     "all ranks of {} have the same data for {}, and the collectives treat it as parts",
@@ -439,7 +403,7 @@ impl Axis<'_> {
                     cut.join(", ")
                 ));
             }
-            let whole = self.inputs(&found, |s, p| s == Says::Differs && p == Place::Whole);
+            let whole = self.inputs(&found, |s, p| s == Evidence::Differs && p == AxisPlacement::Whole);
             if !whole.is_empty() {
                 doubts.push(format!(
                     "ranks of {} have different data for {}, and the program needs the same data on all ranks",
@@ -468,10 +432,11 @@ impl Axis<'_> {
 
     /// Reports an operation that no placement explains. Without data and without weight matrices
     /// there is nothing to contradict, so it is only a doubt.
-    fn nothing(&self, stuck: &Stuck) -> Result<(Vec<Option<Place>>, Vec<String>), Diagnostic> {
+    fn nothing(&self, stuck: &FailedSearch) -> Result<(Vec<Option<AxisPlacement>>, Vec<String>), Diagnostic> {
         let small = |i: &Input| self.world.programs[0].meta(i.value).is_none_or(|m| m.sizes.len() < 2);
-        let bare = |(s, i): (&Says, &Input)| *s == Says::Nothing && (i.role == Role::User || small(i));
-        if !self.says.iter().zip(&self.it.inputs).all(bare) {
+        let bare =
+            |(s, i): (&Evidence, &Input)| *s == Evidence::Nothing && (i.role == Role::User || small(i));
+        if !self.evidence.iter().zip(&self.it.inputs).all(bare) {
             return Err(self.refused(stuck));
         }
         let doubt = format!(
@@ -484,19 +449,25 @@ impl Axis<'_> {
     }
 
     /// Returns the names of inputs with a property.
-    fn inputs(&self, found: &[Option<Place>], holds: impl Fn(Says, Place) -> bool) -> Vec<String> {
+    fn inputs(
+        &self,
+        found: &[Option<AxisPlacement>],
+        holds: impl Fn(Evidence, AxisPlacement) -> bool,
+    ) -> Vec<String> {
         let nodes = self.it.graph.nodes.iter().enumerate();
         nodes
             .filter_map(|(n, node)| match node.op {
-                Op::Input(i) if holds(self.says[i], found[n]?) => Some(self.it.inputs[i].name.clone()),
+                NodeOp::Input(i) if holds(self.evidence[i], found[n]?) => {
+                    Some(self.it.inputs[i].name.clone())
+                }
                 _ => None,
             })
             .collect()
     }
 
-    fn doubts(&self, found: &[Option<Place>]) -> Vec<String> {
+    fn doubts(&self, found: &[Option<AxisPlacement>]) -> Vec<String> {
         let mut out = vec![];
-        let unsaid = self.inputs(found, |s, _| s == Says::Nothing);
+        let unsaid = self.inputs(found, |s, _| s == Evidence::Nothing);
         if !unsaid.is_empty() {
             out.push(format!(
                 "there is no data for {}: the placement that is written for {} fits the collectives",
@@ -504,7 +475,8 @@ impl Axis<'_> {
                 if unsaid.len() == 1 { "it" } else { "them" },
             ));
         }
-        let parts = self.inputs(found, |s, p| s == Says::Differs && matches!(p, Place::Partial(_)));
+        let parts =
+            self.inputs(found, |s, p| s == Evidence::Differs && matches!(p, AxisPlacement::Partial(_)));
         if !parts.is_empty() {
             out.push(format!(
                 "{} can only be parts of a reduction on each rank of {}",
@@ -513,9 +485,11 @@ impl Axis<'_> {
             ));
         }
         for (n, node) in self.it.graph.nodes.iter().enumerate() {
-            let part =
-                |o: &Operand| matches!(o, Operand::Node(m) if found[*m] == Some(Place::Partial("sum")));
-            if let Op::Collective(Coll::AllReduce("avg") | Coll::ReduceScatter("avg", _), over) = &node.op
+            let part = |o: &Operand| matches!(o, Operand::Node(m) if found[*m] == Some(AxisPlacement::Partial("sum")));
+            if let NodeOp::Collective(
+                RankCollective::AllReduce("avg") | RankCollective::ReduceScatter("avg", _),
+                over,
+            ) = &node.op
                 && found[n].is_some()
                 && over.contains(&self.axis)
                 && node.args.iter().any(part)
@@ -529,7 +503,7 @@ impl Axis<'_> {
         }
         out.extend(self.idle(found));
         out.extend(self.everywhere(found));
-        for n in self.own.numbers.keys().filter(|n| found[**n] == Some(Place::Partial("sum"))) {
+        for n in self.own.numbers.keys().filter(|n| found[**n] == Some(AxisPlacement::Partial("sum"))) {
             if self.own.sums.get(n) != Some(&1.0) {
                 out.push(format!(
                     "ranks multiply by different numbers that are not shares of 1: {}",
@@ -542,16 +516,17 @@ impl Axis<'_> {
 
     /// Returns a doubt if the data alone makes every value whole: each rank then computes
     /// everything, and nothing about splitting is shown.
-    fn everywhere(&self, found: &[Option<Place>]) -> Option<String> {
-        let whole = found.iter().zip(self.does).all(|(p, does)| !does || *p == Some(Place::Whole));
+    fn everywhere(&self, found: &[Option<AxisPlacement>]) -> Option<String> {
+        let whole = found.iter().zip(self.does).all(|(p, does)| !does || *p == Some(AxisPlacement::Whole));
         let weight = |i: &Input| matches!(i.role, Role::Weight(_));
-        let live = |n: usize, i: usize| self.does[n].then_some((self.says[i], weight(&self.it.inputs[i])));
+        let live =
+            |n: usize, i: usize| self.does[n].then_some((self.evidence[i], weight(&self.it.inputs[i])));
         let nodes = self.it.graph.nodes.iter().enumerate();
-        let all: Vec<(Says, bool)> = nodes
-            .filter_map(|(n, node)| if let Op::Input(i) = node.op { live(n, i) } else { None })
+        let all: Vec<(Evidence, bool)> = nodes
+            .filter_map(|(n, node)| if let NodeOp::Input(i) = node.op { live(n, i) } else { None })
             .collect();
         let weights = all.iter().any(|i| i.1);
-        let same = |s: Says| matches!(s, Says::Same | Says::Uniform);
+        let same = |s: Evidence| matches!(s, Evidence::Same | Evidence::Uniform);
         let said = !all.is_empty() && all.iter().all(|(s, weight)| same(*s) || weights && !weight);
         let what = if weights { "parameter" } else { "input" };
         (whole && said).then(|| {
@@ -564,13 +539,13 @@ impl Axis<'_> {
 
     /// Returns doubts about sums of whole values that are divided by the number of ranks before or
     /// after: they have no effect.
-    fn idle(&self, found: &[Option<Place>]) -> Vec<String> {
+    fn idle(&self, found: &[Option<AxisPlacement>]) -> Vec<String> {
         let nodes = &self.it.graph.nodes;
         let size = self.axes.list[self.axis].size;
         // Whether a node is a part of a genuine sum, and not only a share of one whole value.
         let mut parts = vec![false; nodes.len()];
         for (n, node) in nodes.iter().enumerate() {
-            let part = |m: &NodeId| matches!(found[*m], Some(Place::Partial(_)));
+            let part = |m: &NodeId| matches!(found[*m], Some(AxisPlacement::Partial(_)));
             parts[n] = match node.uses().any(|m| part(&m)) {
                 true => node.uses().any(|m| part(&m) && parts[m]),
                 false => part(&n) && share_of(node, size).is_none(),
@@ -578,14 +553,16 @@ impl Axis<'_> {
         }
         let nothing = |o: &Operand| match o {
             Operand::Node(m) => match found[*m] {
-                Some(Place::Whole) => true,
-                Some(Place::Partial(_)) => !parts[*m],
-                Some(Place::Split(_) | Place::Within(..) | Place::Unknown) | None => false,
+                Some(AxisPlacement::Whole) => true,
+                Some(AxisPlacement::Partial(_)) => !parts[*m],
+                Some(AxisPlacement::Split(_) | AxisPlacement::Within(..) | AxisPlacement::Unknown) | None => {
+                    false
+                }
             },
             Operand::Num(_) => true,
         };
-        let sums = |op: &Op| {
-            matches!(op, Op::Collective(Coll::AllReduce("sum") | Coll::ReduceScatter("sum", _), over)
+        let sums = |op: &NodeOp| {
+            matches!(op, NodeOp::Collective(RankCollective::AllReduce("sum") | RankCollective::ReduceScatter("sum", _), over)
                 if over.contains(&self.axis))
         };
         let all = nodes.iter().enumerate();
@@ -600,14 +577,16 @@ impl Axis<'_> {
     }
 
     /// Returns the operations that have no rule.
-    fn unknown(&self, found: &[Option<Place>]) -> Vec<String> {
+    fn unknown(&self, found: &[Option<AxisPlacement>]) -> Vec<String> {
         let mut out: Vec<String> = vec![];
         for (n, node) in self.it.graph.nodes.iter().enumerate() {
-            if found[n] != Some(Place::Unknown) || node.uses().any(|m| found[m] == Some(Place::Unknown)) {
+            if found[n] != Some(AxisPlacement::Unknown)
+                || node.uses().any(|m| found[m] == Some(AxisPlacement::Unknown))
+            {
                 continue;
             }
             out.push(match node.op {
-                Op::Input(i) => format!(
+                NodeOp::Input(i) => format!(
                     "`{}`: no placement over {} fits all collectives that take it",
                     self.it.inputs[i].name,
                     self.name()
@@ -629,7 +608,7 @@ impl Axis<'_> {
         }
     }
 
-    fn refused(&self, stuck: &Stuck) -> Diagnostic {
+    fn refused(&self, stuck: &FailedSearch) -> Diagnostic {
         let p = &self.world.programs[0];
         let node = &self.it.graph.nodes[stuck.at];
         let name = self.it.names.get(&stuck.at).map_or_else(String::new, |n| format!("`{n}`: "));
@@ -637,7 +616,7 @@ impl Axis<'_> {
             "E565",
             format!("the ranks of {} do not compute parts of one program: {name}{}", self.name(), stuck.why),
         );
-        if matches!(node.op, Op::Input(_) | Op::Constant(_)) {
+        if matches!(node.op, NodeOp::Input(_) | NodeOp::Constant(_)) {
             d = d.note(p.file.clone());
         } else {
             d = d.primary(p.span(node.of), "here").note(p.place(node.of));
@@ -646,30 +625,31 @@ impl Axis<'_> {
             d = d.secondary(p.span(p.nodes.len()), "this is a result of the program");
         }
         let operands = node.uses().filter_map(|m| match self.it.graph.nodes[m].op {
-            Op::Input(i) => Some(i),
+            NodeOp::Input(i) => Some(i),
             _ => None,
         });
         let small = |i: &usize| {
             self.world.programs[0].meta(self.it.inputs[*i].value).map_or(0, |m| m.sizes.len()) < 2
         };
-        let mut added = operands.filter(|i| matches!(self.says[*i], Says::Same | Says::Uniform) && small(i));
-        if let (Op::Infix('+' | '-'), Some(i)) = (&node.op, added.next()) {
+        let mut added =
+            operands.filter(|i| matches!(self.evidence[*i], Evidence::Same | Evidence::Uniform) && small(i));
+        if let (NodeOp::Infix('+' | '-'), Some(i)) = (&node.op, added.next()) {
             let name = &self.it.inputs[i].name;
             d = d.help(format!(
                 "if {name} is a share on each rank (1/{} of the bias), declare it in groups.json: \"placements\": {{\"{name}\": \"P(sum)\"}}",
                 self.axes.list[self.axis].size
             ));
         }
-        let of = |what: Says| -> Vec<&str> {
-            let all = self.says.iter().zip(&self.it.inputs);
+        let of = |what: Evidence| -> Vec<&str> {
+            let all = self.evidence.iter().zip(&self.it.inputs);
             all.filter(|(s, _)| **s == what).map(|(_, i)| &*i.name).collect()
         };
         for (what, words) in [
-            (Says::Differs, "differ between ranks, so they are parts"),
-            (Says::Alone, "exist on one rank only"),
-            (Says::Same, "are the same on all ranks, so they are whole"),
-            (Says::Uniform, "have one value everywhere"),
-            (Says::Nothing, "have no data, so their placement is open"),
+            (Evidence::Differs, "differ between ranks, so they are parts"),
+            (Evidence::Alone, "exist on one rank only"),
+            (Evidence::Same, "are the same on all ranks, so they are whole"),
+            (Evidence::Uniform, "have one value everywhere"),
+            (Evidence::Nothing, "have no data, so their placement is open"),
         ] {
             let list = of(what);
             if !list.is_empty() {

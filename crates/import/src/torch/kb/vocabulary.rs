@@ -8,14 +8,14 @@
 //! rank, it evaluates which row the rank looks up and whether it yields that row or zero.
 
 use super::axes::Axes;
-use super::consts::Held;
-use super::graph::{Graph, Node, NodeId, Op, Operand};
+use super::consts::ConstData;
+use super::graph::{Graph, GraphNode, NodeId, NodeOp, Operand};
 use super::lift::{Lifted, live};
-use super::own::Differing;
+use super::rank_differences::Differing;
 use std::collections::BTreeSet;
 
 /// Greatest number of rows of a whole table that are evaluated.
-const MOST: i64 = 1 << 20;
+const MAX_ROWS: i64 = 1 << 20;
 
 /// Greatest number of operations after a lookup that may contain the replacement by zeros.
 const STEPS: usize = 4;
@@ -41,10 +41,10 @@ pub fn owned(all: &mut [Lifted], differing: &mut Differing, axes: &Axes) {
     loop {
         let found = axes.list.iter().find_map(|a| {
             let rank = |at: usize| at as u64 / a.stride % a.size;
-            let rows = |l: &Lookup| l.rows.checked_mul(a.size as i64).filter(|n| *n <= MOST);
+            let rows = |l: &Lookup| l.rows.checked_mul(a.size as i64).filter(|n| *n <= MAX_ROWS);
             lookups(&all[0], differing).into_iter().find_map(|l| {
                 let total = rows(&l)?;
-                let (ids, end) = whole(all, differing, &l, total, &rank)?;
+                let (ids, end) = global_lookup(all, differing, &l, total, &rank)?;
                 Some((l, ids, end))
             })
         });
@@ -62,9 +62,10 @@ pub fn owned(all: &mut [Lifted], differing: &mut Differing, axes: &Axes) {
 fn dependent(g: &Graph, differing: &Differing) -> Vec<bool> {
     let mut out = vec![false; g.nodes.len()];
     for (n, node) in g.nodes.iter().enumerate() {
-        let elementwise =
-            matches!(node.op, Op::Infix(_) | Op::Select(_) | Op::Cast | Op::Reshape | Op::Call(_))
-                && !matches!(node.op, Op::Call("embedding" | "argmax" | "cumsum"));
+        let elementwise = matches!(
+            node.op,
+            NodeOp::Infix(_) | NodeOp::Select(_) | NodeOp::Cast | NodeOp::Reshape | NodeOp::Call(_)
+        ) && !matches!(node.op, NodeOp::Call("embedding" | "argmax" | "cumsum"));
         out[n] = elementwise && (differing.numbers.contains_key(&n) || node.uses().any(|m| out[m]));
     }
     out
@@ -77,10 +78,10 @@ fn lookups(it: &Lifted, differing: &Differing) -> Vec<Lookup> {
     let mut out = vec![];
     for (at, node) in g.nodes.iter().enumerate().filter(|(n, _)| does[*n]) {
         match (&node.op, &node.args[..]) {
-            (Op::Call("embedding"), [Operand::Node(table), Operand::Node(ids)]) if own[*ids] => {
+            (NodeOp::Call("embedding"), [Operand::Node(table), Operand::Node(ids)]) if own[*ids] => {
                 out.push(Lookup { at, numbers: *ids, rows: g.nodes[*table].sizes[0], marked: None });
             }
-            (Op::Reduce("sum", d, _), [Operand::Node(s)]) => {
+            (NodeOp::Reduce("sum", d, _), [Operand::Node(s)]) => {
                 let Some((a, b, x)) = marked(g, *s) else { continue };
                 for (ids, line) in [(a, b), (b, a)] {
                     if own[ids] && counts_along(g, line, *d) && !own[x] {
@@ -101,18 +102,18 @@ fn lookups(it: &Lifted, differing: &Differing) -> Vec<Lookup> {
 fn marked(g: &Graph, n: NodeId) -> Option<(NodeId, NodeId, NodeId)> {
     let none = Operand::Num(0.0);
     match (&g.nodes[n].op, &g.nodes[n].args[..]) {
-        (Op::Select("=="), [Operand::Node(a), Operand::Node(b), Operand::Node(x), no]) if *no == none => {
+        (NodeOp::Select("=="), [Operand::Node(a), Operand::Node(b), Operand::Node(x), no]) if *no == none => {
             Some((*a, *b, *x))
         }
-        (Op::Select("!="), [Operand::Node(flag), zero, Operand::Node(x), no])
+        (NodeOp::Select("!="), [Operand::Node(flag), zero, Operand::Node(x), no])
             if *zero == none && *no == none =>
         {
             let mut flag = &g.nodes[*flag];
-            while let (Op::Cast, [Operand::Node(m)]) = (&flag.op, &flag.args[..]) {
+            while let (NodeOp::Cast, [Operand::Node(m)]) = (&flag.op, &flag.args[..]) {
                 flag = &g.nodes[*m];
             }
             match (&flag.op, &flag.args[..]) {
-                (Op::Select("=="), [Operand::Node(a), Operand::Node(b), yes, no])
+                (NodeOp::Select("=="), [Operand::Node(a), Operand::Node(b), yes, no])
                     if *yes == Operand::Num(1.0) && *no == none =>
                 {
                     Some((*a, *b, *x))
@@ -128,12 +129,12 @@ fn marked(g: &Graph, n: NodeId) -> Option<(NodeId, NodeId, NodeId)> {
 fn counts_along(g: &Graph, n: NodeId, dim: usize) -> bool {
     let node = &g.nodes[n];
     match node.op {
-        Op::Iota(d) => d == dim,
-        Op::Constant(k) => {
+        NodeOp::Iota(d) => d == dim,
+        NodeOp::Constant(k) => {
             let line = node.sizes.iter().enumerate().all(|(d, n)| d == dim || *n == 1);
             line && match &g.constants[k].1.held {
-                Held::Each(list) => list.iter().enumerate().all(|(i, x)| *x == i as f64),
-                Held::One(x) => *x == 0.0 && node.sizes.get(dim) == Some(&1),
+                ConstData::Each(list) => list.iter().enumerate().all(|(i, x)| *x == i as f64),
+                ConstData::One(x) => *x == 0.0 && node.sizes.get(dim) == Some(&1),
             }
         }
         _ => false,
@@ -142,7 +143,7 @@ fn counts_along(g: &Graph, n: NodeId, dim: usize) -> bool {
 
 /// Returns the node with the indices into the whole table, and the node at which the result is zero
 /// for rows of other ranks.
-fn whole(
+fn global_lookup(
     all: &[Lifted],
     differing: &Differing,
     l: &Lookup,
@@ -153,7 +154,7 @@ fn whole(
     let own = dependent(g, differing);
     let ids = leaf(g, &own, l.numbers)?;
     // The replaced nodes have no other use.
-    let once = |n: NodeId| g.nodes.iter().flat_map(Node::uses).filter(|m| *m == n).count() == 1;
+    let once = |n: NodeId| g.nodes.iter().flat_map(GraphNode::uses).filter(|m| *m == n).count() == 1;
     if !once(l.numbers) || l.marked.is_some_and(|(line, _)| !once(line)) {
         return None;
     }
@@ -166,7 +167,9 @@ fn whole(
         }
         end = next;
         let others = g.nodes[end].uses().filter(|m| own[*m]).all(|m| leaf(g, &own, m) == Some(ids));
-        if !matches!(g.nodes[end].op, Op::Infix(_) | Op::Select(_) | Op::Cast | Op::Reshape) || !others {
+        if !matches!(g.nodes[end].op, NodeOp::Infix(_) | NodeOp::Select(_) | NodeOp::Cast | NodeOp::Reshape)
+            || !others
+        {
             return None;
         }
         if right(all, l, ids, end, total, rank) {
@@ -185,9 +188,9 @@ fn leaf(g: &Graph, own: &[bool], n: NodeId) -> Option<NodeId> {
         }
         match g.nodes[n].op {
             _ if own[n] => below.extend(g.nodes[n].uses()),
-            Op::Constant(_) | Op::Full(_) => {}
+            NodeOp::Constant(_) | NodeOp::Full(_) => {}
             // The same indices in another shape.
-            Op::Reshape | Op::Cast => below.extend(g.nodes[n].uses()),
+            NodeOp::Reshape | NodeOp::Cast => below.extend(g.nodes[n].uses()),
             _ => {
                 leaves.insert(n);
             }
@@ -255,21 +258,21 @@ impl<'a> Value<'a> {
         self.held[self.end]
     }
 
-    fn step(&self, node: &Node) -> Option<f64> {
+    fn step(&self, node: &GraphNode) -> Option<f64> {
         let arg = |i: usize| match node.args.get(i)? {
             Operand::Num(x) => Some(*x),
             Operand::Node(m) => self.held[*m],
         };
         let whole = node.dtype.class() != 2;
         Some(match &node.op {
-            Op::Constant(k) => self.g.constants[*k].1.uniform()?,
-            Op::Full(x) => *x,
-            Op::Reshape => arg(0)?,
-            Op::Cast => {
+            NodeOp::Constant(k) => self.g.constants[*k].1.uniform()?,
+            NodeOp::Full(x) => *x,
+            NodeOp::Reshape => arg(0)?,
+            NodeOp::Cast => {
                 let x = arg(0)?;
                 if whole { x.trunc() } else { x }
             }
-            Op::Infix(op) => {
+            NodeOp::Infix(op) => {
                 let (a, b) = (arg(0)?, arg(1)?);
                 match op {
                     '+' => a + b,
@@ -279,11 +282,11 @@ impl<'a> Value<'a> {
                     _ => a / b,
                 }
             }
-            Op::Call("min") => arg(0)?.min(arg(1)?),
-            Op::Call("max") => arg(0)?.max(arg(1)?),
-            Op::Call("abs") => arg(0)?.abs(),
-            Op::Call("-") => -arg(0)?,
-            Op::Select(how) => {
+            NodeOp::Call("min") => arg(0)?.min(arg(1)?),
+            NodeOp::Call("max") => arg(0)?.max(arg(1)?),
+            NodeOp::Call("abs") => arg(0)?.abs(),
+            NodeOp::Call("-") => -arg(0)?,
+            NodeOp::Select(how) => {
                 let (a, b) = (arg(0)?, arg(1)?);
                 arg(if holds(how, a, b) { 2 } else { 3 })?
             }
@@ -310,16 +313,16 @@ fn rewrite(it: &mut Lifted, l: &Lookup, ids: NodeId, end: NodeId) {
     let g = &mut it.graph;
     // The indices, in the shape that the lookup takes.
     let numbers = &mut g.nodes[l.numbers];
-    (numbers.op, numbers.args) = (Op::Reshape, vec![Operand::Node(ids)]);
+    (numbers.op, numbers.args) = (NodeOp::Reshape, vec![Operand::Node(ids)]);
     let last = match l.marked {
         None => {
             let table = g.nodes[l.at].args[0];
-            let lookup: &mut Node = &mut g.nodes[l.at];
-            (lookup.op, lookup.args) = (Op::Owned, vec![table, Operand::Node(l.numbers)]);
+            let lookup: &mut GraphNode = &mut g.nodes[l.at];
+            (lookup.op, lookup.args) = (NodeOp::Owned, vec![table, Operand::Node(l.numbers)]);
             l.at
         }
         Some((line, dim)) => {
-            g.nodes[line].op = Op::Numbered(dim);
+            g.nodes[line].op = NodeOp::Numbered(dim);
             l.at
         }
     };
@@ -333,6 +336,6 @@ fn rewrite(it: &mut Lifted, l: &Lookup, ids: NodeId, end: NodeId) {
         it.outputs.iter_mut().filter(|o| o.0 == end).for_each(|o| o.0 = last);
     } else {
         let end = &mut g.nodes[end];
-        (end.op, end.args) = (Op::Reshape, vec![Operand::Node(last)]);
+        (end.op, end.args) = (NodeOp::Reshape, vec![Operand::Node(last)]);
     }
 }

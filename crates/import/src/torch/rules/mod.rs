@@ -122,7 +122,7 @@ struct Args<'a> {
     node: &'a Node,
 }
 
-type Found<T> = Result<T, String>;
+type RuleResult<T> = Result<T, String>;
 
 impl Args<'_> {
     fn of(m: &Meta) -> T {
@@ -136,12 +136,12 @@ impl Args<'_> {
         }
     }
 
-    fn tensor(&self, name: &str) -> Found<T> {
+    fn tensor(&self, name: &str) -> RuleResult<T> {
         self.maybe(name).ok_or_else(|| format!("`{name}` is not a tensor"))
     }
 
     /// Returns the tensors of a parameter that is a tensor or a list of tensors.
-    fn list(&self, name: &str) -> Found<Vec<T>> {
+    fn list(&self, name: &str) -> RuleResult<Vec<T>> {
         let ids: Vec<_> = match self.node.arg(name) {
             Arg::Tensor(v) => vec![*v],
             Arg::Tensors(l) => l.clone(),
@@ -157,7 +157,7 @@ impl Args<'_> {
             .collect()
     }
 
-    fn int(&self, name: &str) -> Found<i64> {
+    fn int(&self, name: &str) -> RuleResult<i64> {
         match self.node.arg(name) {
             Arg::Int(i) => self.program.int(i),
             Arg::Bool(b) => Some(i64::from(*b)),
@@ -166,7 +166,7 @@ impl Args<'_> {
         .ok_or_else(|| format!("`{name}` is not an integer"))
     }
 
-    fn ints(&self, name: &str) -> Found<Vec<i64>> {
+    fn ints(&self, name: &str) -> RuleResult<Vec<i64>> {
         let each = |l: &[Int<usize>]| l.iter().map(|i| self.program.int(i)).collect::<Option<Vec<_>>>();
         match self.node.arg(name) {
             Arg::Ints(l) => each(l),
@@ -194,7 +194,7 @@ impl Args<'_> {
 
     /// Returns the promoted type of operands. Tensors with dimensions take precedence over those
     /// without, and these over numbers.
-    fn together(&self, names: &[&str]) -> Found<DType> {
+    fn together(&self, names: &[&str]) -> RuleResult<DType> {
         // Indexed by precedence: tensors with dimensions, tensors without, literals.
         let mut best: [Option<DType>; 3] = [None; 3];
         for name in names {
@@ -227,7 +227,7 @@ impl Args<'_> {
         out.ok_or_else(|| "no operand has a type".into())
     }
 
-    fn broadcast(&self, names: &[&str]) -> Found<Vec<i64>> {
+    fn broadcast(&self, names: &[&str]) -> RuleResult<Vec<i64>> {
         let mut sizes = vec![];
         for name in names {
             if let Some(t) = self.maybe(name) {
@@ -246,12 +246,12 @@ fn float(d: DType) -> DType {
 ///
 /// # Errors
 /// Returns the reason why the operands do not fit.
-pub fn shapes(program: &Program, node: &Node) -> Found<Vec<Shape>> {
+pub fn shapes(program: &Program, node: &Node) -> RuleResult<Vec<Shape>> {
     let a = Args { program, node };
     let rule = node.op.rule;
     let same = |t: T| one(t.dtype, t.sizes);
     // The reduced dimensions of a reduction; all of them if the list is empty.
-    let dims = |t: &T| -> Found<Vec<i64>> {
+    let dims = |t: &T| -> RuleResult<Vec<i64>> {
         let list = a.ints("dim")?;
         if list.is_empty() { Ok((0..t.sizes.len() as i64).collect()) } else { Ok(list) }
     };
@@ -418,12 +418,12 @@ pub fn shapes(program: &Program, node: &Node) -> Found<Vec<Shape>> {
     }
 }
 
-fn same_as_first(a: &Args) -> Found<Vec<Shape>> {
+fn same_as_first(a: &Args) -> RuleResult<Vec<Shape>> {
     let name = a.node.op.params[0].name;
     a.tensor(name).map(|t| one(t.dtype, t.sizes))
 }
 
-fn product(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
+fn product(a: &Args, rule: Rule) -> RuleResult<Vec<Shape>> {
     let names: [&str; 2] = match rule {
         Rule::Addmm => ["mat1", "mat2"],
         Rule::Baddbmm => ["batch1", "batch2"],
@@ -470,7 +470,7 @@ fn product(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
     }
 }
 
-fn norm(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
+fn norm(a: &Args, rule: Rule) -> RuleResult<Vec<Shape>> {
     let t = a.tensor("input")?;
     let over = a.ints("normalized_shape")?;
     let Some(outer) = t.sizes.len().checked_sub(over.len()).filter(|o| t.sizes[*o..] == over[..]) else {
@@ -494,7 +494,7 @@ fn norm(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
     Ok([whole, vec![each.clone(), each]].concat())
 }
 
-fn arange(a: &Args) -> Found<Vec<Shape>> {
+fn arange(a: &Args) -> RuleResult<Vec<Shape>> {
     let number = |name: &str, or: f64| match a.node.arg(name) {
         Arg::Float(x) => Ok(*x),
         Arg::Int(i) => a.program.int(i).map(|n| n as f64).ok_or_else(|| format!("`{name}` is not a number")),
@@ -516,7 +516,7 @@ fn arange(a: &Args) -> Found<Vec<Shape>> {
 
 /// Returns the shape of an index operation, with one index tensor per dimension. If the indexed
 /// dimensions are adjacent, the dimensions of the index replace them; otherwise they come first.
-fn index(a: &Args) -> Found<Vec<Shape>> {
+fn index(a: &Args) -> RuleResult<Vec<Shape>> {
     let t = a.tensor("self")?;
     let list: Vec<Option<T>> = match a.node.arg("indices") {
         Arg::Optionals(l) => l.iter().map(|v| v.and_then(|v| a.program.meta(v)).map(Args::of)).collect(),
@@ -541,7 +541,7 @@ fn index(a: &Args) -> Found<Vec<Shape>> {
     Ok(one(t.dtype, sizes))
 }
 
-fn collective(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
+fn collective(a: &Args, rule: Rule) -> RuleResult<Vec<Shape>> {
     let first = a.node.op.params[0].name;
     let mut out = vec![];
     for mut t in a.list(first)? {

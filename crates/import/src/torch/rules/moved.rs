@@ -1,10 +1,10 @@
 //! Rules of operations that only move elements: views, slices, splits, concatenation.
 
 use super::dims::{chunked, dim, pad, slice, total, viewed};
-use super::{Args, Found, Rule, Shape, T, one};
+use super::{Args, Rule, RuleResult, Shape, T, one};
 
 /// Returns the results of operations without arithmetic on elements, such as views and copies.
-pub(super) fn moved(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
+pub(super) fn moved(a: &Args, rule: Rule) -> RuleResult<Vec<Shape>> {
     if let Rule::Cat | Rule::Stack = rule {
         return joined(a, rule);
     }
@@ -17,7 +17,7 @@ pub(super) fn moved(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
             s = viewed(&t.sizes, &to)?;
         }
         Rule::Permute => {
-            let order = a.ints("dims")?.iter().map(|d| dim(*d, rank)).collect::<Found<Vec<_>>>()?;
+            let order = a.ints("dims")?.iter().map(|d| dim(*d, rank)).collect::<RuleResult<Vec<_>>>()?;
             if order.len() != rank || (0..rank).any(|d| !order.contains(&d)) {
                 return Err(format!("{order:?} is not an order of {rank} dimensions"));
             }
@@ -28,7 +28,7 @@ pub(super) fn moved(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
         Rule::Transpose => s.reverse(),
         Rule::Unsqueeze => s.insert(dim(a.int("dim")?, rank + 1)?, 1),
         Rule::Squeeze => {
-            let gone = a.ints("dim")?.iter().map(|d| dim(*d, rank)).collect::<Found<Vec<_>>>()?;
+            let gone = a.ints("dim")?.iter().map(|d| dim(*d, rank)).collect::<RuleResult<Vec<_>>>()?;
             s = (0..rank).filter(|d| !(gone.contains(d) && t.sizes[*d] == 1)).map(|d| t.sizes[d]).collect();
         }
         Rule::Expand => {
@@ -97,7 +97,7 @@ pub(super) fn moved(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
     Ok(one(t.dtype, s))
 }
 
-fn joined(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
+fn joined(a: &Args, rule: Rule) -> RuleResult<Vec<Shape>> {
     let list = a.list("tensors")?;
     // PyTorch ignores an empty vector here.
     let mut rest = list.iter().filter(|t| rule == Rule::Stack || t.sizes != [0]);
@@ -124,7 +124,7 @@ fn joined(a: &Args, rule: Rule) -> Found<Vec<Shape>> {
 }
 
 /// Returns the shape of a slice.
-pub(super) fn sliced(a: &Args, t: &T) -> Found<Vec<i64>> {
+pub(super) fn sliced(a: &Args, t: &T) -> RuleResult<Vec<i64>> {
     let d = dim(a.int("dim")?, t.sizes.len())?;
     let bound = |name: &str, or: i64| if a.has(name) { a.int(name) } else { Ok(or) };
     let mut s = t.sizes.clone();

@@ -5,13 +5,13 @@
 //! statements that release names, and accepts either kind of quotes.
 
 use super::token::Token;
-use crate::torch::json::Fault;
+use crate::torch::json::JsonFault;
 use logos::Logos;
 use std::collections::BTreeMap;
 
 /// An expression.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Value {
+pub enum ParsedExpr {
     /// A name such as `mm`, also dotted: `torch.float32`, `self.weight`.
     Name(String),
     /// An integer.
@@ -25,14 +25,14 @@ pub enum Value {
     /// `'sum'`
     Text(String),
     /// A list in either kind of brackets.
-    List(Vec<Value>),
+    List(Vec<ParsedExpr>),
     /// A call, such as `torch.ops.aten.mm.default(a, b)` or `y.redistribute(placements = ..)`:
     /// callee, positional arguments, keyword arguments.
-    Call(String, Vec<Value>, Vec<(String, Value)>),
+    Call(String, Vec<ParsedExpr>, Vec<(String, ParsedExpr)>),
     /// `split[0]`
-    Item(Box<Value>, i64),
+    Item(Box<ParsedExpr>, i64),
     /// `a + b`
-    Infix(String, Box<Value>, Box<Value>),
+    Infix(String, Box<ParsedExpr>, Box<ParsedExpr>),
 }
 
 /// A statement, such as `mm: "f32[8, 16]" = ..`.
@@ -43,7 +43,7 @@ pub struct Stmt {
     /// The type annotation, as written.
     pub ty: Option<String>,
     /// The assigned expression.
-    pub value: Value,
+    pub value: ParsedExpr,
     /// First byte in the text.
     pub at: usize,
     /// Line of the user's model.
@@ -58,7 +58,7 @@ pub struct Text {
     /// Statements, in order.
     pub stmts: Vec<Stmt>,
     /// Returned expressions.
-    pub result: Vec<Value>,
+    pub result: Vec<ParsedExpr>,
     /// Byte of the return statement.
     pub end: usize,
     /// Names of weights in the model by parameter, from a signature.
@@ -74,9 +74,9 @@ const DEEPEST: usize = 64;
 ///
 /// # Errors
 /// Returns a fault if the text is not a printed program.
-pub fn parse(text: &str) -> Result<Text, Fault> {
+pub fn parse(text: &str) -> Result<Text, JsonFault> {
     if let Some(at) = text.find("[num_users=") {
-        return Err(Fault::new(at, GRAPH));
+        return Err(JsonFault::new(at, GRAPH));
     }
     let mut out = Text::default();
     let (mut at, mut source, mut begun, mut ended) = (0, None, false, false);
@@ -116,7 +116,7 @@ pub fn parse(text: &str) -> Result<Text, Fault> {
         match l.statement()? {
             // Declared types of the names that a flattening assigns.
             Read::Types(list) => listed.extend(list),
-            Read::Stmt(names, _, Value::Call(f, ..)) if f.starts_with("fx_pytree.") => {
+            Read::Stmt(names, _, ParsedExpr::Call(f, ..)) if f.starts_with("fx_pytree.") => {
                 out.params = names.into_iter().map(|n| (n.clone(), listed.get(&n).cloned())).collect();
             }
             Read::Stmt(names, ty, value) => {
@@ -126,8 +126,8 @@ pub fn parse(text: &str) -> Result<Text, Fault> {
         }
     }
     match (begun, ended) {
-        (false, _) => Err(Fault::new(0, "this is not a program: `def forward(self, ..):` is missing")),
-        (_, false) => Err(Fault::new(text.len(), "the program has no `return`")),
+        (false, _) => Err(JsonFault::new(0, "this is not a program: `def forward(self, ..):` is missing")),
+        (_, false) => Err(JsonFault::new(text.len(), "the program has no `return`")),
         _ => Ok(out),
     }
 }
@@ -192,7 +192,7 @@ fn ranges(line: &str, out: &mut BTreeMap<String, (Option<i64>, Option<i64>)>) {
 }
 
 enum Read {
-    Stmt(Vec<String>, Option<String>, Value),
+    Stmt(Vec<String>, Option<String>, ParsedExpr),
     Types(Vec<(String, String)>),
     Nothing,
 }
@@ -205,13 +205,13 @@ struct Line<'s> {
 }
 
 impl<'s> Line<'s> {
-    fn new(text: &'s str, from: usize) -> Result<Self, Fault> {
+    fn new(text: &'s str, from: usize) -> Result<Self, JsonFault> {
         let mut tokens = vec![];
         for (t, span) in Token::lexer(text).spanned() {
             match t {
                 Ok(Token::Comment(_)) => {}
                 Ok(t) => tokens.push((t, from + span.start)),
-                Err(()) => return Err(Fault::new(from + span.start, "unexpected character")),
+                Err(()) => return Err(JsonFault::new(from + span.start, "unexpected character")),
             }
         }
         Ok(Line { tokens, next: 0, end: from + text.len() })
@@ -225,8 +225,8 @@ impl<'s> Line<'s> {
         self.tokens.get(self.next).map(|t| &t.0)
     }
 
-    fn wrong<T>(&self, what: &str) -> Result<T, Fault> {
-        Err(Fault::new(self.at(), format!("expected {what}")))
+    fn wrong<T>(&self, what: &str) -> Result<T, JsonFault> {
+        Err(JsonFault::new(self.at(), format!("expected {what}")))
     }
 
     fn eat(&mut self, mark: &str) -> bool {
@@ -235,7 +235,7 @@ impl<'s> Line<'s> {
         is
     }
 
-    fn want(&mut self, mark: &str) -> Result<(), Fault> {
+    fn want(&mut self, mark: &str) -> Result<(), JsonFault> {
         if self.eat(mark) { Ok(()) } else { self.wrong(&format!("`{mark}`")) }
     }
 
@@ -245,7 +245,7 @@ impl<'s> Line<'s> {
         is
     }
 
-    fn name(&mut self) -> Result<String, Fault> {
+    fn name(&mut self) -> Result<String, JsonFault> {
         match self.peek() {
             Some(Token::Name(n)) => {
                 let n = (*n).to_owned();
@@ -256,7 +256,7 @@ impl<'s> Line<'s> {
         }
     }
 
-    fn text(&mut self) -> Result<String, Fault> {
+    fn text(&mut self) -> Result<String, JsonFault> {
         match self.peek() {
             Some(Token::Text(t)) => {
                 let t = t.clone();
@@ -269,7 +269,7 @@ impl<'s> Line<'s> {
     }
 
     /// Parses a function head, such as `def forward(self, x: "f32[8]", y):`.
-    fn head(&mut self) -> Result<Vec<(String, Option<String>)>, Fault> {
+    fn head(&mut self) -> Result<Vec<(String, Option<String>)>, JsonFault> {
         self.name()?;
         self.name()?;
         self.want("(")?;
@@ -288,7 +288,7 @@ impl<'s> Line<'s> {
         Ok(out)
     }
 
-    fn statement(&mut self) -> Result<Read, Fault> {
+    fn statement(&mut self) -> Result<Read, JsonFault> {
         let mut names = vec![self.name()?];
         while self.eat(",") {
             if !matches!(self.peek(), Some(Token::Name(_))) {
@@ -321,11 +321,11 @@ impl<'s> Line<'s> {
         }
     }
 
-    fn result(&mut self) -> Result<Vec<Value>, Fault> {
+    fn result(&mut self) -> Result<Vec<ParsedExpr>, JsonFault> {
         match self.value(0)? {
-            Value::List(l) => Ok(l),
-            Value::Call(f, args, _) if f.ends_with("tree_unflatten") => match args.into_iter().next() {
-                Some(Value::List(l)) => Ok(l),
+            ParsedExpr::List(l) => Ok(l),
+            ParsedExpr::Call(f, args, _) if f.ends_with("tree_unflatten") => match args.into_iter().next() {
+                Some(ParsedExpr::List(l)) => Ok(l),
                 _ => self.wrong("a list of results"),
             },
             one => Ok(vec![one]),
@@ -334,45 +334,45 @@ impl<'s> Line<'s> {
 
     /// Parses an expression. All operators have the same precedence, since PyTorch prints only one
     /// per expression.
-    fn value(&mut self, depth: usize) -> Result<Value, Fault> {
+    fn value(&mut self, depth: usize) -> Result<ParsedExpr, JsonFault> {
         let mut left = self.operand(depth)?;
         while let Some(Token::Mark(op @ ("+" | "-" | "*" | "/" | "@" | "**" | "//"))) = self.peek() {
             let op = (*op).to_owned();
             self.next += 1;
             let right = self.operand(depth)?;
-            left = Value::Infix(op, Box::new(left), Box::new(right));
+            left = ParsedExpr::Infix(op, Box::new(left), Box::new(right));
         }
         Ok(left)
     }
 
-    fn operand(&mut self, depth: usize) -> Result<Value, Fault> {
+    fn operand(&mut self, depth: usize) -> Result<ParsedExpr, JsonFault> {
         if depth > DEEPEST {
-            return Err(Fault::new(self.at(), "expressions nest too deeply"));
+            return Err(JsonFault::new(self.at(), "expressions nest too deeply"));
         }
         let Some(token) = self.peek().cloned() else { return self.wrong("a value") };
         self.next += 1;
         match token {
-            Token::Int(n) => Ok(Value::Int(n)),
-            Token::Float(x) => Ok(Value::Float(x)),
-            Token::Text(t) => Ok(Value::Text(t)),
+            Token::Int(n) => Ok(ParsedExpr::Int(n)),
+            Token::Float(x) => Ok(ParsedExpr::Float(x)),
+            Token::Text(t) => Ok(ParsedExpr::Text(t)),
             Token::Mark("-") => match self.operand(depth + 1)? {
-                Value::Int(n) => Ok(Value::Int(-n)),
-                Value::Float(x) => Ok(Value::Float(-x)),
-                other => Ok(Value::Infix("-".into(), Box::new(Value::Int(0)), Box::new(other))),
+                ParsedExpr::Int(n) => Ok(ParsedExpr::Int(-n)),
+                ParsedExpr::Float(x) => Ok(ParsedExpr::Float(-x)),
+                other => Ok(ParsedExpr::Infix("-".into(), Box::new(ParsedExpr::Int(0)), Box::new(other))),
             },
             Token::Mark("(") => {
                 // A single value in parentheses is that value; with a comma it is a list.
                 let (list, comma) = self.values(")", depth)?;
                 let mut list = list;
-                if list.len() == 1 && !comma { Ok(list.remove(0)) } else { Ok(Value::List(list)) }
+                if list.len() == 1 && !comma { Ok(list.remove(0)) } else { Ok(ParsedExpr::List(list)) }
             }
-            Token::Mark("[") => self.values("]", depth).map(|l| Value::List(l.0)),
+            Token::Mark("[") => self.values("]", depth).map(|l| ParsedExpr::List(l.0)),
             Token::Name(n) => match n {
-                "None" => Ok(Value::None),
-                "True" => Ok(Value::Bool(true)),
-                "False" => Ok(Value::Bool(false)),
-                "inf" => Ok(Value::Float(f64::INFINITY)),
-                "nan" => Ok(Value::Float(f64::NAN)),
+                "None" => Ok(ParsedExpr::None),
+                "True" => Ok(ParsedExpr::Bool(true)),
+                "False" => Ok(ParsedExpr::Bool(false)),
+                "inf" => Ok(ParsedExpr::Float(f64::INFINITY)),
+                "nan" => Ok(ParsedExpr::Float(f64::NAN)),
                 _ => self.dotted(n.to_owned(), depth),
             },
             _ => {
@@ -382,7 +382,7 @@ impl<'s> Line<'s> {
         }
     }
 
-    fn values(&mut self, end: &str, depth: usize) -> Result<(Vec<Value>, bool), Fault> {
+    fn values(&mut self, end: &str, depth: usize) -> Result<(Vec<ParsedExpr>, bool), JsonFault> {
         let (mut out, mut comma) = (vec![], false);
         while !self.eat(end) {
             out.push(self.value(depth + 1)?);
@@ -395,7 +395,7 @@ impl<'s> Line<'s> {
         Ok((out, comma))
     }
 
-    fn dotted(&mut self, mut path: String, depth: usize) -> Result<Value, Fault> {
+    fn dotted(&mut self, mut path: String, depth: usize) -> Result<ParsedExpr, JsonFault> {
         while self.eat(".") {
             path = format!("{path}.{}", self.name()?);
         }
@@ -415,16 +415,16 @@ impl<'s> Line<'s> {
                     break;
                 }
             }
-            return Ok(Value::Call(path, args, named));
+            return Ok(ParsedExpr::Call(path, args, named));
         }
-        let mut out = Value::Name(path);
+        let mut out = ParsedExpr::Name(path);
         while self.eat("[") {
             let Some(Token::Int(i)) = self.peek().cloned() else {
                 return self.wrong("the number of a result");
             };
             self.next += 1;
             self.want("]")?;
-            out = Value::Item(Box::new(out), i);
+            out = ParsedExpr::Item(Box::new(out), i);
         }
         Ok(out)
     }

@@ -4,10 +4,10 @@
 //! This module owns the positions of arguments, lists and their `getitem`s, aliases of names, and
 //! weights. It keeps an argument that does not fit its parameter; `resolve` rejects it.
 
-use super::parse::{Stmt, Text, Value};
+use super::parse::{ParsedExpr, Stmt, Text};
 use super::types;
 use crate::torch::dtype::DType;
-use crate::torch::json::Fault;
+use crate::torch::json::JsonFault;
 use crate::torch::model::{Arg, Int, Meta, Role, Written, WrittenNode};
 use crate::torch::ops::{self, Returns, Ty};
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ const OF_SIZES: [(&str, &str); 4] =
 ///
 /// # Errors
 /// Returns a fault if the text is not a printed program.
-pub fn read(text: &str) -> Result<Written, Fault> {
+pub fn read(text: &str) -> Result<Written, JsonFault> {
     written(&super::parse::parse(text)?)
 }
 
@@ -76,18 +76,19 @@ struct Reader {
 ///
 /// # Errors
 /// Returns a fault for a type that cannot be read or a list of unknown length.
-pub fn written(text: &Text) -> Result<Written, Fault> {
+pub fn written(text: &Text) -> Result<Written, JsonFault> {
     let mut r = Reader { out: Written::default(), alias: BTreeMap::new(), lists: BTreeMap::new() };
     for (name, ty) in &text.params {
         // A parameter without a type is not a tensor.
         let Some(ty) = ty else { continue };
         if let Some(size) = types::symbol(ty) {
-            let size = size.map_err(|why| Fault::new(0, format!("the parameter `{name}`: {why}")))?;
+            let size = size.map_err(|why| JsonFault::new(0, format!("the parameter `{name}`: {why}")))?;
             r.out.ints.insert(name.clone(), size);
             r.out.inputs.push((Arg::Int(Int::Of(name.clone())), Role::User));
             continue;
         }
-        let ty = types::read(ty).map_err(|why| Fault::new(0, format!("the parameter `{name}`: {why}")))?;
+        let ty =
+            types::read(ty).map_err(|why| JsonFault::new(0, format!("the parameter `{name}`: {why}")))?;
         r.placed(name, &ty);
         r.input(name, ty.meta, text.weights.get(name).cloned());
     }
@@ -96,7 +97,7 @@ pub fn written(text: &Text) -> Result<Written, Fault> {
     }
     for v in &text.result {
         let arg = match v {
-            Value::Name(n) => {
+            ParsedExpr::Name(n) => {
                 let n = r.named(n);
                 match r.lists.get(&n) {
                     _ if r.out.ints.contains_key(&n) => Arg::Int(Int::Of(n)),
@@ -107,7 +108,7 @@ pub fn written(text: &Text) -> Result<Written, Fault> {
                     None => Arg::Tensor(n),
                 }
             }
-            Value::Int(n) => Arg::Int(Int::Is(*n)),
+            ParsedExpr::Int(n) => Arg::Int(Int::Is(*n)),
             _ => Arg::None,
         };
         r.out.outputs.push(arg);
@@ -134,27 +135,27 @@ impl Reader {
         }
     }
 
-    fn typed(&mut self, s: &Stmt) -> Result<Option<Meta>, Fault> {
+    fn typed(&mut self, s: &Stmt) -> Result<Option<Meta>, JsonFault> {
         let Some(text) = &s.ty else { return Ok(None) };
         if let (Some(size), [name]) = (types::symbol(text), &s.names[..]) {
-            self.out.ints.insert(name.clone(), size.map_err(|why| Fault::new(s.at, why))?);
+            self.out.ints.insert(name.clone(), size.map_err(|why| JsonFault::new(s.at, why))?);
             return Ok(None);
         }
-        let ty = types::read(text).map_err(|why| Fault::new(s.at, why))?;
+        let ty = types::read(text).map_err(|why| JsonFault::new(s.at, why))?;
         s.names.iter().for_each(|n| self.placed(n, &ty));
         Ok(Some(ty.meta))
     }
 
-    fn statement(&mut self, s: &Stmt) -> Result<(), Fault> {
+    fn statement(&mut self, s: &Stmt) -> Result<(), JsonFault> {
         let [name] = &s.names[..] else {
-            return Err(Fault::new(s.at, "only one name can be assigned at a time"));
+            return Err(JsonFault::new(s.at, "only one name can be assigned at a time"));
         };
         let meta = self.typed(s)?;
         match &s.value {
-            Value::Name(other) => {
+            ParsedExpr::Name(other) => {
                 if let Some(weight) = other.strip_prefix("self.") {
                     let meta = meta.ok_or_else(|| {
-                        Fault::new(
+                        JsonFault::new(
                             s.at,
                             format!("`{other}` is a constant of the program, and the text does not contain its type"),
                         )
@@ -166,18 +167,18 @@ impl Reader {
                 }
                 Ok(())
             }
-            Value::Item(of, i) => {
-                let Value::Name(list) = &**of else {
-                    return Err(Fault::new(s.at, "expected an element of a list"));
+            ParsedExpr::Item(of, i) => {
+                let ParsedExpr::Name(list) = &**of else {
+                    return Err(JsonFault::new(s.at, "expected an element of a list"));
                 };
                 let Some((node, names)) =
                     self.lists.get_mut(&self.alias.get(list).cloned().unwrap_or(list.clone()))
                 else {
-                    return Err(Fault::new(s.at, format!("`{list}` is not a list")));
+                    return Err(JsonFault::new(s.at, format!("`{list}` is not a list")));
                 };
                 let node = *node;
                 let Some(slot) = usize::try_from(*i).ok().and_then(|i| names.get_mut(i)) else {
-                    return Err(Fault::new(s.at, format!("`{list}` has no element {i}")));
+                    return Err(JsonFault::new(s.at, format!("`{list}` has no element {i}")));
                 };
                 match slot {
                     Some(first) => {
@@ -194,20 +195,20 @@ impl Reader {
                 Ok(())
             }
             // The type annotation determines the placements.
-            Value::Call(f, ..) if f.ends_with(".redistribute") => {
-                let of = Value::Name(f.trim_end_matches(".redistribute").to_owned());
+            ParsedExpr::Call(f, ..) if f.ends_with(".redistribute") => {
+                let of = ParsedExpr::Name(f.trim_end_matches(".redistribute").to_owned());
                 self.call(s, name, meta, "_dtensor.redistribute.default", &[of], &[])
             }
-            Value::Call(f, args, named) => match self.method(f, args, named) {
+            ParsedExpr::Call(f, args, named) => match self.method(f, args, named) {
                 Some((target, args)) => self.call(s, name, meta, target, &args, named),
                 None => self.call(s, name, meta, &target(f), args, named),
             },
-            Value::Infix(op, a, b) => {
+            ParsedExpr::Infix(op, a, b) => {
                 let table = if self.out.ints.contains_key(name) { &OF_SIZES[..] } else { &INFIX[..] };
                 let target = table.iter().find(|i| i.0 == op).map_or(op.as_str(), |i| i.1);
                 self.call(s, name, meta, target, &[(**a).clone(), (**b).clone()], &[])
             }
-            _ => Err(Fault::new(s.at, "expected an operation")),
+            _ => Err(JsonFault::new(s.at, "expected an operation")),
         }
     }
 
@@ -216,9 +217,9 @@ impl Reader {
     fn method(
         &self,
         f: &str,
-        args: &[Value],
-        named: &[(String, Value)],
-    ) -> Option<(&'static str, Vec<Value>)> {
+        args: &[ParsedExpr],
+        named: &[(String, ParsedExpr)],
+    ) -> Option<(&'static str, Vec<ParsedExpr>)> {
         let (of, name) = f.rsplit_once('.')?;
         let free = of == "torch" || of == "torch.nn.functional" || of == "torch._C._nn";
         if free && CALLS.iter().any(|c| c.0 == f) {
@@ -228,7 +229,7 @@ impl Reader {
             self.out.tensors.contains_key(&self.named(of)) || self.lists.contains_key(&self.named(of));
         let all = match (free, known) {
             (true, _) => args.to_vec(),
-            (false, true) => [&[Value::Name(of.to_owned())], args].concat(),
+            (false, true) => [&[ParsedExpr::Name(of.to_owned())], args].concat(),
             (false, false) => return None,
         };
         let called =
@@ -236,14 +237,14 @@ impl Reader {
         ops::names().filter(called).filter_map(ops::find).find_map(|op| {
             let mut all = all.clone();
             // Sizes and dimensions may be separate arguments.
-            let numbers = |l: &[Value]| !l.is_empty() && l.iter().all(|v| self.is(v, Ty::Int));
+            let numbers = |l: &[ParsedExpr]| !l.is_empty() && l.iter().all(|v| self.is(v, Ty::Int));
             if op.params.get(1).is_some_and(|p| p.ty == Ty::Ints) && numbers(&all[1.min(all.len())..]) {
                 let list = all.split_off(1);
-                all.push(Value::List(list));
+                all.push(ParsedExpr::List(list));
             }
             for (v, p) in all.iter_mut().zip(&op.params) {
                 if p.ty == Ty::OptInts && self.is(v, Ty::Int) {
-                    *v = Value::List(vec![v.clone()]);
+                    *v = ParsedExpr::List(vec![v.clone()]);
                 }
             }
             let fits = all.len() <= op.params.len()
@@ -256,30 +257,38 @@ impl Reader {
     }
 
     /// Checks whether a value may be an argument of a type.
-    fn is(&self, v: &Value, ty: Ty) -> bool {
-        let tensor = |v: &Value| matches!(v, Value::Name(n) if !n.starts_with("torch.") && !self.out.ints.contains_key(&self.named(n)));
-        let int = |v: &Value| match v {
-            Value::Int(_) => true,
-            Value::Name(n) => self.out.ints.contains_key(&self.named(n)),
+    fn is(&self, v: &ParsedExpr, ty: Ty) -> bool {
+        let tensor = |v: &ParsedExpr| matches!(v, ParsedExpr::Name(n) if !n.starts_with("torch.") && !self.out.ints.contains_key(&self.named(n)));
+        let int = |v: &ParsedExpr| match v {
+            ParsedExpr::Int(_) => true,
+            ParsedExpr::Name(n) => self.out.ints.contains_key(&self.named(n)),
             _ => false,
         };
         match ty {
             Ty::Tensor => tensor(v),
-            Ty::OptTensor => tensor(v) || *v == Value::None,
-            Ty::Tensors => matches!(v, Value::List(l) if l.iter().all(tensor)),
-            Ty::OptTensors => matches!(v, Value::List(l) if l.iter().all(|v| tensor(v) || *v == Value::None)),
+            Ty::OptTensor => tensor(v) || *v == ParsedExpr::None,
+            Ty::Tensors => matches!(v, ParsedExpr::List(l) if l.iter().all(tensor)),
+            Ty::OptTensors => {
+                matches!(v, ParsedExpr::List(l) if l.iter().all(|v| tensor(v) || *v == ParsedExpr::None))
+            }
             Ty::Int => int(v),
-            Ty::OptInt => int(v) || *v == Value::None,
-            Ty::Ints => matches!(v, Value::List(l) if l.iter().all(int)),
-            Ty::OptInts => int(v) || *v == Value::None || matches!(v, Value::List(l) if l.iter().all(int)),
-            Ty::Float => int(v) || matches!(v, Value::Float(_)),
-            Ty::OptFloat => int(v) || matches!(v, Value::Float(_) | Value::None),
-            Ty::Bool => matches!(v, Value::Bool(_)),
-            Ty::OptBool => matches!(v, Value::Bool(_) | Value::None),
-            Ty::Scalar => int(v) || matches!(v, Value::Float(_) | Value::Bool(_)),
-            Ty::OptScalar => int(v) || matches!(v, Value::Float(_) | Value::Bool(_) | Value::None),
-            Ty::Str => matches!(v, Value::Text(_)),
-            Ty::OptDType => *v == Value::None || matches!(v, Value::Name(n) if DType::of_python(n).is_some()),
+            Ty::OptInt => int(v) || *v == ParsedExpr::None,
+            Ty::Ints => matches!(v, ParsedExpr::List(l) if l.iter().all(int)),
+            Ty::OptInts => {
+                int(v) || *v == ParsedExpr::None || matches!(v, ParsedExpr::List(l) if l.iter().all(int))
+            }
+            Ty::Float => int(v) || matches!(v, ParsedExpr::Float(_)),
+            Ty::OptFloat => int(v) || matches!(v, ParsedExpr::Float(_) | ParsedExpr::None),
+            Ty::Bool => matches!(v, ParsedExpr::Bool(_)),
+            Ty::OptBool => matches!(v, ParsedExpr::Bool(_) | ParsedExpr::None),
+            Ty::Scalar => int(v) || matches!(v, ParsedExpr::Float(_) | ParsedExpr::Bool(_)),
+            Ty::OptScalar => {
+                int(v) || matches!(v, ParsedExpr::Float(_) | ParsedExpr::Bool(_) | ParsedExpr::None)
+            }
+            Ty::Str => matches!(v, ParsedExpr::Text(_)),
+            Ty::OptDType => {
+                *v == ParsedExpr::None || matches!(v, ParsedExpr::Name(n) if DType::of_python(n).is_some())
+            }
             Ty::Place => true,
         }
     }
@@ -290,9 +299,9 @@ impl Reader {
         name: &str,
         meta: Option<Meta>,
         target: &str,
-        args: &[Value],
-        named: &[(String, Value)],
-    ) -> Result<(), Fault> {
+        args: &[ParsedExpr],
+        named: &[(String, ParsedExpr)],
+    ) -> Result<(), JsonFault> {
         let op = ops::find(target);
         let mut list = vec![];
         for (i, v) in args.iter().enumerate() {
@@ -312,7 +321,7 @@ impl Reader {
             at: s.at,
         };
         let count = match op.map(|o| o.returns) {
-            Some(Returns::List) => Some(self.length(&node).map_err(|why| Fault::new(s.at, why))?),
+            Some(Returns::List) => Some(self.length(&node).map_err(|why| JsonFault::new(s.at, why))?),
             Some(Returns::Each(0)) => Some(0),
             Some(Returns::Each(1)) | None => None,
             Some(Returns::Each(n)) => Some(n),
@@ -336,19 +345,21 @@ impl Reader {
     }
 
     /// Converts a value into an argument of a type.
-    fn arg(&self, v: &Value, ty: Ty) -> Arg<String> {
+    fn arg(&self, v: &ParsedExpr, ty: Ty) -> Arg<String> {
         let numbers = matches!(ty, Ty::Int | Ty::OptInt | Ty::Ints | Ty::OptInts);
         match v {
-            Value::None => Arg::None,
-            Value::Bool(b) => Arg::Bool(*b),
-            Value::Int(n) => Arg::Int(Int::Is(*n)),
-            Value::Float(x) => Arg::Float(*x),
-            Value::Text(t) => Arg::Text(t.clone()),
-            Value::Name(n) if n.starts_with("torch.") => DType::of_python(n).map_or(Arg::Place, Arg::DType),
-            Value::Name(n) if numbers || self.out.ints.contains_key(&self.named(n)) => {
+            ParsedExpr::None => Arg::None,
+            ParsedExpr::Bool(b) => Arg::Bool(*b),
+            ParsedExpr::Int(n) => Arg::Int(Int::Is(*n)),
+            ParsedExpr::Float(x) => Arg::Float(*x),
+            ParsedExpr::Text(t) => Arg::Text(t.clone()),
+            ParsedExpr::Name(n) if n.starts_with("torch.") => {
+                DType::of_python(n).map_or(Arg::Place, Arg::DType)
+            }
+            ParsedExpr::Name(n) if numbers || self.out.ints.contains_key(&self.named(n)) => {
                 Arg::Int(Int::Of(self.named(n)))
             }
-            Value::Name(n) => {
+            ParsedExpr::Name(n) => {
                 let n = self.named(n);
                 // A list that is passed as a whole.
                 match self.lists.get(&n).map(|l| &self.out.nodes[l.0].outputs[..]) {
@@ -356,26 +367,32 @@ impl Reader {
                     _ => Arg::Tensor(n),
                 }
             }
-            Value::List(l) if ty == Ty::OptTensors => Arg::Optionals(
-                l.iter().map(|v| if let Value::Name(n) = v { Some(self.named(n)) } else { None }).collect(),
+            ParsedExpr::List(l) if ty == Ty::OptTensors => Arg::Optionals(
+                l.iter()
+                    .map(|v| if let ParsedExpr::Name(n) = v { Some(self.named(n)) } else { None })
+                    .collect(),
             ),
             // Output masks, and values of which kbc has only one kind.
-            Value::List(_) if ty == Ty::Place => Arg::Place,
-            Value::List(l) if l.iter().all(|v| matches!(v, Value::Int(_))) && ty != Ty::Tensors => Arg::Ints(
-                l.iter().map(|v| if let Value::Int(n) = v { Int::Is(*n) } else { Int::Is(0) }).collect(),
-            ),
-            Value::List(l) if numbers => Arg::Ints(
+            ParsedExpr::List(_) if ty == Ty::Place => Arg::Place,
+            ParsedExpr::List(l) if l.iter().all(|v| matches!(v, ParsedExpr::Int(_))) && ty != Ty::Tensors => {
+                Arg::Ints(
+                    l.iter()
+                        .map(|v| if let ParsedExpr::Int(n) = v { Int::Is(*n) } else { Int::Is(0) })
+                        .collect(),
+                )
+            }
+            ParsedExpr::List(l) if numbers => Arg::Ints(
                 l.iter()
                     .map(|v| match v {
-                        Value::Int(n) => Int::Is(*n),
-                        Value::Name(n) => Int::Of(self.named(n)),
+                        ParsedExpr::Int(n) => Int::Is(*n),
+                        ParsedExpr::Name(n) => Int::Of(self.named(n)),
                         _ => Int::Of(String::new()),
                     })
                     .collect(),
             ),
-            Value::List(l) => Arg::Tensors(
+            ParsedExpr::List(l) => Arg::Tensors(
                 l.iter()
-                    .map(|v| if let Value::Name(n) = v { self.named(n) } else { String::new() })
+                    .map(|v| if let ParsedExpr::Name(n) = v { self.named(n) } else { String::new() })
                     .collect(),
             ),
             // `device(type='cpu')` and other values of which kbc has only one kind.

@@ -11,8 +11,8 @@ use super::emitter::{CORE, Emitter, Marks};
 use super::request::{Request, call, capacity, label, split, window};
 use crate::expand::interpret::Region as Chunks;
 use crate::expand::interpret::{
-    At, Builder, Cx, Evaluator, Fresh, Group, MAX_UNROLLED, Node, Options, Ranges, Res, Stop, Sym, World,
-    promise,
+    ActiveRanks, Builder, Cx, Evaluator, FreshVars, Group, MAX_UNROLLED, Node, Options, Ranges, Res, Stop,
+    Sym, World, contract,
 };
 use crate::expand::messages::Legal;
 use crate::order::{Within, choose};
@@ -119,8 +119,12 @@ fn attempt(
     let decl = r.lib.algorithm(r.alg);
     let coll = r.lib.collective(r.coll);
     let world = World { coords: region_coordinates(decl, &r.sizes) };
-    let mut cx =
-        Cx { lib: r.lib, eval: Evaluator::new(r.lib), ranges: Ranges::default(), fresh: Fresh::default() };
+    let mut cx = Cx {
+        lib: r.lib,
+        eval: Evaluator::new(r.lib),
+        ranges: Ranges::default(),
+        fresh: FreshVars::default(),
+    };
     for (n, size) in &world.coords {
         cx.ranges.coord(n, *size);
         cx.fresh.reserve(n);
@@ -156,7 +160,7 @@ fn attempt(
         root,
         group,
         regions,
-        at: At { guard: Expr::Int(1), each: vec![] },
+        at: ActiveRanks { guard: Expr::Int(1), each: vec![] },
         span: r.span,
         options: options.clone(),
         applied: false,
@@ -190,7 +194,7 @@ fn attempt(
             *body = subst_stmts(&known, &|n: &Name| rounds.iter().find_map(|r| r.slot(n)));
         }
     }
-    let promise = promise(r.lib, coll, r.root, r.red)?;
+    let contract = contract(r.lib, coll, r.root, r.red)?;
     let mut operands: Vec<Operand> = coll
         .buffers
         .iter()
@@ -244,7 +248,7 @@ fn attempt(
         over: r.over.clone(),
         coords: world.coords.iter().map(|(n, s)| (n.clone(), *s as u64)).collect(),
         operands,
-        promise: Some(promise),
+        contract: Some(contract),
         label: Some(label(r)),
         after,
         roles: vec![Role { name: "all".into(), ranks: RankSet::All, streams }],

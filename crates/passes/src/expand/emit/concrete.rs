@@ -5,7 +5,7 @@
 
 use super::emitter::Marks;
 use super::request::{Request, call, capacity, label, window};
-use crate::expand::interpret::{Options, Stop, promise, refused};
+use crate::expand::interpret::{Options, Stop, contract, refused};
 use crate::expand::messages::legal;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
@@ -223,7 +223,7 @@ pub(in crate::expand) fn collective(
             streams: vec![Stream { name: MAIN.into(), body: cx.body(rank) }],
         })
         .collect();
-    let promise = promise(r.lib, coll, r.root, r.red).map_err(|s| match s {
+    let contract = contract(r.lib, coll, r.root, r.red).map_err(|s| match s {
         Stop::Error(d) => Diagnostics::from(*d),
         Stop::NotSymbolic(why, span) => Diagnostic::error("E331", why).primary(span, "here").into(),
     })?;
@@ -242,7 +242,7 @@ pub(in crate::expand) fn collective(
         over: r.over.clone(),
         coords,
         operands,
-        promise: Some(promise),
+        contract: Some(contract),
         label: Some(label(r)),
         after,
         roles,

@@ -53,15 +53,15 @@ pub struct Request<'a> {
     /// Its source location.
     pub span: Span,
     /// Results about algorithms that are known so far.
-    pub known: &'a Known,
+    pub known: &'a OneSlotCache,
 }
 
 /// For each algorithm, shape and parameters: whether one slot per message needs no credit. Each
 /// result is computed once and used by all uses.
 #[derive(Default)]
-pub struct Known(RefCell<BTreeMap<Call, bool>>);
+pub struct OneSlotCache(RefCell<BTreeMap<Call, bool>>);
 
-impl Known {
+impl OneSlotCache {
     pub(in crate::expand) fn one_slot(&self, r: &Request<'_>) -> bool {
         let call = Call { root: None, ..call(r) };
         if let Some(known) = self.0.borrow().get(&call) {

@@ -142,7 +142,10 @@ impl Emitter<'_, '_> {
         let clash = adding.iter().any(|&i| {
             adding.iter().any(|&j| {
                 i < j
-                    && !messages[i].dsts.iter().all(|a| messages[j].dsts.iter().all(|b| apart(&a.to, &b.to)))
+                    && !messages[i]
+                        .dsts
+                        .iter()
+                        .all(|a| messages[j].dsts.iter().all(|b| certainly_disjoint(&a.to, &b.to)))
             })
         });
         if !clash {
@@ -409,7 +412,7 @@ fn negated(e: Expr) -> Expr {
 }
 
 /// Checks whether two regions certainly share no chunk, because a constant digit differs.
-fn apart(a: &Region, b: &Region) -> bool {
+fn certainly_disjoint(a: &Region, b: &Region) -> bool {
     a.operand != b.operand
         || a.path
             .iter()

@@ -5,7 +5,7 @@
 //! guard, a loop stays a loop, and the variables of an `each` become generators.
 //! [`crate::expand::emit`] turns rounds into operations.
 
-use super::builder::{At, Builder, Frame, MAX_UNROLLED, Scratch};
+use super::builder::{ActiveRanks, Builder, Frame, MAX_UNROLLED, Scratch};
 use super::group::Group;
 use super::nodes::{Node, Transfer};
 use super::options::Options;
@@ -16,8 +16,10 @@ use super::view::{axes_view, map_view};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::expr::{Expr, UnOp};
 use kbc_rounds::ast::{self, AlgorithmDecl, Apply, Gens, Ident, Range, ViewKind};
-use kbc_rounds::interp::statements::{ends, run, says};
-use kbc_rounds::interp::{Applied, BufferOf, Chosen, Domain, Ends, Move, Named, Split, Start, Turns};
+use kbc_rounds::interp::statements::{apply_side, ends, run};
+use kbc_rounds::interp::{
+    Applied, BufferOf, ChunkSelection, Domain, Ends, NamedBuffer, Split, Start, TransferStatement, Turns,
+};
 use kbc_rounds::library::Library;
 use kbc_rounds::options::OptionValue;
 use kbc_rounds::scope::{Fault, Scope};
@@ -42,8 +44,8 @@ impl<'a> Domain<'a> for Builder<'a> {
     type Values = Symbols;
     type Stop = Stop;
     type Frame = Frame<'a>;
-    type At = At;
-    type Here = ();
+    type Active = ActiveRanks;
+    type Viewpoint = ();
     /// Numbers of names and of buffers.
     type Mark = (usize, usize);
     type Done = Vec<Node>;
@@ -80,11 +82,11 @@ impl<'a> Domain<'a> for Builder<'a> {
         Stop::Error(d)
     }
 
-    fn first(&self, _: &At) -> Option<()> {
+    fn first(&self, _: &ActiveRanks) -> Option<()> {
         Some(())
     }
 
-    fn ranks(&self, _: &At) -> u64 {
+    fn ranks(&self, _: &ActiveRanks) -> u64 {
         1
     }
 
@@ -92,11 +94,11 @@ impl<'a> Domain<'a> for Builder<'a> {
         Ok(())
     }
 
-    fn nothing(&self, _: &At) -> Vec<Node> {
+    fn nothing(&self, _: &ActiveRanks) -> Vec<Node> {
         vec![]
     }
 
-    fn after(&self, at: &At, _: &Vec<Node>) -> At {
+    fn after(&self, at: &ActiveRanks, _: &Vec<Node>) -> ActiveRanks {
         at.clone()
     }
 
@@ -104,12 +106,12 @@ impl<'a> Domain<'a> for Builder<'a> {
         done.extend(next);
     }
 
-    fn side_by_side(&mut self, mut parts: Vec<Vec<Node>>, _: &At, span: Span) -> Res<Vec<Node>> {
+    fn side_by_side(&mut self, mut parts: Vec<Vec<Node>>, _: &ActiveRanks, span: Span) -> Res<Vec<Node>> {
         parts.retain(|p| !p.is_empty());
         side_by_side(parts, span)
     }
 
-    fn branches(&mut self, mut parts: Vec<Vec<Node>>, _: &At, span: Span) -> Res<Vec<Node>> {
+    fn branches(&mut self, mut parts: Vec<Vec<Node>>, _: &ActiveRanks, span: Span) -> Res<Vec<Node>> {
         parts.retain(|p| !p.is_empty());
         match lockstep(&parts) {
             Some(nodes) => Ok(nodes),
@@ -129,25 +131,25 @@ impl<'a> Domain<'a> for Builder<'a> {
         (f.env.len(), f.buffers.len())
     }
 
-    fn release(&self, f: &mut Frame<'a>, (names, buffers): (usize, usize), _: &At) {
+    fn release(&self, f: &mut Frame<'a>, (names, buffers): (usize, usize), _: &ActiveRanks) {
         f.env.truncate(names);
         f.buffers.truncate(buffers);
     }
 
-    fn define(&mut self, f: &mut Frame<'a>, _: &At, name: &'a str, e: &ast::Expr) -> Res<()> {
+    fn define(&mut self, f: &mut Frame<'a>, _: &ActiveRanks, name: &'a str, e: &ast::Expr) -> Res<()> {
         let v = self.cx.eval.eval(e, &f.env)?;
         f.env.push((name.to_owned(), v));
         Ok(())
     }
 
-    fn bind(&mut self, f: &mut Frame<'a>, _: &At, name: &'a str, value: i64) {
+    fn bind(&mut self, f: &mut Frame<'a>, _: &ActiveRanks, name: &'a str, value: i64) {
         f.env.push((name.to_owned(), Sym::Int(Expr::Int(value))));
     }
 
     fn scratch(
         &mut self,
         f: &mut Frame<'a>,
-        _: &At,
+        _: &ActiveRanks,
         name: &'a str,
         count: &ast::Expr,
         span: Span,
@@ -162,11 +164,11 @@ impl<'a> Domain<'a> for Builder<'a> {
         region.operand = self.operands + self.scratch.len() as u32;
         let hint = self.cx.fresh.name(name);
         self.scratch.push(Scratch { name: hint, like });
-        f.buffers.push(Named { name, region, chunks: count });
+        f.buffers.push(NamedBuffer { name, region, chunks: count });
         Ok(())
     }
 
-    fn transfer(&mut self, f: &Frame<'a>, at: &At, m: Move<'a>) -> Res<Vec<Node>> {
+    fn transfer(&mut self, f: &Frame<'a>, at: &ActiveRanks, m: TransferStatement<'a>) -> Res<Vec<Node>> {
         self.transfers += 1;
         if self.unroll && self.transfers > MAX_UNROLLED {
             return not_symbolic(format!("more than {MAX_UNROLLED} unrolled transfers"), m.span);
@@ -188,7 +190,14 @@ impl<'a> Domain<'a> for Builder<'a> {
         }])])
     }
 
-    fn turns(&mut self, f: &Frame<'a>, _: &At, name: &Ident, range: &Range, body: Span) -> Res<Turns<Gen>> {
+    fn turns(
+        &mut self,
+        f: &Frame<'a>,
+        _: &ActiveRanks,
+        name: &Ident,
+        range: &Range,
+        body: Span,
+    ) -> Res<Turns<Gen>> {
         let (lo, hi) = (self.cx.eval.int(&range.lo, &f.env)?, self.cx.eval.int(&range.hi, &f.env)?);
         if !self.cx.ranges.uniform(&lo) || !self.cx.ranges.uniform(&hi) {
             return Err(Diagnostic::error("E025", "the bounds of `for` differ from rank to rank")
@@ -216,7 +225,7 @@ impl<'a> Domain<'a> for Builder<'a> {
         if body.is_empty() { body } else { vec![Node::Loop(l, body)] }
     }
 
-    fn generate(&mut self, f: &mut Frame<'a>, at: &At, gens: &'a Gens) -> Res<Option<At>> {
+    fn generate(&mut self, f: &mut Frame<'a>, at: &ActiveRanks, gens: &'a Gens) -> Res<Option<ActiveRanks>> {
         let mut inner = at.clone();
         for (var, range) in &gens.vars {
             let (lo, hi) = (self.cx.eval.int(&range.lo, &f.env)?, self.cx.eval.int(&range.hi, &f.env)?);
@@ -236,7 +245,13 @@ impl<'a> Domain<'a> for Builder<'a> {
         matches!(&body[..], [] | [Node::Round(_)])
     }
 
-    fn bindings(&mut self, f: &Frame<'a>, at: &At, gens: &'a Gens, body: Span) -> Res<Vec<(Vec<i64>, At)>> {
+    fn bindings(
+        &mut self,
+        f: &Frame<'a>,
+        at: &ActiveRanks,
+        gens: &'a Gens,
+        body: Span,
+    ) -> Res<Vec<(Vec<i64>, ActiveRanks)>> {
         let bound = |values: &[i64]| {
             let values = values.iter().map(|v| Sym::Int(Expr::Int(*v)));
             let names = gens.vars.iter().map(|v| v.0.node.clone());
@@ -274,8 +289,8 @@ impl<'a> Domain<'a> for Builder<'a> {
         f.env.extend(names.zip(values.into_iter().map(|v| Sym::Int(Expr::Int(v)))));
     }
 
-    fn split(&mut self, f: &Frame<'a>, at: &At, cond: &ast::Expr) -> Res<Split<At>> {
-        let with = |guard: Expr| At { guard: at.guard.clone().and(guard), each: at.each.clone() };
+    fn split(&mut self, f: &Frame<'a>, at: &ActiveRanks, cond: &ast::Expr) -> Res<Split<ActiveRanks>> {
+        let with = |guard: Expr| ActiveRanks { guard: at.guard.clone().and(guard), each: at.each.clone() };
         Ok(match self.cx.eval.int(cond, &f.env)? {
             Expr::Int(0) => Split::Else,
             Expr::Int(_) => Split::Then,
@@ -304,7 +319,14 @@ impl<'a> Domain<'a> for Builder<'a> {
         Chunks { index: Expr::Int(0), len: count.clone(), gens: vec![], cond: None }
     }
 
-    fn chunks(&mut self, f: &Frame<'a>, (): (), chosen: Chosen<'_>, _: &Expr, span: Span) -> Res<Chunks> {
+    fn chunks(
+        &mut self,
+        f: &Frame<'a>,
+        (): (),
+        chosen: ChunkSelection<'_>,
+        _: &Expr,
+        span: Span,
+    ) -> Res<Chunks> {
         let (mut env, mut gens, mut cond) = (f.env.clone(), vec![], None);
         for (var, range) in chosen.gens.iter().flat_map(|g| &g.vars) {
             let (lo, hi) = (self.cx.eval.int(&range.lo, &env)?, self.cx.eval.int(&range.hi, &env)?);
@@ -374,8 +396,8 @@ impl<'a> Domain<'a> for Builder<'a> {
         }
     }
 
-    fn groups(&mut self, f: &Frame<'a>, at: &At, applied: &Applied<'a>) -> Res<Vec<Node>> {
-        let said = says(self, f, (), applied, &mut ())?;
+    fn groups(&mut self, f: &Frame<'a>, at: &ActiveRanks, applied: &Applied<'a>) -> Res<Vec<Node>> {
+        let said = apply_side(self, f, (), applied, &mut ())?;
         let root = match (said.root, &applied.apply.root) {
             (Some(v), Some(r)) => Some(coordinates(v, said.view.sizes.len(), r.rank.span)?),
             _ => None,

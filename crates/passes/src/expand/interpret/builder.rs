@@ -7,7 +7,7 @@ use kbc_ir::Name;
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::Table;
 use kbc_rounds::ast::AlgorithmDecl;
-use kbc_rounds::interp::Named;
+use kbc_rounds::interp::NamedBuffer;
 use std::rc::Rc;
 
 /// A scratch buffer. `like` is the operand whose line it has.
@@ -39,7 +39,7 @@ pub(in crate::expand) const MAX_UNROLLED: usize = 4096;
 
 /// The ranks and values that execute a statement.
 #[derive(Clone)]
-pub(in crate::expand) struct At {
+pub(in crate::expand) struct ActiveRanks {
     /// The condition that this rank takes part.
     pub(in crate::expand) guard: Expr,
     /// Generators of the `each` statements around it.
@@ -52,7 +52,7 @@ pub(in crate::expand) struct Frame<'a> {
     pub(in crate::expand) group: Rc<Group>,
     pub(in crate::expand) decl: &'a AlgorithmDecl,
     /// The collective's buffers first, then scratch.
-    pub(in crate::expand) buffers: Vec<Named<'a, Region, Expr>>,
+    pub(in crate::expand) buffers: Vec<NamedBuffer<'a, Region, Expr>>,
     /// Number of buffers that belong to the collective.
     pub(in crate::expand) given: usize,
 }

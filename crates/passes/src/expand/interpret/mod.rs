@@ -5,21 +5,21 @@
 mod agree;
 mod body;
 mod builder;
+mod contract;
 mod group;
 mod lanes;
 mod nodes;
 mod options;
-mod promise;
 mod region;
 mod sym;
 mod together;
 mod view;
 
-pub(in crate::expand) use builder::{At, Builder, MAX_UNROLLED};
+pub(in crate::expand) use builder::{ActiveRanks, Builder, MAX_UNROLLED};
+pub(in crate::expand) use contract::contract;
+pub use contract::contract_of;
 pub(in crate::expand) use group::{Group, World};
 pub(in crate::expand) use nodes::{Node, Transfer};
 pub(in crate::expand) use options::{Options, refused};
-pub(in crate::expand) use promise::promise;
-pub use promise::promise_of;
-pub(in crate::expand) use region::{Cx, Fresh, Gen, Region};
+pub(in crate::expand) use region::{Cx, FreshVars, Gen, Region};
 pub(in crate::expand) use sym::{Evaluator, IntoStop, Ranges, Res, Stop, Sym, linear, not_symbolic, strip};

@@ -44,11 +44,11 @@ impl Options {
         span: Span,
     ) -> Result<(), Diagnostic> {
         match (name, value) {
-            ("pipeline", OptionValue::Count(k)) if *k <= MOST_LANES => self.pipeline = *k,
-            ("instances", OptionValue::Count(k)) if *k <= MOST_LANES => self.instances = *k,
-            ("cores", OptionValue::Count(k)) if *k <= MOST_LANES && !inside => self.cores = *k,
-            ("pipeline" | "instances" | "cores", OptionValue::Count(k)) if *k > MOST_LANES => {
-                return Err(refused(name, span, &format!("the limit is {MOST_LANES} lanes")));
+            ("pipeline", OptionValue::Count(k)) if *k <= MAX_LANES => self.pipeline = *k,
+            ("instances", OptionValue::Count(k)) if *k <= MAX_LANES => self.instances = *k,
+            ("cores", OptionValue::Count(k)) if *k <= MAX_LANES && !inside => self.cores = *k,
+            ("pipeline" | "instances" | "cores", OptionValue::Count(k)) if *k > MAX_LANES => {
+                return Err(refused(name, span, &format!("the limit is {MAX_LANES} lanes")));
             }
             ("cores", OptionValue::Count(1)) => {}
             ("transfer", OptionValue::Word(w)) if !inside => self.pull = w == "pull",
@@ -82,7 +82,7 @@ impl Options {
 }
 
 /// Largest number of lanes for `pipeline`, `instances` and `cores`.
-const MOST_LANES: i64 = 64;
+const MAX_LANES: i64 = 64;
 
 pub(in crate::expand) fn refused(name: &str, span: Span, why: &str) -> Diagnostic {
     Diagnostic::error("E033", format!("option `{name}` is not possible here"))

@@ -40,11 +40,11 @@ pub(in crate::expand) struct Region {
 
 /// Fresh names for steps and generators, similar to those of the program text.
 #[derive(Clone, Debug, Default)]
-pub(in crate::expand) struct Fresh {
+pub(in crate::expand) struct FreshVars {
     used: Vec<String>,
 }
 
-impl Fresh {
+impl FreshVars {
     pub(in crate::expand) fn reserve(&mut self, name: &str) {
         self.used.push(name.to_owned());
     }
@@ -239,7 +239,7 @@ pub(in crate::expand) struct Cx<'a> {
     pub(in crate::expand) lib: &'a Library,
     pub(in crate::expand) eval: Evaluator<'a>,
     pub(in crate::expand) ranges: Ranges,
-    pub(in crate::expand) fresh: Fresh,
+    pub(in crate::expand) fresh: FreshVars,
 }
 
 impl Cx<'_> {

@@ -6,7 +6,7 @@ use kbc_ir::Name;
 use kbc_ir::expr::Expr;
 
 /// The values of variables.
-pub(in crate::expand) type Look<'e> = dyn Fn(&Name) -> Option<i64> + 'e;
+pub(in crate::expand) type VarValues<'e> = dyn Fn(&Name) -> Option<i64> + 'e;
 
 /// Limit of evaluations for numbering messages.
 const MAX_ENUMERATED: i64 = 1 << 20;
@@ -56,7 +56,7 @@ impl Builder<'_> {
         &self,
         gens: &[Gen],
         ranks: bool,
-        f: &mut dyn FnMut(&Look<'_>) -> bool,
+        f: &mut dyn FnMut(&VarValues<'_>) -> bool,
     ) -> bool {
         let mut budget = MAX_ENUMERATED;
         let total = if ranks { self.world.ranks() } else { 1 };
@@ -83,7 +83,7 @@ impl Builder<'_> {
         gens: &[Gen],
         env: &mut Vec<(Name, i64)>,
         budget: &mut i64,
-        f: &mut dyn FnMut(&Look<'_>) -> bool,
+        f: &mut dyn FnMut(&VarValues<'_>) -> bool,
     ) -> Option<bool> {
         let Some((g, rest)) = gens.split_first() else {
             *budget -= 1;
@@ -116,7 +116,10 @@ impl Builder<'_> {
     }
 
     /// Returns variables together with the existing tables.
-    pub(in crate::expand) fn with_tables<'e>(&'e self, env: &'e Look<'e>) -> impl kbc_ir::expr::Env + 'e {
+    pub(in crate::expand) fn with_tables<'e>(
+        &'e self,
+        env: &'e VarValues<'e>,
+    ) -> impl kbc_ir::expr::Env + 'e {
         WithTables { env, tables: &self.tables }
     }
 

@@ -34,14 +34,14 @@ pub(in crate::expand) struct Legal<'x> {
 }
 
 /// The variables of a rank: steps, coordinates in the region, coordinates in the mesh.
-struct At<'a> {
+struct RankVars<'a> {
     steps: &'a [(Name, i64)],
     coords: &'a [(Name, i64)],
     mesh: &'a [(Name, i64)],
     tables: &'a [Table],
 }
 
-impl Env for At<'_> {
+impl Env for RankVars<'_> {
     fn var(&self, name: &Name) -> Option<i64> {
         let mut all = self.steps.iter().rev().chain(self.coords).chain(self.mesh);
         all.find(|(n, _)| n == name).map(|x| x.1)
@@ -235,7 +235,7 @@ impl<'x> Legal<'x> {
                 return Some(Ok(()));
             }
             left -= 1;
-            let at = At { steps, coords: &coords, mesh: here, tables };
+            let at = RankVars { steps, coords: &coords, mesh: here, tables };
             match t.guard.eval(&at) {
                 Ok(0) => return None,
                 Ok(_) => {}
@@ -296,7 +296,7 @@ fn off_axis(c: i64, size: i64, coords: &[(Name, i64)], span: Span) -> Diagnostic
 
 /// Returns the number of elements of each chunk of the run given by the variables, or `None` if an
 /// expression has no value.
-fn elements(line: &Line, r: &Region, at: &At<'_>, mesh: &[(Name, i64)]) -> Option<Vec<u64>> {
+fn elements(line: &Line, r: &Region, at: &RankVars<'_>, mesh: &[(Name, i64)]) -> Option<Vec<u64>> {
     let mut chunks = Chunks::WHOLE;
     for p in &r.path {
         let value = |e: &Expr| e.eval(at).ok();

@@ -3,7 +3,7 @@
 use crate::package::description::{Package, refused};
 use crate::package::python::{self, float};
 use kbc_diag::Diagnostic;
-use kbc_ir::graph::Op;
+use kbc_ir::graph::GraphOp;
 use kbc_ir::name::Name;
 use kbc_ir::scalar::{Scalar, ScalarBin, ScalarUn};
 use kbc_ir::types::DType;
@@ -98,7 +98,7 @@ pub(super) fn arguments(e: &Scalar) -> BTreeSet<usize> {
     }
 }
 
-pub(super) fn broken(op: &Op, why: &str) -> Diagnostic {
+pub(super) fn broken(op: &GraphOp, why: &str) -> Diagnostic {
     refused(format!("%{} has no golden value: {why}", op.name)).primary(op.span, "this operation")
 }
 

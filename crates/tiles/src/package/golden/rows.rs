@@ -1,6 +1,6 @@
 //! Limits for inputs that are row indices of tables: how large their elements may be.
 
-use crate::package::description::Program;
+use crate::package::description::PackagedProgram;
 use crate::package::python;
 use kbc_ir::graph::{OpId, OpKind};
 
@@ -10,7 +10,7 @@ pub(super) const BELOW: &str =
 
 /// Prints a function that returns the number of rows for every input that indexes a table; empty if
 /// there is no such input.
-pub(super) fn rows(program: &Program) -> String {
+pub(super) fn rows(program: &PackagedProgram) -> String {
     let graph = &program.graph;
     // A table is an input, in whatever placement, or a value with a size of its own.
     let of_table = |mut table: OpId| {

@@ -2,7 +2,7 @@
 
 use super::elementwise::{Elementwise, Names, Numbers, arguments, broken};
 use kbc_diag::Diagnostic;
-use kbc_ir::graph::Op;
+use kbc_ir::graph::GraphOp;
 use kbc_ir::tiles::{Index, Stmt, Tile, TileKernel};
 use kbc_ir::types::DType;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ struct Value {
 }
 
 struct Tiles<'a> {
-    op: &'a Op,
+    op: &'a GraphOp,
     kernel: &'a TileKernel,
     args: &'a [String],
     numbers: Numbers,
@@ -35,7 +35,7 @@ struct Tiles<'a> {
 /// Returns E457 if the ranks' parts have a narrow type and are summed, unless each of them is a
 /// single matmul; and if operands do not fit.
 pub(super) fn tiles(
-    op: &Op,
+    op: &GraphOp,
     kernel: &TileKernel,
     args: &[String],
     numbers: Numbers,

@@ -6,7 +6,7 @@ use crate::tile::*;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::expr::Expr;
 use kbc_ir::scalar::CompareOp;
-use kbc_ir::text::reader::{Cur, Label, R, Tok, expr, unknown};
+use kbc_ir::text::reader::{Label, LineCursor, ParseResult, TokenKind, expr, unknown};
 
 const COMPARE: [CompareOp; 6] =
     [CompareOp::Eq, CompareOp::Ne, CompareOp::Le, CompareOp::Ge, CompareOp::Lt, CompareOp::Gt];
@@ -47,23 +47,23 @@ const STATEMENTS: [&str; 32] = [
 ];
 
 impl Reader<'_> {
-    fn tile_of(&self, c: &mut Cur) -> R<TileId> {
+    fn tile_of(&self, c: &mut LineCursor) -> ParseResult<TileId> {
         let span = c.here();
         let label: &Label = c.dollar_name("`$` and a tile")?;
         Ok(TileId(self.tiles.find(label, span)? as u32))
     }
 
-    fn signal(&self, c: &mut Cur) -> R<(SignalsId, Expr)> {
+    fn signal(&self, c: &mut LineCursor) -> ParseResult<(SignalsId, Expr)> {
         let id = SignalsId(c.at_of(&self.signals, "`@` and an array of signals")? as u32);
         Ok((id, index(c)?))
     }
 
-    fn gm(&self, c: &mut Cur) -> R<Gm> {
+    fn gm(&self, c: &mut LineCursor) -> ParseResult<Gm> {
         let object = match c.peek() {
-            Some(Tok::Percent(_)) => {
+            Some(TokenKind::Percent(_)) => {
                 Object::Tensor(TensorId(c.percent_of(&self.tensors, "a tensor")? as u32))
             }
-            Some(Tok::At(_)) => Object::Area(AreaId(c.at_of(&self.areas, "a window")? as u32)),
+            Some(TokenKind::At(_)) => Object::Area(AreaId(c.at_of(&self.areas, "a window")? as u32)),
             _ => return Err(c.expected("`%` and a tensor or `@` and a window")),
         };
         let mut slot = Expr::Int(0);
@@ -83,7 +83,7 @@ impl Reader<'_> {
         Ok(Gm { object, slot, offset, peer })
     }
 
-    pub(super) fn operation(&self, c: &mut Cur, word: &str, line: Span) -> R<Op> {
+    pub(super) fn operation(&self, c: &mut LineCursor, word: &str, line: Span) -> ParseResult<Op> {
         if let Some(op) = VecOp::ALL.into_iter().find(|o| o.name() == word) {
             return self.vector(c, op);
         }
@@ -207,7 +207,7 @@ impl Reader<'_> {
         })
     }
 
-    fn vector(&self, c: &mut Cur, op: VecOp) -> R<Op> {
+    fn vector(&self, c: &mut LineCursor, op: VecOp) -> ParseResult<Op> {
         let dst = self.tile_of(c)?;
         let len = index(c)?;
         c.expect("=")?;
@@ -215,7 +215,7 @@ impl Reader<'_> {
         let mut args = vec![];
         loop {
             args.push(match c.peek() {
-                Some(Tok::DollarName(_)) => VArg::Tile(self.tile_of(c)?),
+                Some(TokenKind::DollarName(_)) => VArg::Tile(self.tile_of(c)?),
                 _ => VArg::Num(c.number("a tile or a number")?),
             });
             if !c.eat(",") {
@@ -230,7 +230,7 @@ impl Reader<'_> {
     }
 
     /// Parses `$tile[ROWS, COLUMNS]`.
-    fn block(&self, c: &mut Cur) -> R<(TileId, Expr, Expr)> {
+    fn block(&self, c: &mut LineCursor) -> ParseResult<(TileId, Expr, Expr)> {
         let tile = self.tile_of(c)?;
         c.expect("[")?;
         let rows = expr(c)?;
@@ -240,7 +240,7 @@ impl Reader<'_> {
         Ok((tile, rows, cols))
     }
 
-    fn reduce(&self, c: &mut Cur, op: VecOp) -> R<Op> {
+    fn reduce(&self, c: &mut LineCursor, op: VecOp) -> ParseResult<Op> {
         let dst = self.tile_of(c)?;
         c.expect("=")?;
         let src = self.tile_of(c)?;
@@ -249,7 +249,7 @@ impl Reader<'_> {
         Ok(Op::Reduce { op, dst, src, work: self.tile_of(c)?, len })
     }
 
-    fn select(&self, c: &mut Cur) -> R<Op> {
+    fn select(&self, c: &mut LineCursor) -> ParseResult<Op> {
         let dst = self.tile_of(c)?;
         let len = index(c)?;
         c.expect("=")?;
@@ -267,19 +267,19 @@ impl Reader<'_> {
 }
 
 /// Parses `[EXPR]`.
-pub(super) fn index(c: &mut Cur) -> R<Expr> {
+pub(super) fn index(c: &mut LineCursor) -> ParseResult<Expr> {
     c.expect("[")?;
     let e = expr(c)?;
     c.expect("]")?;
     Ok(e)
 }
 
-fn pipe(dialect: &Dialect, c: &mut Cur) -> R<Pipe> {
+fn pipe(dialect: &Dialect, c: &mut LineCursor) -> ParseResult<Pipe> {
     c.one_of("pipe", |w| dialect.find_pipe(w), &dialect.pipes)
 }
 
 /// Parses `FROM -> TO EVENT`.
-fn flag(dialect: &Dialect, c: &mut Cur) -> R<(Pipe, Pipe, u8)> {
+fn flag(dialect: &Dialect, c: &mut LineCursor) -> ParseResult<(Pipe, Pipe, u8)> {
     let from = pipe(dialect, c)?;
     c.expect("->")?;
     Ok((from, pipe(dialect, c)?, c.small("the number of the event")?))

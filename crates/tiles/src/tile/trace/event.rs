@@ -7,7 +7,7 @@ use kbc_ir::scalar::CompareOp;
 
 /// A concrete place outside the core.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Place {
+pub struct MemoryPlace {
     /// The memory.
     pub object: Object,
     /// Slot of an area.
@@ -20,7 +20,7 @@ pub struct Place {
 
 /// An operation with concrete numbers.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Event {
+pub enum TraceEvent {
     /// With [`Loops::Ends`](super::Loops::Ends): the start of a loop over tiles, of which the first
     /// and last tiles follow.
     Tiles {
@@ -36,12 +36,12 @@ pub enum Event {
         /// Number of elements.
         len: i64,
         /// Source.
-        from: Place,
+        from: MemoryPlace,
     },
     /// Store of a tile.
     Store {
         /// Destination.
-        to: Place,
+        to: MemoryPlace,
         /// Source.
         tile: TileId,
         /// Number of elements.
@@ -120,7 +120,7 @@ pub enum Event {
         /// Number of elements.
         len: i64,
         /// Place of the elements in row 0.
-        from: Place,
+        from: MemoryPlace,
         /// Distance between consecutive rows in elements, and number of rows.
         table: [i64; 2],
     },
@@ -131,7 +131,7 @@ pub enum Event {
         /// Numbers of rows and columns.
         size: [i64; 2],
         /// Source.
-        from: Place,
+        from: MemoryPlace,
         /// Distance between consecutive rows in elements.
         pitch: i64,
     },
@@ -156,7 +156,7 @@ pub enum Event {
     /// Store of a block of sums to a matrix.
     StoreBlock {
         /// Destination.
-        to: Place,
+        to: MemoryPlace,
         /// Distance between consecutive rows in elements.
         pitch: i64,
         /// Source.
@@ -186,52 +186,54 @@ pub enum Event {
     Order(Op),
 }
 
-impl Event {
+impl TraceEvent {
     /// Returns the event as an operation with constant numbers; `None` for the start of a loop.
     pub fn op(&self) -> Option<Op> {
         let int = |v: &i64| Expr::Int(*v);
-        let gm = |p: &Place| Gm {
+        let gm = |p: &MemoryPlace| Gm {
             object: p.object,
             slot: Expr::Int(p.slot),
             offset: Expr::Int(p.offset),
             peer: p.peer.map(Expr::Int),
         };
         Some(match self {
-            Event::Tiles { .. } => return None,
-            Event::Load { tile, len, from } => Op::Load { tile: *tile, len: int(len), from: gm(from) },
-            Event::Store { to, tile, len } => Op::Store { to: gm(to), tile: *tile, len: int(len) },
-            Event::Vector { op, dst, args, len } => {
+            TraceEvent::Tiles { .. } => return None,
+            TraceEvent::Load { tile, len, from } => Op::Load { tile: *tile, len: int(len), from: gm(from) },
+            TraceEvent::Store { to, tile, len } => Op::Store { to: gm(to), tile: *tile, len: int(len) },
+            TraceEvent::Vector { op, dst, args, len } => {
                 Op::Vector { op: *op, dst: *dst, args: args.clone(), len: int(len) }
             }
-            Event::Select { cmp, tiles: [dst, a, b, x, y, mask], len } => {
+            TraceEvent::Select { cmp, tiles: [dst, a, b, x, y, mask], len } => {
                 let (dst, a, b, x, y, mask) = (*dst, *a, *b, *x, *y, *mask);
                 Op::Select { cmp: *cmp, dst, a, b, x, y, mask, len: int(len) }
             }
-            Event::Convert { dst, src, rounding } => {
+            TraceEvent::Convert { dst, src, rounding } => {
                 Op::Convert { dst: *dst, src: *src, rounding: *rounding }
             }
-            Event::Reduce { op, tiles: [dst, src, work], len } => {
+            TraceEvent::Reduce { op, tiles: [dst, src, work], len } => {
                 Op::Reduce { op: *op, dst: *dst, src: *src, work: *work, len: int(len) }
             }
-            Event::Expand { dst, src, len } => Op::Expand { dst: *dst, src: *src, len: int(len) },
-            Event::Index { dst, value, len } => Op::Index { dst: *dst, value: int(value), len: int(len) },
-            Event::Choose { ids, index, first } => {
+            TraceEvent::Expand { dst, src, len } => Op::Expand { dst: *dst, src: *src, len: int(len) },
+            TraceEvent::Index { dst, value, len } => {
+                Op::Index { dst: *dst, value: int(value), len: int(len) }
+            }
+            TraceEvent::Choose { ids, index, first } => {
                 Op::Choose { ids: *ids, index: int(index), first: int(first) }
             }
-            Event::LoadRow { tile, len, from, table: [pitch, rows] } => {
+            TraceEvent::LoadRow { tile, len, from, table: [pitch, rows] } => {
                 Op::LoadRow { tile: *tile, len: int(len), from: gm(from), pitch: int(pitch), rows: int(rows) }
             }
-            Event::LoadBlock { tile, size: [rows, cols], from, pitch } => Op::LoadBlock {
+            TraceEvent::LoadBlock { tile, size: [rows, cols], from, pitch } => Op::LoadBlock {
                 tile: *tile,
                 rows: int(rows),
                 cols: int(cols),
                 from: gm(from),
                 pitch: int(pitch),
             },
-            Event::Move { dst, src, size: [rows, cols] } => {
+            TraceEvent::Move { dst, src, size: [rows, cols] } => {
                 Op::Move { dst: *dst, src: *src, rows: int(rows), cols: int(cols) }
             }
-            Event::Matmul { tiles: [dst, left, right], size: [m, n, k], add } => Op::Matmul {
+            TraceEvent::Matmul { tiles: [dst, left, right], size: [m, n, k], add } => Op::Matmul {
                 dst: *dst,
                 left: *left,
                 right: *right,
@@ -240,27 +242,27 @@ impl Event {
                 k: int(k),
                 add: *add,
             },
-            Event::StoreBlock { to, pitch, tile, size: [rows, cols] } => Op::StoreBlock {
+            TraceEvent::StoreBlock { to, pitch, tile, size: [rows, cols] } => Op::StoreBlock {
                 to: gm(to),
                 pitch: int(pitch),
                 tile: *tile,
                 rows: int(rows),
                 cols: int(cols),
             },
-            Event::Notify { peer, signals, index } => {
+            TraceEvent::Notify { peer, signals, index } => {
                 Op::Notify { peer: int(peer), signals: *signals, index: int(index) }
             }
-            Event::Wait { signals, index, value } => {
+            TraceEvent::Wait { signals, index, value } => {
                 Op::Wait { signals: *signals, index: int(index), value: int(value) }
             }
-            Event::Order(op) => op.clone(),
+            TraceEvent::Order(op) => op.clone(),
         })
     }
 
     /// Prints the event as a line of the kernel's text.
     pub fn print(&self, kernel: &Kernel) -> String {
         match (self, self.op()) {
-            (Event::Tiles { total, step }, _) => format!("tiles in {total} by {step}"),
+            (TraceEvent::Tiles { total, step }, _) => format!("tiles in {total} by {step}"),
             (_, Some(op)) => print_op(kernel, &op),
             (_, None) => String::new(),
         }

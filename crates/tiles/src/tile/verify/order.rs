@@ -3,7 +3,7 @@
 
 use super::sink::Sink;
 use crate::tile::Dialect;
-use crate::tile::hazard::{Event, Program, Touched};
+use crate::tile::hazard::{HazardProgram, PipeEvent, Touched};
 use crate::tile::order::{Fault, Finding, analyse};
 use crate::tile::path::{self, Path};
 use crate::tile::tasks::{self, Task};
@@ -45,11 +45,11 @@ fn one(sink: &mut Sink<'_>, task: &Task) {
     }
 }
 
-fn named(dialect: &Dialect, e: &Event) -> String {
+fn named(dialect: &Dialect, e: &PipeEvent) -> String {
     format!("{} to {}, event {}", dialect.pipe(e.from), dialect.pipe(e.to), e.number)
 }
 
-fn list(dialect: &Dialect, events: &[Event]) -> String {
+fn list(dialect: &Dialect, events: &[PipeEvent]) -> String {
     events.iter().map(|e| named(dialect, e)).collect::<Vec<_>>().join("; ")
 }
 
@@ -67,7 +67,7 @@ fn diagnostic(kernel: &Kernel, f: &Finding) -> Diagnostic {
     let pipe = |p: &Pipe| dialect.pipe(*p);
     match &f.fault {
         Fault::Unordered { earlier, from, to, wrote, writes, access } => {
-            let program = Program::new(kernel);
+            let program = HazardProgram::new(kernel);
             let touched = program
                 .sites
                 .iter()

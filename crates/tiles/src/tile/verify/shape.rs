@@ -4,7 +4,7 @@ use super::sink::Sink;
 use crate::tile::hazard::Touched;
 use crate::tile::path::Path;
 use crate::tile::{
-    Access, Barrier, Core, Gm, Object, Op, Reach, Space, Stmt, TURN, TensorId, TileId, VArg, VecOp,
+    Barrier, Core, Gm, Object, Op, Reach, Space, Stmt, TURN, TensorId, TensorUse, TileId, VArg, VecOp,
 };
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::Expr;
@@ -22,7 +22,7 @@ pub(super) fn check(sink: &mut Sink<'_>) {
     let stored = walk.stored;
     for (i, t) in kernel.tensors.iter().enumerate() {
         // An output without elements needs no write.
-        if t.access == Access::Out && t.len != Expr::Int(0) && !stored.contains(&TensorId(i as u32)) {
+        if t.access == TensorUse::Out && t.len != Expr::Int(0) && !stored.contains(&TensorId(i as u32)) {
             let d = Diagnostic::error("E459", format!("the kernel never writes the output {}", t.name));
             sink.at(&[], d.note("an output has no initial value, so its bytes would be undefined"));
         }
@@ -204,7 +204,7 @@ impl Walk<'_, '_> {
                 if gm.slot != Expr::Int(0) {
                     self.report(op, shape(format!("{} is a tensor, which has no slots", tensor.name)));
                 }
-                if write && tensor.access == Access::In {
+                if write && tensor.access == TensorUse::In {
                     self.report(op, shape(format!("{} is an input, and it is written", tensor.name)));
                 }
                 if write {

@@ -11,7 +11,7 @@ use super::tensor::Value;
 use super::types::reduction;
 use crate::ast::{Call, Named, OptionValue, TensorKind};
 use kbc_diag::{Diagnostic, Span};
-use kbc_ir::graph::{CollKind, Collective, OpId, OpKind, Own};
+use kbc_ir::graph::{CollKind, Collective, ContractCollective, OpId, OpKind};
 use kbc_ir::types::ReduceOp;
 use kbc_rounds::CollId;
 use kbc_rounds::ast::{Clause, ClauseValue, CollectiveDecl, Expr, ExprKind, Ident};
@@ -74,7 +74,7 @@ impl Lowering<'_> {
         };
         let using = self.using_of(coll, named.take("using"));
         let sound = named.finish(&mut self.found) && (1..=most).contains(&call.args.len());
-        let own = Own::named(&decl.name.node);
+        let own = ContractCollective::named(&decl.name.node);
         let c = Collective {
             kind: CollKind::ByContract,
             own: Some(Box::new(own)),
@@ -133,7 +133,7 @@ impl Lowering<'_> {
             }
         }
         let (axis, ranks, dim, operand) = (axis?, ranks?.max(1), dim?, operand?);
-        let mut own = Own::named(collective);
+        let mut own = ContractCollective::named(collective);
         let mut root = None;
         match &given[..] {
             [("by", Some(by))] => {

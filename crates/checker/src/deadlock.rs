@@ -4,30 +4,30 @@
 //! The waits are then followed until they form a cycle or end.
 
 use super::Setup;
-use super::queues::Which;
+use super::queues::QueueKey;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::walk::{Act, Cursor, Step};
 use std::collections::BTreeMap;
 
 /// The reason why a stream is blocked.
 #[derive(Clone, Debug)]
-pub(super) enum On {
+pub(super) enum BlockedOn {
     /// A counter of its rank: the expected value, and the value that a wait of the counter's form
     /// sees.
     Counter { counter: u32, value: i64, seen: u64 },
     /// An event of its rank.
     Event(u32),
     /// A free slot of a queue, with the depth of the queue.
-    Full(Which, u64),
+    Full(QueueKey, u64),
     /// A message of a queue.
-    Empty(Which),
+    Empty(QueueKey),
 }
 
 /// A walked stream that cannot continue.
 pub(super) struct Blocked<'p> {
     pub rank: u64,
     pub stream: u32,
-    pub on: On,
+    pub on: BlockedOn,
     pub span: Span,
     /// Its remaining operations.
     pub rest: Option<Cursor<'p>>,
@@ -42,7 +42,7 @@ pub(super) fn describe(setup: &Setup, mut blocked: Vec<Blocked>) -> Diagnostic {
     let mut notifiers: BTreeMap<(usize, u32), (u64, u32, Span)> = BTreeMap::new();
     let mut recorders: BTreeMap<(usize, u32), (u64, u32, Span)> = BTreeMap::new();
     // The streams that would receive, and those that would send.
-    let mut ends: [BTreeMap<Which, (u64, u32, Span)>; 2] = [BTreeMap::new(), BTreeMap::new()];
+    let mut ends: [BTreeMap<QueueKey, (u64, u32, Span)>; 2] = [BTreeMap::new(), BTreeMap::new()];
     let ahead = (AHEAD / blocked.len().max(1)).max(100);
     for b in &mut blocked {
         let Some(cursor) = &mut b.rest else { continue };
@@ -86,10 +86,10 @@ pub(super) fn describe(setup: &Setup, mut blocked: Vec<Blocked>) -> Diagnostic {
         let b = &blocked[at];
         let (rep, _) = setup.group.split(b.rank);
         let next = match &b.on {
-            On::Counter { counter, .. } => notifiers.get(&(rep, *counter)),
-            On::Event(e) => recorders.get(&(rep, *e)),
-            On::Full(which, _) => ends[0].get(which),
-            On::Empty(which) => ends[1].get(which),
+            BlockedOn::Counter { counter, .. } => notifiers.get(&(rep, *counter)),
+            BlockedOn::Event(e) => recorders.get(&(rep, *e)),
+            BlockedOn::Full(which, _) => ends[0].get(which),
+            BlockedOn::Empty(which) => ends[1].get(which),
         };
         let Some((rank, stream, _)) = next else {
             end = Some("no operation ever does so".into());
@@ -116,7 +116,7 @@ pub(super) fn describe(setup: &Setup, mut blocked: Vec<Blocked>) -> Diagnostic {
             name => format!(" on stream {name}"),
         };
         match &b.on {
-            On::Counter { counter, value, seen } => {
+            BlockedOn::Counter { counter, value, seen } => {
                 let (s, index) = setup.program.counter_name(*counter);
                 let name = &setup.schedule.signal(s).name;
                 let asks = setup.program.form(*counter).asks();
@@ -124,18 +124,18 @@ pub(super) fn describe(setup: &Setup, mut blocked: Vec<Blocked>) -> Diagnostic {
                     "rank {rank}{stream} waits for @{name}[{index}] {asks} {value}, and its value is {seen}"
                 )
             }
-            On::Full(w, depth) => {
+            BlockedOn::Full(w, depth) => {
                 let (queue, to) = (setup.program.show_queue(w.2), setup.rank(w.1));
                 let slots = if *depth == 1 { "slot is".into() } else { format!("{depth} slots are") };
                 format!(
                     "rank {rank}{stream} waits for a free slot in {queue} to rank {to}, whose {slots} full"
                 )
             }
-            On::Empty(w) => {
+            BlockedOn::Empty(w) => {
                 let (queue, from) = (setup.program.show_queue(w.2), setup.rank(w.0));
                 format!("rank {rank}{stream} waits for a message of {queue} from rank {from}, which is empty")
             }
-            On::Event(e) => {
+            BlockedOn::Event(e) => {
                 format!(
                     "rank {rank}{stream} awaits {}, which is not recorded",
                     setup.program.events[*e as usize]
@@ -155,7 +155,8 @@ pub(super) fn describe(setup: &Setup, mut blocked: Vec<Blocked>) -> Diagnostic {
         Some(why) => d.note(format!("chain of waits: {}{more}; {why}", ranks.join(" for "))),
         None => d.note(format!("cycle of waits: {}{more}", ranks.join(" -> "))),
     };
-    let queues = path.iter().any(|(i, _)| matches!(blocked[*i].on, On::Full(..) | On::Empty(_)));
+    let queues =
+        path.iter().any(|(i, _)| matches!(blocked[*i].on, BlockedOn::Full(..) | BlockedOn::Empty(_)));
     d.note(format!("{} streams cannot proceed", blocked.len())).help(if queues {
         "let one of them receive before it sends, add the missing send, or use queues with more slots"
     } else {

@@ -4,7 +4,7 @@ use crate::workspace::Workspace;
 use kbc_backend_sim::interp::MAX_BYTES;
 use kbc_checker::Orbits;
 use kbc_diag::Diagnostic;
-use kbc_ir::host::spelled;
+use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::{BufferRole, Schedule};
 use kbc_ir::walk::{Act, Cursor, Program, Step};
 use kbc_machine::topology::Topology;
@@ -17,19 +17,19 @@ pub const VARIABLE: &str = "KBC_MEMORY";
 
 /// The memory that a step may take.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Room {
+pub struct MemoryBudget {
     /// Bytes; `None` if there is no limit.
     pub limit: Option<u64>,
 }
 
 impl Workspace {
     /// Returns the memory that a step may take.
-    pub fn room(&self) -> Room {
-        Room { limit: self.environment.memory() }
+    pub fn memory_budget(&self) -> MemoryBudget {
+        MemoryBudget { limit: self.environment.memory() }
     }
 }
 
-impl Room {
+impl MemoryBudget {
     /// Compares the needed memory with the available memory.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl Room {
         if ranks <= SMALL {
             return Ok(());
         }
-        let spelled = spelled(schedule);
+        let spelled = with_host_region(schedule);
         // The simulation reports a schedule that cannot be walked.
         let Ok(program) = Program::compile(&spelled) else { return Ok(()) };
         let mut counts: Vec<u32> = (0..8).map(|i| messages(&program, ranks / 8 * i)).collect();

@@ -9,27 +9,27 @@ use crate::failure::{Failure, Outcome};
 use crate::options::Selection;
 use crate::workspace::Workspace;
 use kbc_diag::{Diagnostic, FileId, Span};
-use kbc_frontend::lower::AskedAlgorithm;
+use kbc_frontend::lower::RequestedAlgorithm;
 use kbc_rounds::ast::{Expr, ExprKind, Ident};
 
 /// Largest number of values of a range.
-const MOST_VALUES: i64 = 100_000;
+const MAX_VALUES: i64 = 100_000;
 
 /// An algorithm with values for some of its arguments.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct AlgorithmRequest {
     /// `NAME` or `COLLECTIVE.NAME`.
     pub name: Ident,
     /// Arguments with their values, at least one for each.
     pub args: Vec<(Ident, Vec<Expr>)>,
 }
 
-impl Asked {
+impl AlgorithmRequest {
     /// Returns the same with one value for each argument.
     ///
     /// # Errors
     /// Returns E413 for an argument with several values.
-    pub fn single(&self) -> Outcome<AskedAlgorithm> {
+    pub fn single(&self) -> Outcome<RequestedAlgorithm> {
         let one = |(name, values): &(Ident, Vec<Expr>)| match &values[..] {
             [one] => Ok((name.clone(), one.clone())),
             _ => Err(Failure::Usage(
@@ -39,7 +39,7 @@ impl Asked {
                     .into(),
             )),
         };
-        Ok(AskedAlgorithm {
+        Ok(RequestedAlgorithm {
             name: self.name.clone(),
             args: self.args.iter().map(one).collect::<Outcome<_>>()?,
         })
@@ -50,10 +50,10 @@ impl Asked {
 ///
 /// # Errors
 /// Returns E413 for another form, and E416 for two different algorithms.
-pub fn algorithm(workspace: &mut Workspace, of: &Selection) -> Outcome<Option<Asked>> {
+pub fn algorithm(workspace: &mut Workspace, of: &Selection) -> Outcome<Option<AlgorithmRequest>> {
     let given =
         of.algorithm.iter().map(|t| ("--algorithm", t)).chain(of.using.iter().map(|t| ("--using", t)));
-    let mut out: Option<(&str, &String, Asked)> = None;
+    let mut out: Option<(&str, &String, AlgorithmRequest)> = None;
     for (flag, text) in given {
         let next = read(workspace, flag, text)?;
         out = Some(match out {
@@ -67,7 +67,7 @@ pub fn algorithm(workspace: &mut Workspace, of: &Selection) -> Outcome<Option<As
                 if short(&a.name) == short(&next.name) && next.args.is_empty() {
                     (first, said, a)
                 } else if short(&a.name) == short(&next.name) && a.args.is_empty() {
-                    (flag, text, Asked { name: a.name, args: next.args })
+                    (flag, text, AlgorithmRequest { name: a.name, args: next.args })
                 } else {
                     return Err(Failure::Usage(
                         Diagnostic::error(
@@ -89,7 +89,7 @@ pub fn algorithm(workspace: &mut Workspace, of: &Selection) -> Outcome<Option<As
 ///
 /// # Errors
 /// Returns E413 for another form.
-pub fn read(workspace: &mut Workspace, flag: &str, text: &str) -> Outcome<Asked> {
+pub fn read(workspace: &mut Workspace, flag: &str, text: &str) -> Outcome<AlgorithmRequest> {
     let file = workspace.add_text(&format!("<{flag}>"), text);
     Reader { flag, text, file, at: 0 }.asked().map_err(|d| Failure::Usage(d.into()))
 }
@@ -102,7 +102,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn asked(&mut self) -> Result<Asked, Diagnostic> {
+    fn asked(&mut self) -> Result<AlgorithmRequest, Diagnostic> {
         let name = self.word(true, "the name of an algorithm")?;
         let mut args: Vec<(Ident, Vec<Expr>)> = vec![];
         if self.eat("(") && !self.eat(")") {
@@ -130,7 +130,7 @@ impl Reader<'_> {
         if self.at < self.text.len() {
             return Err(self.wrong("nothing more"));
         }
-        Ok(Asked { name, args })
+        Ok(AlgorithmRequest { name, args })
     }
 
     /// One value, a range or a list.
@@ -169,10 +169,10 @@ impl Reader<'_> {
             None => Ok(vec![of(from)]),
             Some(to) => {
                 let n = to.saturating_sub(from).saturating_add(1);
-                if !(1..=MOST_VALUES).contains(&n) {
+                if !(1..=MAX_VALUES).contains(&n) {
                     return Err(Diagnostic::error(
                         "E413",
-                        format!("{from}..{to} has {} values (allowed: 1 to {MOST_VALUES})", n.max(0)),
+                        format!("{from}..{to} has {} values (allowed: 1 to {MAX_VALUES})", n.max(0)),
                     )
                     .primary(span, "this range")
                     .help("a range includes both ends: 1..4 is 1, 2, 3, 4"));
@@ -250,7 +250,7 @@ pub fn ranks(flag: &str, text: &str) -> Result<Vec<i64>, Diagnostic> {
             None => out.push(number(part)?),
             Some((from, to)) => {
                 let (from, to) = (number(from)?, number(to)?);
-                if to < from || to - from > MOST_VALUES {
+                if to < from || to - from > MAX_VALUES {
                     return Err(wrong());
                 }
                 out.extend(from..=to);

@@ -1,4 +1,4 @@
-//! Order of meetings: matches collectives that the members of groups issue one after another.
+//! Matching of collectives: orders those that the members of groups issue one after another.
 //!
 //! The module answers three questions about such sequences, for programs of any kind: where the
 //! members of one group first differ, in which order all groups can meet, and which members wait
@@ -6,7 +6,7 @@
 
 /// First difference between the sequences of a group's members. Numbers start at 0.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Difference<T> {
+pub enum SequenceDifference<T> {
     /// Member `most` issues its collective number `step`, and `other` never does.
     Never {
         /// Member with the most collectives.
@@ -34,7 +34,7 @@ pub enum Difference<T> {
 pub fn first_difference<S: PartialEq, T>(
     all: &[Vec<S>],
     mut agrees: impl FnMut(usize) -> Option<T>,
-) -> Option<Difference<T>> {
+) -> Option<SequenceDifference<T>> {
     // The longest sequence is the reference: a missing collective is a likelier mistake than a
     // superfluous one.
     let most = (0..all.len()).max_by_key(|k| (all[*k].len(), usize::MAX - k))?;
@@ -43,14 +43,14 @@ pub fn first_difference<S: PartialEq, T>(
             let (want, got) = (all[most].get(step), list.get(step));
             let next = got.is_some() && all[most].get(step + 1) == got && list.len() < all[most].len();
             if got.is_none() || (got != want && next) {
-                return Some(Difference::Never { most, step, other });
+                return Some(SequenceDifference::Never { most, step, other });
             }
             if got != want {
-                return Some(Difference::Another { most, step, other });
+                return Some(SequenceDifference::Another { most, step, other });
             }
         }
         if let Some(found) = agrees(step) {
-            return Some(Difference::At(found));
+            return Some(SequenceDifference::At(found));
         }
     }
     None
@@ -59,7 +59,7 @@ pub fn first_difference<S: PartialEq, T>(
 /// A circular wait, because of which not all collectives can meet: each program waits for the next,
 /// and the last for the first.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Circle {
+pub struct CircularWait {
     /// Programs of the circle, in that order.
     pub programs: Vec<usize>,
     /// For each program, the number of the collective that it has reached.
@@ -73,7 +73,7 @@ pub struct Circle {
 ///
 /// # Errors
 /// Returns a circular wait if not all collectives can meet.
-pub fn meet(members: &[Vec<usize>], issues: &[Vec<usize>]) -> Result<Vec<usize>, Circle> {
+pub fn match_collectives(members: &[Vec<usize>], issues: &[Vec<usize>]) -> Result<Vec<usize>, CircularWait> {
     let mut next = vec![0; issues.len()];
     let mut arrived = vec![0; members.len()];
     let mut ready = vec![];
@@ -118,14 +118,14 @@ pub fn meet(members: &[Vec<usize>], issues: &[Vec<usize>]) -> Result<Vec<usize>,
         }
         path.push(j);
     }
-    Err(Circle { programs: path, next })
+    Err(CircularWait { programs: path, next })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn first(all: &[&[u32]]) -> Option<Difference<()>> {
+    fn first(all: &[&[u32]]) -> Option<SequenceDifference<()>> {
         let all: Vec<Vec<u32>> = all.iter().map(|l| l.to_vec()).collect();
         first_difference(&all, |_| None)
     }
@@ -133,20 +133,23 @@ mod tests {
     #[test]
     fn a_missing_one_is_told_from_another_one() {
         assert_eq!(first(&[&[1, 2], &[1, 2]]), None);
-        assert_eq!(first(&[&[1, 2], &[1]]), Some(Difference::Never { most: 0, step: 1, other: 1 }));
+        assert_eq!(first(&[&[1, 2], &[1]]), Some(SequenceDifference::Never { most: 0, step: 1, other: 1 }));
         // The second member lacks the first member's 1: it issues the first member's next
         // collective instead.
-        assert_eq!(first(&[&[1, 2], &[2]]), Some(Difference::Never { most: 0, step: 0, other: 1 }));
-        assert_eq!(first(&[&[1, 2], &[3, 2]]), Some(Difference::Another { most: 0, step: 0, other: 1 }));
+        assert_eq!(first(&[&[1, 2], &[2]]), Some(SequenceDifference::Never { most: 0, step: 0, other: 1 }));
+        assert_eq!(
+            first(&[&[1, 2], &[3, 2]]),
+            Some(SequenceDifference::Another { most: 0, step: 0, other: 1 })
+        );
     }
 
     #[test]
     fn groups_meet_or_wait_in_a_circle() {
         let members = [vec![0, 1], vec![1, 2]];
-        assert_eq!(meet(&members, &[vec![0], vec![0, 1], vec![1]]), Ok(vec![0, 1]));
+        assert_eq!(match_collectives(&members, &[vec![0], vec![0, 1], vec![1]]), Ok(vec![0, 1]));
         // Program 0 waits in group 0 for program 1, which waits in group 1 for program 0.
         let members = [vec![0, 1], vec![0, 1]];
-        let circle = meet(&members, &[vec![0, 1], vec![1, 0]]).unwrap_err();
-        assert_eq!(circle, Circle { programs: vec![0, 1], next: vec![0, 0] });
+        let circle = match_collectives(&members, &[vec![0, 1], vec![1, 0]]).unwrap_err();
+        assert_eq!(circle, CircularWait { programs: vec![0, 1], next: vec![0, 0] });
     }
 }

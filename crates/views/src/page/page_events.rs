@@ -4,7 +4,7 @@
 //! This module owns the observer. Waits are found as for traces and logs
 //! ([`kbc_compiler::timeline::waits`]), and [`super::flow`] owns the contents.
 
-use super::flow::{Flow, Piece, carried};
+use super::flow::{Flow, Piece, count_message};
 use crate::record::ranks::Ranks;
 use kbc_compiler::timeline::scene::Scene;
 use kbc_compiler::timeline::waits::{Reason, Waits};
@@ -17,7 +17,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Largest number of events of a page.
-pub const MOST: usize = 600_000;
+pub const MAX_EVENTS: usize = 600_000;
 
 /// Returns a time in whole picoseconds.
 pub fn ps(ns: f64) -> i64 {
@@ -82,7 +82,7 @@ pub struct Messages {
 
 /// Messages on links, in the order in which their heads reached the link.
 #[derive(Serialize, Default)]
-pub struct Passes {
+pub struct LinkPasses {
     /// Number of the message.
     pub message: Vec<usize>,
     /// Number of the link.
@@ -120,7 +120,7 @@ pub struct Events {
     /// Messages.
     pub messages: Messages,
     /// Links.
-    pub passes: Passes,
+    pub passes: LinkPasses,
     /// Waits for units.
     pub waits: UnitWaits,
     /// Texts that the events refer to.
@@ -164,7 +164,7 @@ enum Later {
 }
 
 /// Recorder of a run.
-pub struct Tape<'a, 'p> {
+pub struct EventRecorder<'a, 'p> {
     scene: &'a Scene<'a>,
     ranks: &'a Ranks,
     waits: Waits,
@@ -188,13 +188,13 @@ pub struct Tape<'a, 'p> {
     cargo: BTreeMap<(u32, u64), Cargo>,
 }
 
-impl<'a, 'p> Tape<'a, 'p> {
+impl<'a, 'p> EventRecorder<'a, 'p> {
     /// Creates a recorder for a run of one call, with at most `most` events.
-    pub fn new(scene: &'a Scene<'a>, ranks: &'a Ranks, flow: Flow<'p>, most: usize) -> Tape<'a, 'p> {
+    pub fn new(scene: &'a Scene<'a>, ranks: &'a Ranks, flow: Flow<'p>, most: usize) -> EventRecorder<'a, 'p> {
         let streams = scene.streams.len().max(1) as u32;
         let program = flow.program();
         let each = |rank| (0..streams).map(move |s| Cursor::new(program, rank, s, 0));
-        Tape {
+        EventRecorder {
             scene,
             ranks,
             waits: Waits::new(scene.ranks(), scene.streams.len()),
@@ -297,7 +297,7 @@ impl<'a, 'p> Tape<'a, 'p> {
     }
 
     /// Notes what the next operation of a stream will do to the contents.
-    fn comes(&mut self, turn: &Turn, op: u32, thread: u32) {
+    fn comes(&mut self, turn: &StepReached, op: u32, thread: u32) {
         let Some(cursor) = self.cursors.get_mut(thread as usize) else { return };
         let act = loop {
             // A schedule that cannot be walked was rejected before anything is timed.
@@ -326,7 +326,7 @@ impl<'a, 'p> Tape<'a, 'p> {
                 if peer == rank {
                     self.flow.write(region, turn.at_ns, rank, &dst, &pieces);
                 } else {
-                    issue(self, Cargo { region, pieces: carried(pieces), to: Some((peer, dst)) });
+                    issue(self, Cargo { region, pieces: count_message(pieces), to: Some((peer, dst)) });
                 }
             }
             Act::Get { dst, peer, src } => {
@@ -335,12 +335,12 @@ impl<'a, 'p> Tape<'a, 'p> {
                 if peer == rank {
                     self.flow.write(region, turn.at_ns, rank, &dst, &pieces);
                 } else {
-                    issue(self, Cargo { region, pieces: carried(pieces), to: Some((rank, dst)) });
+                    issue(self, Cargo { region, pieces: count_message(pieces), to: Some((rank, dst)) });
                 }
             }
             Act::Send { src, peer, queue } => {
                 self.flow.cut(region, &src);
-                let pieces = carried(self.flow.read(region, rank, &src));
+                let pieces = count_message(self.flow.read(region, rank, &src));
                 self.flow.send(rank, peer, queue, pieces.clone());
                 if peer != rank {
                     issue(self, Cargo { region, pieces, to: None });
@@ -355,7 +355,7 @@ impl<'a, 'p> Tape<'a, 'p> {
     }
 }
 
-impl Observer for Tape<'_, '_> {
+impl Observer for EventRecorder<'_, '_> {
     fn detail(&self) -> bool {
         true
     }
@@ -374,7 +374,7 @@ impl Observer for Tape<'_, '_> {
         all.why.push(why);
     }
 
-    fn turn(&mut self, turn: &Turn) {
+    fn turn(&mut self, turn: &StepReached) {
         let thread = turn.rank as u32 * self.streams + turn.stream;
         self.settle(thread, turn.rank, turn.at_ns);
         let done = self.waits.turn(turn);
@@ -419,7 +419,7 @@ impl Observer for Tape<'_, '_> {
         }
     }
 
-    fn holds(&mut self, held: &Held) {
+    fn holds(&mut self, held: &OpHeld) {
         self.held.insert((held.rank, held.stream), ());
     }
 

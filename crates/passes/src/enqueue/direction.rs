@@ -11,7 +11,7 @@ use kbc_ir::schedule::Peer;
 
 /// A window of a receiver, named by direction.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Way {
+pub(super) enum Direction {
     /// For messages that go up a coordinate, from the neighbour below.
     Minus(Name),
     /// For messages that go down a coordinate, from the neighbour above.
@@ -20,29 +20,29 @@ pub(super) enum Way {
     Peer,
 }
 
-impl Way {
+impl Direction {
     /// Returns the window at which a message to this peer arrives.
-    pub(super) fn of(peer: &Peer, coords: &[(Name, u64)]) -> Way {
-        let mut way = None;
+    pub(super) fn of(peer: &Peer, coords: &[(Name, u64)]) -> Direction {
+        let mut direction = None;
         for (e, (name, size)) in peer.iter().zip(coords) {
             if *e == Expr::Var(name.clone()) {
                 continue;
             }
             let up = match step(e, name, *size) {
-                Some(up) if way.is_none() => up,
-                _ => return Way::Peer,
+                Some(up) if direction.is_none() => up,
+                _ => return Direction::Peer,
             };
-            way = Some(if up { Way::Minus(name.clone()) } else { Way::Plus(name.clone()) });
+            direction = Some(if up { Direction::Minus(name.clone()) } else { Direction::Plus(name.clone()) });
         }
-        way.unwrap_or(Way::Peer)
+        direction.unwrap_or(Direction::Peer)
     }
 
     /// Returns `r_minus`, `r_plus` or `peer`, for a coordinate `r`.
     pub(super) fn name(&self) -> String {
         match self {
-            Way::Minus(r) => format!("{r}_minus"),
-            Way::Plus(r) => format!("{r}_plus"),
-            Way::Peer => "peer".to_owned(),
+            Direction::Minus(r) => format!("{r}_minus"),
+            Direction::Plus(r) => format!("{r}_plus"),
+            Direction::Peer => "peer".to_owned(),
         }
     }
 }
@@ -82,15 +82,15 @@ mod tests {
         let (x, y): (Name, Name) = ("x".into(), "y".into());
         let coords = [(x.clone(), 2), (y.clone(), 3)];
         let var = |n: &Name| Expr::Var(n.clone());
-        let at = |a, b| Way::of(&vec![a, b], &coords);
-        assert_eq!(at((var(&x) + Expr::Int(1)).modulo(2), var(&y)), Way::Minus(x.clone()));
-        assert_eq!(at((var(&x) - Expr::Int(1)).modulo(2), var(&y)), Way::Plus(x.clone()));
-        assert_eq!(at(var(&x), (var(&y) + Expr::Int(2)).modulo(3)), Way::Plus(y.clone()));
-        assert_eq!(at(var(&x), var(&y) + Expr::Int(1)), Way::Minus(y.clone()));
-        assert_eq!(at(var(&x), var(&y) - Expr::Int(1)), Way::Plus(y.clone()));
+        let at = |a, b| Direction::of(&vec![a, b], &coords);
+        assert_eq!(at((var(&x) + Expr::Int(1)).modulo(2), var(&y)), Direction::Minus(x.clone()));
+        assert_eq!(at((var(&x) - Expr::Int(1)).modulo(2), var(&y)), Direction::Plus(x.clone()));
+        assert_eq!(at(var(&x), (var(&y) + Expr::Int(2)).modulo(3)), Direction::Plus(y.clone()));
+        assert_eq!(at(var(&x), var(&y) + Expr::Int(1)), Direction::Minus(y.clone()));
+        assert_eq!(at(var(&x), var(&y) - Expr::Int(1)), Direction::Plus(y.clone()));
         let both = at((var(&x) + Expr::Int(1)).modulo(2), var(&y) - Expr::Int(1));
-        assert_eq!(both, Way::Peer);
-        assert_eq!(at(var(&x), Expr::Int(0)), Way::Peer);
-        assert_eq!(at(var(&y), var(&x)), Way::Peer);
+        assert_eq!(both, Direction::Peer);
+        assert_eq!(at(var(&x), Expr::Int(0)), Direction::Peer);
+        assert_eq!(at(var(&y), var(&x)), Direction::Peer);
     }
 }

@@ -3,22 +3,22 @@
 //!
 //! This module checks that the ranks agree, determines the placements that inputs may have, and
 //! builds the global graph: the local graph with larger sizes, in which collectives change
-//! placements. `places` finds the placements.
+//! placements. `find_placements` finds the placements.
 
 use super::axes::{self, Axes};
 use super::batches;
 use super::consts::Const;
 use super::effects;
 use super::global;
-use super::graph::{Coll, Graph, NodeId, Op, Operand};
-use super::lift::{Lifted, Mode, counts, lift, live};
+use super::graph::{Graph, NodeId, NodeOp, Operand, RankCollective};
+use super::lift::{Lifted, Mode, counts, live, translate};
 use super::moved;
-use super::own::{Differing, completed, unlike};
-use super::places::{Asked, Candidates, Place, places};
+use super::placements::{AxisPlacement, Candidates, PlacementProblem, find_placements};
+use super::rank_differences::{Differing, completed, differing_programs};
 use super::vocabulary;
-use super::{Given, Kb, Out, machine, ranks};
+use super::{DataBeside, Kb, Out, machine, ranks};
 use crate::torch::groups::World;
-use crate::torch::matching::Met;
+use crate::torch::matching::MatchedCollective;
 use crate::torch::model::{Placement, Program};
 use kbc_diag::{Diagnostic, Diagnostics};
 use std::collections::BTreeMap;
@@ -27,14 +27,19 @@ use std::collections::BTreeMap;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Joined {
     /// For each axis of the mesh, slowest first: its size, and the placement of the parts.
-    pub by: Vec<(u64, Place)>,
+    pub by: Vec<(u64, AxisPlacement)>,
 }
 
 /// Writes the global program of a world, if its ranks agree up to symmetry.
 ///
 /// # Errors
 /// Returns the errors of [`super::write`], and E562 with the reason why there is no global program.
-pub fn write(world: &World, met: &[Met], name: &str, given: &Given) -> Result<Kb, Diagnostics> {
+pub fn write(
+    world: &World,
+    met: &[MatchedCollective],
+    name: &str,
+    given: &DataBeside,
+) -> Result<Kb, Diagnostics> {
     let axes = axes::axes(world, met)?;
     let first = formed(world, met, &axes, name, given, true);
     match &first {
@@ -49,10 +54,10 @@ pub fn write(world: &World, met: &[Met], name: &str, given: &Given) -> Result<Kb
 /// PyTorch wrote them.
 fn formed(
     world: &World,
-    met: &[Met],
+    met: &[MatchedCollective],
     axes: &Axes,
     name: &str,
-    given: &Given,
+    given: &DataBeside,
     apart: bool,
 ) -> Result<Kb, Diagnostics> {
     let (mut all, mut differing) = alike(world, met, axes, apart)?;
@@ -62,12 +67,12 @@ fn formed(
     let stored = world.args.first().map_or(&[][..], Vec::as_slice);
     let mut out = Out::new(name, given, axes, &world.programs);
     let does = live(&first);
-    let mut found: Vec<Vec<Option<Place>>> = vec![];
-    let mut joint: BTreeMap<NodeId, Vec<(usize, Place)>> = BTreeMap::new();
+    let mut found: Vec<Vec<Option<AxisPlacement>>> = vec![];
+    let mut joint: BTreeMap<NodeId, Vec<(usize, AxisPlacement)>> = BTreeMap::new();
     for (axis, a) in axes.list.iter().enumerate() {
         let candidates = candidates(world, &out, axes, axis, &first, stored);
         let own = differing.over(&all, a);
-        let asked = Asked {
+        let asked = PlacementProblem {
             g: &first.graph,
             live: &does,
             axis,
@@ -78,18 +83,19 @@ fn formed(
             lenient: false,
             written: None,
         };
-        let places = places(asked).map_err(|stuck| {
+        let places = find_placements(asked).map_err(|stuck| {
             let node = &first.graph.nodes[stuck.at];
             let what = first.names.get(&stuck.at).map_or_else(String::new, |n| format!("`{n}`: "));
             let mut d = refused(&format!("{what}{}", stuck.why))
                 .note(format!("over {}, from the uses of the results in the programs", a.name));
-            if !matches!(node.op, Op::Input(_) | Op::Constant(_)) {
+            if !matches!(node.op, NodeOp::Input(_) | NodeOp::Constant(_)) {
                 d = d.primary(p.span(node.of), "here").note(p.place(node.of));
             }
             d
         })?;
         let part = |n: &usize| {
-            matches!(first.graph.nodes[*n].op, Op::Input(_)) && places[*n] == Some(Place::Partial("sum"))
+            matches!(first.graph.nodes[*n].op, NodeOp::Input(_))
+                && places[*n] == Some(AxisPlacement::Partial("sum"))
         };
         if let Some(n) = (0..places.len()).find(part) {
             let name = first.names.get(&n).map_or("", String::as_str);
@@ -111,7 +117,12 @@ fn formed(
     let own = Parts { constants, factors: factors(&differing, axes, &found) };
     let it = rebuilt(p, first, &does, axes, &found, own)?;
     let joined = |n: NodeId| Joined {
-        by: axes.list.iter().zip(&found).map(|(a, f)| (a.size, f[n].unwrap_or(Place::Whole))).collect(),
+        by: axes
+            .list
+            .iter()
+            .zip(&found)
+            .map(|(a, f)| (a.size, f[n].unwrap_or(AxisPlacement::Whole)))
+            .collect(),
     };
     out.joined = Some(it.1.iter().map(|(old, new)| (*new, joined(*old))).collect());
     let body = out.part(0, p, stored, it.0);
@@ -138,7 +149,7 @@ fn refused(why: &str) -> Diagnostic {
 /// differences between them.
 fn alike(
     world: &World,
-    met: &[Met],
+    met: &[MatchedCollective],
     axes: &Axes,
     apart: bool,
 ) -> Result<(Vec<Lifted>, Differing), Diagnostics> {
@@ -146,8 +157,8 @@ fn alike(
     let lifted = |plain: bool| -> Result<Vec<Lifted>, Diagnostics> {
         let mode = Mode { plain, opaque: false, written: false };
         let one = |at| {
-            let it = lift(world, at, axes, &counts, mode)?;
-            Ok(if apart { batches::apart(it) } else { it })
+            let it = translate(world, at, axes, &counts, mode)?;
+            Ok(if apart { batches::delay_reshapes(it) } else { it })
         };
         (0..world.programs.len()).map(one).collect()
     };
@@ -166,7 +177,7 @@ fn alike(
         (Ok(it), _) => Ok((plain, it)),
         (Err(_), Ok(it)) => Ok((all, it)),
         (Err(_), Err(at)) => {
-            let d = unlike(world, &all, &at);
+            let d = differing_programs(world, &all, &at);
             let title = refused(&d.title);
             Err(Diagnostic { title: title.title, ..d }
                 .help("without --lift they become a local program")
@@ -184,12 +195,16 @@ struct Parts {
 }
 
 /// Returns the sums over ranks of the numbers by which ranks multiply.
-fn factors(differing: &Differing, axes: &Axes, found: &[Vec<Option<Place>>]) -> BTreeMap<NodeId, f64> {
+fn factors(
+    differing: &Differing,
+    axes: &Axes,
+    found: &[Vec<Option<AxisPlacement>>],
+) -> BTreeMap<NodeId, f64> {
     let mut out = BTreeMap::new();
     for (n, by) in &differing.numbers {
         let mut parts: Vec<f64> = by.iter().filter_map(|l| l.first().copied()).collect();
         for (a, f) in axes.list.iter().zip(found).rev() {
-            let sum = f[*n] == Some(Place::Partial("sum"));
+            let sum = f[*n] == Some(AxisPlacement::Partial("sum"));
             let one = |of: &[f64]| if sum { of.iter().sum() } else { of[0] };
             parts = parts.chunks(a.size as usize).map(one).collect();
         }
@@ -203,7 +218,7 @@ fn together(
     all: &[Lifted],
     differing: &Differing,
     axes: &Axes,
-    joint: &BTreeMap<NodeId, Vec<(usize, Place)>>,
+    joint: &BTreeMap<NodeId, Vec<(usize, AxisPlacement)>>,
 ) -> Result<BTreeMap<NodeId, Const>, Diagnostic> {
     let mut out = BTreeMap::new();
     for (n, by) in joint {
@@ -212,18 +227,20 @@ fn together(
             all.iter().zip(ids).map(|(l, k)| l.graph.constants[*k].1.clone()).collect();
         // Fastest axis first.
         for (axis, a) in axes.list.iter().enumerate().rev() {
-            let place = by.iter().find(|b| b.0 == axis).map_or(Place::Whole, |b| b.1);
+            let place = by.iter().find(|b| b.0 == axis).map_or(AxisPlacement::Whole, |b| b.1);
             let groups = parts.chunks(a.size as usize).map(|of| match place {
-                Place::Split(d) => {
+                AxisPlacement::Split(d) => {
                     let mut sizes = of[0].sizes.clone();
                     sizes[d] = of.iter().map(|c| c.sizes[d]).sum();
                     moved::together(of[0].dtype, &sizes, d, of)
                 }
-                Place::Partial(_) => {
+                AxisPlacement::Partial(_) => {
                     let all: Vec<&Const> = of.iter().collect();
                     Const::map(of[0].dtype, &of[0].sizes, &all, |x| x.iter().sum())
                 }
-                Place::Whole | Place::Within(..) | Place::Unknown => Ok(of[0].clone()),
+                AxisPlacement::Whole | AxisPlacement::Within(..) | AxisPlacement::Unknown => {
+                    Ok(of[0].clone())
+                }
             });
             parts = groups.collect::<Result<_, String>>().map_err(|why| refused(&why))?;
         }
@@ -258,13 +275,13 @@ fn candidates(
             let next = (0..world.programs.len()).filter(|at| !(*at as u64 / stride + 1).is_multiple_of(size));
             let differ = next.filter_map(|at| Some(print(at, i)? != print(at + stride as usize, i)?));
             if !differ.into_iter().any(|d| d) {
-                all.push(Place::Whole);
+                all.push(AxisPlacement::Whole);
             }
             let whole = !all.is_empty();
-            all.extend((0..rank).map(Place::Split));
+            all.extend((0..rank).map(AxisPlacement::Split));
             // This placement leads to a rejection that describes it.
             if !whole && rank < 2 {
-                all.push(Place::Partial("sum"));
+                all.push(AxisPlacement::Partial("sum"));
             }
             all
         })
@@ -272,10 +289,10 @@ fn candidates(
 }
 
 /// Returns the sizes of all parts together.
-fn sizes(local: &[i64], of: &[(u64, Place)]) -> Vec<i64> {
+fn sizes(local: &[i64], of: &[(u64, AxisPlacement)]) -> Vec<i64> {
     let mut out = local.to_vec();
     for (n, p) in of {
-        if let Place::Split(d) = p {
+        if let AxisPlacement::Split(d) = p {
             out[*d] *= *n as i64;
         }
     }
@@ -288,15 +305,19 @@ fn rebuilt(
     it: Lifted,
     does: &[bool],
     axes: &Axes,
-    found: &[Vec<Option<Place>>],
+    found: &[Vec<Option<AxisPlacement>>],
     mut own: Parts,
 ) -> Result<(Lifted, BTreeMap<NodeId, NodeId>), Diagnostic> {
     let mut g = Graph { constants: it.graph.constants.clone(), ..Graph::default() };
     let mut now: BTreeMap<NodeId, NodeId> = BTreeMap::new();
     let mut typed: BTreeMap<NodeId, String> = BTreeMap::new();
     for (n, node) in it.graph.nodes.iter().enumerate().filter(|(n, _)| does[*n]) {
-        let by: Vec<(u64, Place)> =
-            axes.list.iter().zip(found).map(|(a, f)| (a.size, f[n].unwrap_or(Place::Whole))).collect();
+        let by: Vec<(u64, AxisPlacement)> = axes
+            .list
+            .iter()
+            .zip(found)
+            .map(|(a, f)| (a.size, f[n].unwrap_or(AxisPlacement::Whole)))
+            .collect();
         let args: Vec<Operand> = node
             .args
             .iter()
@@ -309,16 +330,16 @@ fn rebuilt(
         let global = sizes(&node.sizes, &by);
         let new = match (&node.op, &args[..]) {
             // In a global program, the result of a collective is an ordinary value.
-            (Op::Wait, [Operand::Node(m)]) => *m,
+            (NodeOp::Wait, [Operand::Node(m)]) => *m,
             // An operation without effect, which was kept because other ranks may have
             // other numbers.
-            (Op::Infix('*' | '/'), [Operand::Node(m), Operand::Num(1.0)])
+            (NodeOp::Infix('*' | '/'), [Operand::Node(m), Operand::Num(1.0)])
                 if !own.factors.contains_key(&n) =>
             {
                 *m
             }
-            (Op::Reshape, [Operand::Node(m)]) if g.nodes[*m].sizes == global => *m,
-            (Op::Infix(_), _) if own.factors.contains_key(&n) => {
+            (NodeOp::Reshape, [Operand::Node(m)]) if g.nodes[*m].sizes == global => *m,
+            (NodeOp::Infix(_), _) if own.factors.contains_key(&n) => {
                 let node = node.uses().next().map_or(Operand::Num(0.0), |m| Operand::Node(now[&m]));
                 let by = own.factors.get(&n).copied().unwrap_or(0.0);
                 match g.infix('*', node, Operand::Num(by)) {
@@ -326,34 +347,34 @@ fn rebuilt(
                     Operand::Num(_) => continue,
                 }
             }
-            (Op::Constant(k), _) if own.constants.contains_key(&n) => {
+            (NodeOp::Constant(k), _) if own.constants.contains_key(&n) => {
                 let name = it.graph.constants[*k].0.clone();
                 let Some(c) = own.constants.remove(&n) else { continue };
                 g.constants.push((name, c));
-                let new = g.push(Op::Constant(g.constants.len() - 1), vec![], node.dtype, global);
-                let part = found.iter().any(|f| f[n] == Some(Place::Partial("sum")));
+                let new = g.push(NodeOp::Constant(g.constants.len() - 1), vec![], node.dtype, global);
+                let part = found.iter().any(|f| f[n] == Some(AxisPlacement::Partial("sum")));
                 if part { once(&mut g, new, n, axes, found, &mut typed)? } else { new }
             }
-            (Op::Numbered(d), _) => g.push(Op::Iota(*d), vec![], node.dtype, global),
-            (Op::Owned, _) => g.push(Op::Call("embedding"), args, node.dtype, global),
+            (NodeOp::Numbered(d), _) => g.push(NodeOp::Iota(*d), vec![], node.dtype, global),
+            (NodeOp::Owned, _) => g.push(NodeOp::Call("embedding"), args, node.dtype, global),
             // A share of a whole value, whose shares are summed, becomes the whole value on one
             // rank and zeros on the others.
-            (Op::Infix(_), _) if shared(&it.graph, n, axes, found).is_some() => {
+            (NodeOp::Infix(_), _) if shared(&it.graph, n, axes, found).is_some() => {
                 let Some(x) = shared(&it.graph, n, axes, found) else { continue };
                 once(&mut g, now[&x], n, axes, found, &mut typed)?
             }
             // A slice that differs between ranks is the rank's part of a whole value.
-            (Op::Slice(dim, ..), [x]) if global[*dim] == sizes_of(&it.graph, &node.args[0], *dim) => {
-                g.push(Op::Placed, vec![*x], node.dtype, global)
+            (NodeOp::Slice(dim, ..), [x]) if global[*dim] == sizes_of(&it.graph, &node.args[0], *dim) => {
+                g.push(NodeOp::Placed, vec![*x], node.dtype, global)
             }
-            (Op::Collective(c, over), [Operand::Node(x)]) => {
+            (NodeOp::Collective(c, over), [Operand::Node(x)]) => {
                 let Operand::Node(old) = node.args[0] else { continue };
                 collective(&mut g, (c, over), (*x, old), axes, found, global)
             }
-            (Op::Reduce("mean", dim, keep), [Operand::Node(_)]) if cut(&node.args[0], *dim, found) => {
+            (NodeOp::Reduce("mean", dim, keep), [Operand::Node(_)]) if cut(&node.args[0], *dim, found) => {
                 // Each rank divides by the length that it has.
                 let Operand::Node(old) = node.args[0] else { continue };
-                let sum = g.push(Op::Reduce("sum", *dim, *keep), args, node.dtype, global);
+                let sum = g.push(NodeOp::Reduce("sum", *dim, *keep), args, node.dtype, global);
                 let own = it.graph.nodes[old].sizes[*dim] as f64;
                 match g.infix('/', Operand::Node(sum), Operand::Num(own)) {
                     Operand::Node(m) => m,
@@ -366,16 +387,18 @@ fn rebuilt(
     }
     let mut placed = typed;
     let ends = it.outputs.iter().map(|o| o.0);
-    let begins = (0..it.graph.nodes.len()).filter(|n| matches!(it.graph.nodes[*n].op, Op::Input(_)));
-    let moved =
-        (0..it.graph.nodes.len()).filter(|n| now.get(n).is_some_and(|new| g.nodes[*new].op == Op::Placed));
+    let begins = (0..it.graph.nodes.len()).filter(|n| matches!(it.graph.nodes[*n].op, NodeOp::Input(_)));
+    let moved = (0..it.graph.nodes.len())
+        .filter(|n| now.get(n).is_some_and(|new| g.nodes[*new].op == NodeOp::Placed));
     for n in begins.chain(ends).chain(moved).filter(|n| does[*n]) {
         let list: Vec<Placement> = found
             .iter()
-            .map(|f| match f[n].unwrap_or(Place::Whole) {
-                Place::Whole | Place::Within(..) | Place::Unknown => Placement::Replicated,
-                Place::Split(d) => Placement::Split(d),
-                Place::Partial(op) => {
+            .map(|f| match f[n].unwrap_or(AxisPlacement::Whole) {
+                AxisPlacement::Whole | AxisPlacement::Within(..) | AxisPlacement::Unknown => {
+                    Placement::Replicated
+                }
+                AxisPlacement::Split(d) => Placement::Split(d),
+                AxisPlacement::Partial(op) => {
                     Placement::Partial(if op == "prod" { "product".into() } else { op.into() })
                 }
             })
@@ -399,34 +422,34 @@ fn once(
     x: NodeId,
     n: NodeId,
     axes: &Axes,
-    found: &[Vec<Option<Place>>],
+    found: &[Vec<Option<AxisPlacement>>],
     typed: &mut BTreeMap<NodeId, String>,
 ) -> Result<NodeId, Diagnostic> {
     let over: Vec<usize> =
-        (0..axes.list.len()).filter(|a| found[*a][n] == Some(Place::Partial("sum"))).collect();
+        (0..axes.list.len()).filter(|a| found[*a][n] == Some(AxisPlacement::Partial("sum"))).collect();
     let [axis] = over[..] else {
         return Err(refused("a whole value is turned into parts of a sum over several axes"));
     };
     let (dtype, sizes) = (g.nodes[x].dtype, g.nodes[x].sizes.clone());
     let mut line = vec![1; sizes.len() + 1];
     line[0] = axes.list[axis].size as i64;
-    let rows = g.push(Op::Iota(0), vec![], dtype, line.clone());
+    let rows = g.push(NodeOp::Iota(0), vec![], dtype, line.clone());
     let split = |a: usize| if a == axis { Placement::Split(0) } else { Placement::Replicated };
     let places: Vec<Placement> = (0..axes.list.len()).map(split).collect();
-    let rank = g.push(Op::Placed, vec![Operand::Node(rows)], dtype, line.clone());
+    let rank = g.push(NodeOp::Placed, vec![Operand::Node(rows)], dtype, line.clone());
     typed.insert(rank, global::type_of(dtype, &line, &places, axes).map_err(|why| refused(&why))?);
     let args = vec![Operand::Node(rank), Operand::Num(0.0), Operand::Node(x), Operand::Num(0.0)];
     let all = [&line[..1], &sizes[..]].concat();
-    let one = g.push(Op::Select("=="), args, dtype, all);
-    Ok(g.push(Op::Reduce("sum", 0, false), vec![Operand::Node(one)], dtype, sizes))
+    let one = g.push(NodeOp::Select("=="), args, dtype, all);
+    Ok(g.push(NodeOp::Reduce("sum", 0, false), vec![Operand::Node(one)], dtype, sizes))
 }
 
 /// Returns the whole value that a node divides by the number of ranks, if the result is a
 /// part of a sum.
-fn shared(g: &Graph, n: NodeId, axes: &Axes, found: &[Vec<Option<Place>>]) -> Option<NodeId> {
+fn shared(g: &Graph, n: NodeId, axes: &Axes, found: &[Vec<Option<AxisPlacement>>]) -> Option<NodeId> {
     axes.list.iter().zip(found).find_map(|(a, f)| {
         let x = effects::share_of(&g.nodes[n], a.size)?;
-        (f[n] == Some(Place::Partial("sum")) && f[x] == Some(Place::Whole)).then_some(x)
+        (f[n] == Some(AxisPlacement::Partial("sum")) && f[x] == Some(AxisPlacement::Whole)).then_some(x)
     })
 }
 
@@ -441,15 +464,15 @@ fn sizes_of(g: &Graph, of: &Operand, dim: usize) -> i64 {
 /// whole value stays whole.
 fn collective(
     g: &mut Graph,
-    (c, over): (&Coll, &std::ops::Range<usize>),
+    (c, over): (&RankCollective, &std::ops::Range<usize>),
     (x, old): (NodeId, NodeId),
     axes: &Axes,
-    found: &[Vec<Option<Place>>],
+    found: &[Vec<Option<AxisPlacement>>],
     global: Vec<i64>,
 ) -> NodeId {
     let dtype = g.nodes[x].dtype;
     let ranks: u64 = axes.list[over.clone()].iter().map(|a| a.size).product();
-    let whole = over.clone().all(|axis| found[axis][old] == Some(Place::Whole));
+    let whole = over.clone().all(|axis| found[axis][old] == Some(AxisPlacement::Whole));
     let divided = |g: &mut Graph, n: NodeId, op: char| match g.infix(
         op,
         Operand::Node(n),
@@ -459,26 +482,26 @@ fn collective(
         Operand::Num(_) => n,
     };
     match c {
-        Coll::AllReduce("avg" | "max" | "min") | Coll::Broadcast(_) if whole => x,
-        Coll::AllReduce("sum") if whole => divided(g, x, '*'),
-        Coll::AllReduce("avg") => {
-            let sum = Op::Collective(Coll::AllReduce("sum"), over.clone());
+        RankCollective::AllReduce("avg" | "max" | "min") | RankCollective::Broadcast(_) if whole => x,
+        RankCollective::AllReduce("sum") if whole => divided(g, x, '*'),
+        RankCollective::AllReduce("avg") => {
+            let sum = NodeOp::Collective(RankCollective::AllReduce("sum"), over.clone());
             let n = g.push(sum, vec![Operand::Node(x)], dtype, global);
             divided(g, n, '/')
         }
-        Coll::ReduceScatter("avg", d) => {
-            let sum = Op::Collective(Coll::ReduceScatter("sum", *d), over.clone());
+        RankCollective::ReduceScatter("avg", d) => {
+            let sum = NodeOp::Collective(RankCollective::ReduceScatter("sum", *d), over.clone());
             let n = g.push(sum, vec![Operand::Node(x)], dtype, global);
             divided(g, n, '/')
         }
-        _ => g.push(Op::Collective(c.clone(), over.clone()), vec![Operand::Node(x)], dtype, global),
+        _ => g.push(NodeOp::Collective(c.clone(), over.clone()), vec![Operand::Node(x)], dtype, global),
     }
 }
 
 /// Checks whether an operand is split along a dimension.
-fn cut(of: &Operand, dim: usize, found: &[Vec<Option<Place>>]) -> bool {
+fn cut(of: &Operand, dim: usize, found: &[Vec<Option<AxisPlacement>>]) -> bool {
     match of {
-        Operand::Node(n) => found.iter().any(|f| f[*n] == Some(Place::Split(dim))),
+        Operand::Node(n) => found.iter().any(|f| f[*n] == Some(AxisPlacement::Split(dim))),
         Operand::Num(_) => false,
     }
 }

@@ -4,9 +4,9 @@
 //! It evaluates the `end` clauses. It serves the meaning of a collective in a program and its lower
 //! bound; the checker has an evaluation of its own, on atoms.
 
+use crate::contract::{Cell, Clause, Contract};
 use crate::expr::Expr;
 use crate::name::Name;
-use crate::promise::{Cell, Clause, Promise};
 
 /// A block that a rank must hold at the end.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,13 +28,13 @@ pub struct Term {
 /// # Errors
 /// Returns a message if an expression has no value, or names a rank, block or buffer that does not
 /// exist.
-pub fn terms(promise: &Promise, size: u64, rank: u64) -> Result<Vec<Term>, String> {
-    let mut at = At { promise, size, env: vec![] };
+pub fn terms(contract: &Contract, size: u64, rank: u64) -> Result<Vec<Term>, String> {
+    let mut at = TermEvaluator { contract, size, env: vec![] };
     let int = |v: u64| i64::try_from(v).unwrap_or(i64::MAX);
-    at.env.push((promise.rank.clone(), int(rank)));
-    at.env.push((promise.size.clone(), int(size)));
+    at.env.push((contract.rank.clone(), int(rank)));
+    at.env.push((contract.size.clone(), int(size)));
     let mut out = vec![];
-    for clause in &promise.clauses {
+    for clause in &contract.clauses {
         let Clause::End { cell, cond, from, at: source, sum } = clause else { continue };
         let free = match &cell.index[..] {
             [Expr::Var(n), _] if !at.env.iter().any(|(m, _)| m == n) => Some(n.clone()),
@@ -67,13 +67,13 @@ pub fn terms(promise: &Promise, size: u64, rank: u64) -> Result<Vec<Term>, Strin
     Ok(out)
 }
 
-struct At<'a> {
-    promise: &'a Promise,
+struct TermEvaluator<'a> {
+    contract: &'a Contract,
     size: u64,
     env: Vec<(Name, i64)>,
 }
 
-impl At<'_> {
+impl TermEvaluator<'_> {
     fn value(&self, e: &Expr) -> Result<i64, String> {
         let get = |n: &Name| self.env.iter().rev().find(|(m, _)| m == n).map(|(_, v)| *v);
         e.eval(&get).map_err(|e| e.to_string())
@@ -89,7 +89,7 @@ impl At<'_> {
         found.ok_or_else(|| {
             format!(
                 "the contract of {} names {what} {v}, and there are {}",
-                self.promise.collective, self.size
+                self.contract.collective, self.size
             )
         })
     }
@@ -99,7 +99,7 @@ impl At<'_> {
     }
 
     fn buffer(&self, cell: &Cell) -> Result<usize, String> {
-        let found = self.promise.buffers.iter().position(|b| b.name == cell.buffer);
+        let found = self.contract.buffers.iter().position(|b| b.name == cell.buffer);
         found.ok_or_else(|| format!("the contract has no buffer {}", cell.buffer))
     }
 

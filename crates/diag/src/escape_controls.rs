@@ -16,7 +16,7 @@ fn acts(c: char) -> bool {
 
 /// Returns the text with every character that a terminal would obey escaped as `\u001b`. This
 /// escape is also valid in JSON strings. A line may end with `\r\n`.
-pub fn visible(text: &str) -> Cow<'_, str> {
+pub fn escape_controls(text: &str) -> Cow<'_, str> {
     if !text.contains(acts) {
         return Cow::Borrowed(text);
     }
@@ -32,11 +32,11 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Returns a name on one line: like [`visible`], but line ends are escaped too.
-pub fn visible_name(name: &str) -> Cow<'_, str> {
+/// Returns a name on one line: like [`escape_controls`], but line ends are escaped too.
+pub fn escape_name(name: &str) -> Cow<'_, str> {
     match name.contains('\n') {
-        true => Cow::Owned(visible(name).replace('\n', "\\u000a")),
-        false => visible(name),
+        true => Cow::Owned(escape_controls(name).replace('\n', "\\u000a")),
+        false => escape_controls(name),
     }
 }
 
@@ -46,8 +46,8 @@ mod tests {
 
     #[test]
     fn what_a_terminal_obeys_is_text() {
-        assert_eq!(visible("a\tb\r\nc ä"), "a\tb\r\nc ä");
-        assert_eq!(visible("\u{1b}[31mred\r"), "\\u001b[31mred\\u000d");
-        assert_eq!(visible("\u{9b}2J\u{7f}\u{202e}\0"), "\\u009b2J\\u007f\\u202e\\u0000");
+        assert_eq!(escape_controls("a\tb\r\nc ä"), "a\tb\r\nc ä");
+        assert_eq!(escape_controls("\u{1b}[31mred\r"), "\\u001b[31mred\\u000d");
+        assert_eq!(escape_controls("\u{9b}2J\u{7f}\u{202e}\0"), "\\u009b2J\\u007f\\u202e\\u0000");
     }
 }

@@ -6,14 +6,14 @@
 //! the shape of an operand follows from its declaration.
 
 use crate::allocate::Allocate;
-use crate::expand::{Arg, Known, Request, boundary, collective, part_length};
+use crate::expand::{Arg, OneSlotCache, Request, boundary, collective, part_length};
 use crate::pass::{Pass, PassCx};
 use crate::synchronize::Synchronize;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::contract::{Clause, Contract};
+use kbc_ir::contract_sides::on;
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
-use kbc_ir::promise::{Clause, Promise};
-use kbc_ir::promise_sides::on;
 use kbc_ir::schedule::*;
 use kbc_ir::types::{Axis, Cut, CutRule, DType, Dim, MemKind, Mesh, ReduceOp, TensorType};
 use kbc_ir::{Body, Module, Props, verify};
@@ -24,7 +24,7 @@ pub const AXIS: &str = "tp";
 
 /// The description of a standalone collective.
 #[derive(Clone, Debug)]
-pub struct Alone<'a> {
+pub struct Standalone<'a> {
     /// The declarations.
     pub lib: &'a Library,
     /// The algorithm.
@@ -49,7 +49,7 @@ pub struct Alone<'a> {
 
 /// An operand of a collective.
 #[derive(Clone, Debug)]
-pub struct Operand {
+pub struct StandaloneOperand {
     /// Global type.
     pub ty: TensorType,
     /// Sizes on a rank.
@@ -66,7 +66,7 @@ pub fn mesh(ranks: u64) -> Mesh {
     Mesh { axes: vec![Axis { name: AXIS.into(), size: ranks, parts: vec![] }] }
 }
 
-impl Alone<'_> {
+impl Standalone<'_> {
     fn ranks(&self) -> u64 {
         self.sizes.iter().product()
     }
@@ -84,7 +84,7 @@ impl Alone<'_> {
     ///
     /// # Errors
     /// Returns E005 if the algorithm is for a collective that does not exist.
-    pub fn operands(&self) -> Result<Vec<Operand>, Diagnostics> {
+    pub fn operands(&self) -> Result<Vec<StandaloneOperand>, Diagnostics> {
         let coll = self.lib.collective(self.lib.collective_of(self.alg).ok_or_else(|| self.unknown())?);
         let p = self.ranks();
         let int = |v: u64| Expr::Int(v as i64);
@@ -106,7 +106,7 @@ impl Alone<'_> {
                 // from pair to pair.
                 let (rows, cols) =
                     if i == 0 { (self.n, self.n + self.unit) } else { (self.n + self.unit, self.n) };
-                return Operand {
+                return StandaloneOperand {
                     ty: ty(vec![cut(rows), Dim { size: cols, cut: None }]),
                     dims: vec![mine(rows), int(cols)],
                     line: Line {
@@ -120,7 +120,7 @@ impl Alone<'_> {
                 };
             }
             let unit = if blocks { self.unit } else { 1 };
-            Operand {
+            StandaloneOperand {
                 ty: ty(vec![cut(p), Dim { size: self.n * unit, cut: None }]),
                 dims: vec![if p == 1 { int(1) } else { mine(p) }, int(self.n * unit)],
                 line: Line {
@@ -146,7 +146,7 @@ impl Alone<'_> {
         let mesh = mesh(self.ranks());
         let mut s = Schedule::new("t", mesh.clone());
         let operands = self.operands()?;
-        let buffer = |name: String, t: &Operand, role| Buffer {
+        let buffer = |name: String, t: &StandaloneOperand, role| Buffer {
             name: name.into(),
             dtype: self.dtype,
             dims: t.dims.clone(),
@@ -181,10 +181,10 @@ impl Alone<'_> {
             largest: operands.iter().map(|t| t.largest).collect(),
             name: "c".into(),
             span: Span::NONE,
-            known: &Known::default(),
+            known: &OneSlotCache::default(),
         };
         collective(&request, &mut s)?;
-        let contract = s.regions.last().and_then(|r| r.promise.clone());
+        let contract = s.regions.last().and_then(|r| r.contract.clone());
         let mut stored = local("store", vec![], vec![RegionId(1)]);
         let mut body = vec![];
         for (value, line) in ops {
@@ -239,7 +239,7 @@ struct End {
 }
 
 /// Returns the places of a buffer that the `end` clauses of a contract cover.
-fn ends(p: &Promise, buffer: &Name, ranks: u64) -> Vec<End> {
+fn ends(p: &Contract, buffer: &Name, ranks: u64) -> Vec<End> {
     let here = |e: &Expr| on(p, e, &Expr::var(AXIS), ranks).simplify();
     let one = |c: &Clause| match c {
         Clause::Start { .. } => None,

@@ -1,15 +1,15 @@
 //! Contracts of collectives on a group of a given size.
 //!
 //! This module owns the rules for the text of a contract ([`check_collective`]) and its value on
-//! `p` ranks ([`contract`]): which blocks hold something at the start, and of which blocks the
-//! contents at the end are the sum. The unit is a block: a buffer `v[p][n]` has p blocks, and a
+//! `p` ranks ([`contract_value`]): which blocks hold something at the start, and of which blocks
+//! the contents at the end are the sum. The unit is a block: a buffer `v[p][n]` has p blocks, and a
 //! buffer `v[n]` has one. The index into `n` plays no role: `n` is any number of chunks, so a
 //! contract must be the same for every chunk.
 
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 
 use crate::ast::{Cell, Clause, ClauseValue, CollectiveDecl, Expr, ExprKind};
-use crate::eval::{Evaluator, Fault, Functions, ListScope, Value, with_bindings};
+use crate::eval::{ConcreteEvaluator, Fault, Functions, ListScope, Value, with_bindings};
 use crate::library::{CollId, Library};
 use crate::names::{NameCheck, duplicate};
 
@@ -43,7 +43,7 @@ pub struct EndTerm {
 /// The value of a contract for a group of `p` ranks and a root. Members are numbered in the
 /// group's linear order.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Contract {
+pub struct ContractValue {
     /// For each buffer, whether it has p blocks (otherwise one).
     pub blocks: Vec<bool>,
     /// For each member, the blocks that hold its own contribution at the start.
@@ -65,14 +65,14 @@ pub fn block_shape(decl: &CollectiveDecl) -> Vec<bool> {
 /// # Errors
 /// Returns the errors of [`check_collective`], E010 from expressions, E021 for an index or a rank
 /// out of range, and E040 above [`MAX_TERMS`].
-pub fn contract(
+pub fn contract_value(
     decl: &CollectiveDecl,
     p: u32,
     root: Option<u32>,
-    evaluator: &Evaluator<'_>,
-) -> Result<Contract, Fault> {
+    evaluator: &ConcreteEvaluator<'_>,
+) -> Result<ContractValue, Fault> {
     let blocks = block_shape(decl);
-    let mut out = Contract { blocks, start: vec![], end: vec![] };
+    let mut out = ContractValue { blocks, start: vec![], end: vec![] };
     let mut terms = 0usize;
     for r in 0..p {
         let mut scope = ListScope(vec![
@@ -111,7 +111,7 @@ pub fn contract(
 struct Places<'a, 'e> {
     decl: &'a CollectiveDecl,
     p: u32,
-    evaluator: &'a Evaluator<'e>,
+    evaluator: &'a ConcreteEvaluator<'e>,
     terms: &'a mut usize,
 }
 

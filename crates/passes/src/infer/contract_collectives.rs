@@ -11,21 +11,27 @@ use super::rules::{Operand, Outcome};
 use crate::expand;
 use crate::part_of::library_for;
 use kbc_diag::Diagnostic;
-use kbc_ir::graph::{Collective, Op, OpId, OpKind, Own};
-use kbc_ir::promise::Promise;
-use kbc_ir::promise_sides::sides;
+use kbc_ir::contract::Contract;
+use kbc_ir::contract_sides::sides;
+use kbc_ir::graph::{Collective, ContractCollective, GraphOp, OpId, OpKind};
 use kbc_ir::types::{CutRule, ReduceOp, TensorType};
 
 impl Typing<'_> {
     /// Types a collective with a contract: the placements before and after. Stores the contract in
     /// the operation.
-    pub(super) fn own(&mut self, id: OpId, op: &Op, c: &Collective, operands: &[Operand]) -> Option<Outcome> {
+    pub(super) fn own(
+        &mut self,
+        id: OpId,
+        op: &GraphOp,
+        c: &Collective,
+        operands: &[Operand],
+    ) -> Option<Outcome> {
         let [x] = operands else {
             self.malformed(op, 1, operands.len());
             return None;
         };
-        let known = c.own.as_ref().and_then(|o| o.promise.clone());
-        let promise = match known {
+        let known = c.own.as_ref().and_then(|o| o.contract.clone());
+        let contract = match known {
             Some(p) => p,
             None => match self.declared(op, c) {
                 Ok(p) => p,
@@ -35,16 +41,16 @@ impl Typing<'_> {
                 }
             },
         };
-        let found = self.fits(op, c, x, &promise);
+        let found = self.fits(op, c, x, &contract);
         let (dim, size) = found.map_err(|d| self.found.push(*d)).ok()?;
         let mut operand = x.1.clone();
         (operand.partial, operand.only) = (None, None);
         let mut result = operand.clone();
         result.dims[dim].size = size;
         let ranks = self.mesh.axis(&c.axis).map_or(1, |a| a.size);
-        let red = promise.red;
+        let red = contract.red;
         let part_of = c.own.as_ref().map_or(vec![], |o| o.part_of.clone());
-        let own = Own { name: c.name().into(), ranks, promise: Some(promise), part_of };
+        let own = ContractCollective { name: c.name().into(), ranks, contract: Some(contract), part_of };
         let done = Collective { own: Some(Box::new(own)), red, dim: Some(dim), ..c.clone() };
         if done != *c {
             self.graph.op_mut(id).kind = OpKind::Collective(done);
@@ -54,7 +60,7 @@ impl Typing<'_> {
     }
 
     /// Returns the contract of a collective's declaration.
-    fn declared(&self, op: &Op, c: &Collective) -> Result<Promise, Box<Diagnostic>> {
+    fn declared(&self, op: &GraphOp, c: &Collective) -> Result<Contract, Box<Diagnostic>> {
         let coll = self.library.find_collective(op.span.file, c.name(), op.span)?;
         let decl = self.library.collective(coll);
         let rooted = match (&decl.root, c.root) {
@@ -72,16 +78,16 @@ impl Typing<'_> {
             ));
         }
         let library = library_for(self.library, c.own.as_deref(), op.span.file);
-        expand::promise_of(&library, decl, c.root, c.red.unwrap_or(ReduceOp::Sum))
+        expand::contract_of(&library, decl, c.root, c.red.unwrap_or(ReduceOp::Sum))
     }
 
     /// Returns the dimension that the axis splits, and its size in the result.
     fn fits(
         &self,
-        op: &Op,
+        op: &GraphOp,
         c: &Collective,
         x: &Operand,
-        promise: &Promise,
+        contract: &Contract,
     ) -> Result<(usize, u64), Box<Diagnostic>> {
         let (name, axis, ty) = (c.name(), &c.axis, &x.1);
         let wrong = |reason: String, fix: String| {
@@ -102,7 +108,7 @@ impl Typing<'_> {
                 format!("valid ranks: 0..{ranks}"),
             ));
         }
-        if promise.red.is_some() && !ty.dtype.reduces() {
+        if contract.red.is_some() && !ty.dtype.reduces() {
             return Err(Box::new(unreduced(ty).primary(op.span, format!("{name} reduces"))));
         }
         let example = |d: usize| {
@@ -123,9 +129,9 @@ impl Typing<'_> {
                 fix,
             ));
         };
-        if let Some(asked) = c.dim.filter(|d| *d != dim) {
+        if let Some(requested) = c.dim.filter(|d| *d != dim) {
             return Err(wrong(
-                format!("dimension {asked} is not split over `{axis}`"),
+                format!("dimension {requested} is not split over `{axis}`"),
                 format!("dimension {dim} is"),
             ));
         }
@@ -143,7 +149,7 @@ impl Typing<'_> {
                 ),
             ));
         }
-        let both = sides(promise).map_err(|why| {
+        let both = sides(contract).map_err(|why| {
             let mut d = wrong(why, "in a program, a collective must have one input and one output".into());
             if let Ok(coll) = self.library.find_collective(op.span.file, name, op.span) {
                 let at = self.library.collective(coll).name.span;
@@ -164,7 +170,7 @@ impl Typing<'_> {
     }
 
     /// Types a barrier: it takes any value and returns it.
-    pub(super) fn barrier(&mut self, op: &Op, operands: &[Operand]) -> Option<Outcome> {
+    pub(super) fn barrier(&mut self, op: &GraphOp, operands: &[Operand]) -> Option<Outcome> {
         let [x] = operands else {
             self.malformed(op, 1, operands.len());
             return None;

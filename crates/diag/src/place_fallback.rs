@@ -15,7 +15,7 @@ struct Line<'t> {
 }
 
 /// Gives a place to a message that has none. Comments in the text begin with `;`.
-pub fn settle(d: &mut Diagnostic, file: FileId, text: &str) {
+pub fn place_fallback(d: &mut Diagnostic, file: FileId, text: &str) {
     if d.labels.iter().any(|l| !l.span.is_none()) {
         return;
     }
@@ -86,16 +86,16 @@ mod tests {
             ("something else", "", "kir 1"),
         ] {
             let mut d = Diagnostic::error("E320", title).primary(Span::NONE, label);
-            settle(&mut d, FileId(0), text);
+            place_fallback(&mut d, FileId(0), text);
             let s = d.span();
             assert_eq!(&text[s.start as usize..s.end as usize], want, "{title}");
         }
         let mut d = Diagnostic::error("E320", "t").primary(Span::new(FileId(0), 2, 3), "x");
         let before = d.clone();
-        settle(&mut d, FileId(0), text);
+        place_fallback(&mut d, FileId(0), text);
         assert_eq!(d, before);
         let mut d = Diagnostic::error("E320", "t");
-        settle(&mut d, FileId(0), "");
+        place_fallback(&mut d, FileId(0), "");
         assert_eq!(d.span(), Span::new(FileId(0), 0, 0));
     }
 }

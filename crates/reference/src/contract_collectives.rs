@@ -9,11 +9,11 @@ use super::reduce::{Item, extreme, integers, multiply};
 use super::{RefTensor, Step, Value};
 use kbc_diag::Diagnostic;
 use kbc_ir::Name;
+use kbc_ir::contract::Contract;
+use kbc_ir::contract_sides::{ContractSides, HeldPart, on, sides};
+use kbc_ir::contract_terms::terms;
 use kbc_ir::expr::Expr;
 use kbc_ir::graph::Collective;
-use kbc_ir::promise::Promise;
-use kbc_ir::promise_sides::{Held, Sides, on, sides};
-use kbc_ir::promise_terms::terms;
 use kbc_ir::types::ReduceOp;
 
 /// One block of the result: its first element along the split dimension, and those of its sources.
@@ -28,22 +28,22 @@ struct Block {
 pub(super) fn run(step: &Step<'_>, x: &Value, c: &Collective) -> Result<Value, Diagnostic> {
     let missing = || step.broken("its contract is not known; run `infer` first");
     let own = c.own.as_deref().ok_or_else(missing)?;
-    let promise = own.promise.as_ref().ok_or_else(missing)?;
-    let both = sides(promise).map_err(|why| step.broken(&why))?;
+    let contract = own.contract.as_ref().ok_or_else(missing)?;
+    let both = sides(contract).map_err(|why| step.broken(&why))?;
     let dim = c.dim.filter(|d| *d < x.t.shape.len()).ok_or_else(missing)?;
     let size = x.t.shape[dim];
     let result = both.result_size(size, own.ranks).map_err(|why| step.broken(&why))?;
     let p = own.ranks.max(1);
-    let many = |h: &Held| if *h == Held::Blocks { p } else { 1 };
+    let many = |h: &HeldPart| if *h == HeldPart::Blocks { p } else { 1 };
     let len = (size / p / many(&both.start.held)) as usize;
-    let blocks = Places { step, ranks: p, promise, both: &both, len }.blocks()?;
+    let blocks = Places { step, ranks: p, contract, both: &both, len }.blocks()?;
     let mut shape = x.t.shape.clone();
     shape[dim] = result;
     step.room(&shape)?;
     let (outer, inner) = (step.room(&shape[..dim])?, step.room(&shape[dim + 1..])?);
     let (n, m) = (size as usize, result as usize);
     let elements = outer * m * inner;
-    let red = promise.red.unwrap_or(ReduceOp::Sum);
+    let red = contract.red.unwrap_or(ReduceOp::Sum);
     let mut bound = vec![0.0; elements];
     let place =
         |o: usize, width: usize, first: usize, i: usize, j: usize| (o * width + first + i) * inner + j;
@@ -113,8 +113,8 @@ pub fn combined(stored: &Precision, op: ReduceOp, items: &[Item]) -> (f64, f64) 
 struct Places<'a> {
     step: &'a Step<'a>,
     ranks: u64,
-    promise: &'a Promise,
-    both: &'a Sides,
+    contract: &'a Contract,
+    both: &'a ContractSides,
     /// Number of elements of a block along the split dimension.
     len: usize,
 }
@@ -123,7 +123,7 @@ impl Places<'_> {
     fn blocks(&self) -> Result<Vec<Block>, Diagnostic> {
         let mut out = vec![];
         for r in 0..self.ranks {
-            for t in terms(self.promise, self.ranks, r).map_err(|why| self.step.broken(&why))? {
+            for t in terms(self.contract, self.ranks, r).map_err(|why| self.step.broken(&why))? {
                 let from = t.from.iter().map(|(q, b)| self.first(&self.both.start.held, *q, *b));
                 let from = from.collect::<Result<_, _>>()?;
                 let to = self.first(&self.both.end.held, r, t.block)?;
@@ -133,13 +133,13 @@ impl Places<'_> {
         Ok(out)
     }
 
-    fn first(&self, held: &Held, rank: u64, block: u64) -> Result<usize, Diagnostic> {
+    fn first(&self, held: &HeldPart, rank: u64, block: u64) -> Result<usize, Diagnostic> {
         let place = match held {
-            Held::Vector => rank,
-            Held::Blocks => rank * self.ranks + block,
-            Held::Block(own) => {
+            HeldPart::Vector => rank,
+            HeldPart::Blocks => rank * self.ranks + block,
+            HeldPart::Block(own) => {
                 let (r, p) = (Expr::Int(rank as i64), self.ranks);
-                let has = on(self.promise, own, &r, p).eval(&|_: &Name| None);
+                let has = on(self.contract, own, &r, p).eval(&|_: &Name| None);
                 if has.ok() != i64::try_from(block).ok() {
                     let what =
                         format!("its contract reads block {block} of rank {rank}, which does not exist");

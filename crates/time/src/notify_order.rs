@@ -30,13 +30,13 @@ impl Pair {
 
 /// The pairs of all ranks, on a machine that needs them.
 #[derive(Clone, Debug)]
-pub(super) struct Ways {
+pub(super) struct NotifyOrder {
     pairs: Option<BTreeMap<(u64, u64), Pair>>,
 }
 
-impl Ways {
-    pub(super) fn new(unordered: bool) -> Ways {
-        Ways { pairs: unordered.then(BTreeMap::new) }
+impl NotifyOrder {
+    pub(super) fn new(unordered: bool) -> NotifyOrder {
+        NotifyOrder { pairs: unordered.then(BTreeMap::new) }
     }
 
     /// Notes that a put leaves. Returns its number.
@@ -86,14 +86,14 @@ impl Engine<'_, '_, '_> {
         let extra = self.extra(place);
         let to = u64::from(m.to);
         if m.kind == MessageKind::Put {
-            for held in self.state.ways.arrived(from, to, extra.number) {
+            for held in self.state.notify_order.arrived(from, to, extra.number) {
                 match self.setup.through_memory() {
                     true => self.notified(held, m.last),
                     false => self.signal(m.to, held, m.last),
                 }
             }
         }
-        if m.counter != NONE && self.state.ways.pass(from, to, m.counter, extra.after) {
+        if m.counter != NONE && self.state.notify_order.pass(from, to, m.counter, extra.after) {
             self.signal(m.to, m.counter, m.last);
         }
     }
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_notify_waits_for_the_puts_before_it_in_whatever_order_they_come() {
-        let mut w = Ways::new(true);
+        let mut w = NotifyOrder::new(true);
         let first = w.put(0, 1);
         let second = w.put(0, 1);
         let after = w.sent(0, 1);

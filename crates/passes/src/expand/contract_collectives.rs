@@ -4,13 +4,13 @@
 //! contract does not cover become zero. A barrier is a region on a line without elements, whose
 //! transfers are signals only.
 
-use super::interpret::promise_of;
+use super::interpret::contract_of;
 use super::lower::Lower;
 use crate::part_of::library_for;
 use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_ir::contract_sides::{HeldPart, on, sides};
 use kbc_ir::expr::Expr;
-use kbc_ir::graph::{Collective, Op};
-use kbc_ir::promise_sides::{Held, on, sides};
+use kbc_ir::graph::{Collective, GraphOp};
 use kbc_ir::schedule::*;
 use kbc_ir::types::{Axis, CutRule, ReduceOp, TensorType};
 
@@ -18,7 +18,7 @@ impl Lower<'_> {
     /// Lowers a barrier. Its value is the value before it.
     pub(super) fn barrier(
         &mut self,
-        op: &Op,
+        op: &GraphOp,
         c: &Collective,
         axis: &Axis,
         (src, ty): (BufferId, &TensorType),
@@ -34,30 +34,30 @@ impl Lower<'_> {
     /// Lowers a collective defined by its contract, and returns the buffer of its value.
     pub(super) fn own(
         &mut self,
-        op: &Op,
+        op: &GraphOp,
         c: &Collective,
         axis: &Axis,
         (src, from): (BufferId, &TensorType),
         to: &TensorType,
     ) -> Result<BufferId, Diagnostics> {
-        let promise = match c.own.as_ref().and_then(|o| o.promise.clone()) {
+        let contract = match c.own.as_ref().and_then(|o| o.contract.clone()) {
             Some(p) => p,
             None => {
                 let coll = self.lib.find_collective(op.span.file, c.name(), op.span).map_err(|d| *d)?;
                 let red = c.red.unwrap_or(ReduceOp::Sum);
                 let lib = library_for(self.lib, c.own.as_deref(), op.span.file);
-                promise_of(&lib, lib.collective(coll), c.root, red).map_err(|d| *d)?
+                contract_of(&lib, lib.collective(coll), c.root, red).map_err(|d| *d)?
             }
         };
-        let both = sides(&promise).map_err(|why| {
+        let both = sides(&contract).map_err(|why| {
             Diagnostic::error("E208", format!("{}: {why}", c.name())).primary(op.span, "in a program")
         })?;
         let (p, dim, span) = (axis.size, c.dim.unwrap_or(0), op.span);
         let me = Expr::Var(axis.name.clone());
-        let here = |e: &Expr| on(&promise, e, &me, p).simplify();
+        let here = |e: &Expr| on(&contract, e, &me, p).simplify();
         // The input, on the ranks that contribute one.
         let first = self.line_of(
-            &format!("{}_{}", op.name, promise.buffers[both.start.buffer].name),
+            &format!("{}_{}", op.name, contract.buffers[both.start.buffer].name),
             from,
             dim,
             &both.start.held,
@@ -67,9 +67,11 @@ impl Lower<'_> {
         let (along, parts) = (dim as u32, p);
         let even = || CutRule::Even;
         let into = match &both.start.held {
-            Held::Vector => LocalOp::Copy { dst: first.0, src },
-            Held::Blocks => LocalOp::Pack { dst: first.0, src, dim: along, parts, rule: even(), at: None },
-            Held::Block(e) => {
+            HeldPart::Vector => LocalOp::Copy { dst: first.0, src },
+            HeldPart::Blocks => {
+                LocalOp::Pack { dst: first.0, src, dim: along, parts, rule: even(), at: None }
+            }
+            HeldPart::Block(e) => {
                 LocalOp::Pack { dst: first.0, src, dim: along, parts, rule: even(), at: Some(here(e)) }
             }
         };
@@ -77,7 +79,7 @@ impl Lower<'_> {
         self.pending.push((into, cond, span));
         let mut operands = vec![first];
         if both.end.buffer != both.start.buffer {
-            let name = format!("{}_{}", op.name, promise.buffers[both.end.buffer].name);
+            let name = format!("{}_{}", op.name, contract.buffers[both.end.buffer].name);
             operands.push(self.line_of(&name, to, dim, &both.end.held, p, op));
             if both.end.buffer < both.start.buffer {
                 operands.reverse();
@@ -89,9 +91,9 @@ impl Lower<'_> {
         // The output: zero on the ranks for which the contract states nothing.
         let dst = self.value(&op.name, to, span);
         let out = match &both.end.held {
-            Held::Vector => LocalOp::Copy { dst, src: last },
-            Held::Blocks => LocalOp::Unpack { dst, src: last, dim: along, parts, rule: even(), at: None },
-            Held::Block(e) => {
+            HeldPart::Vector => LocalOp::Copy { dst, src: last },
+            HeldPart::Blocks => LocalOp::Unpack { dst, src: last, dim: along, parts, rule: even(), at: None },
+            HeldPart::Block(e) => {
                 LocalOp::Unpack { dst, src: last, dim: along, parts, rule: even(), at: Some(here(e)) }
             }
         };
@@ -108,17 +110,17 @@ impl Lower<'_> {
         name: &str,
         ty: &TensorType,
         dim: usize,
-        held: &Held,
+        held: &HeldPart,
         p: u64,
-        op: &Op,
+        op: &GraphOp,
     ) -> (BufferId, Line) {
         let mut dims = super::sizes::local_dims(ty, &self.out.mesh);
-        if let Held::Block(_) = held {
+        if let HeldPart::Block(_) = held {
             dims[dim] = dims[dim].clone() * Expr::Int(p as i64);
         }
         let b = self.buffer(name, ty, dims, BufferRole::Temp, op.span);
         let line = match held {
-            Held::Vector => Line::vector(self.unit(b, None)),
+            HeldPart::Vector => Line::vector(self.unit(b, None)),
             _ => Line {
                 parts: p,
                 extent: self.out.buffer(b).dims[dim].clone(),

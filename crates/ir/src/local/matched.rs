@@ -1,12 +1,13 @@
-//! Meetings: matches the collectives of all ranks, and reports where they do not match.
+//! Matched collectives: matches the collectives of all ranks, and reports where they do not match.
 //!
-//! A group's collectives meet in the order in which each of its ranks issues them (`crate::meet`).
-//! All ranks of a part issue the same collectives, so sequences are compared once for each set of
-//! parts that share a group. Only the order between groups is examined rank by rank.
+//! A group's collectives meet in the order in which each of its ranks issues them
+//! (`crate::match_collectives`). All ranks of a part issue the same collectives, so sequences are
+//! compared once for each set of parts that share a group. Only the order between groups is
+//! examined rank by rank.
 
 use super::{Groups, Local, issued};
 use crate::graph::{Collective, OpId, Using, UsingArg};
-use crate::meet::{Circle, Difference, first_difference, meet};
+use crate::match_collectives::{CircularWait, SequenceDifference, first_difference, match_collectives};
 use crate::name::Name;
 use crate::types::Mesh;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
@@ -15,13 +16,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A collective with all parts that take part in it, and its operation in each part. Groups of the
 /// same kind that reach it at the same time form one meeting.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Meeting {
+pub struct MatchedCollective {
     /// Parts, ascending, with the operation in each.
     pub members: Vec<(usize, OpId)>,
 }
 
 /// Most ranks for which the order is examined rank by rank.
-const MOST_RANKS: u64 = 65536;
+const MAX_RANKS: u64 = 65536;
 
 /// Returns the properties of a collective that must be equal on all members, as pairs of name and
 /// value.
@@ -64,10 +65,10 @@ fn spelled(u: &Using) -> String {
 /// group issue different collectives, E545 if ranks wait for each other in a circle, E546 for a
 /// collective over axes that the mesh does not have, and E549 if ranks of one part reach a
 /// collective at different steps, or if there are too many ranks.
-pub fn meetings(local: &Local, mesh: &Mesh) -> Result<Vec<Meeting>, Diagnostics> {
+pub fn matched_collectives(local: &Local, mesh: &Mesh) -> Result<Vec<MatchedCollective>, Diagnostics> {
     if let [part] = &local.parts[..] {
         // Every group is whole, and its ranks do the same.
-        return Ok(issued(&part.graph).map(|(id, _)| Meeting { members: vec![(0, id)] }).collect());
+        return Ok(issued(&part.graph).map(|(id, _)| MatchedCollective { members: vec![(0, id)] }).collect());
     }
     Matching::new(local, mesh)?.check()
 }
@@ -90,9 +91,9 @@ struct Matching<'a> {
 
 impl<'a> Matching<'a> {
     fn new(local: &'a Local, mesh: &Mesh) -> Result<Matching<'a>, Diagnostics> {
-        if mesh.ranks() > MOST_RANKS {
+        if mesh.ranks() > MAX_RANKS {
             let title = format!(
-                "a local program with several parts is limited to {MOST_RANKS} ranks, and this one has {}",
+                "a local program with several parts is limited to {MAX_RANKS} ranks, and this one has {}",
                 mesh.ranks()
             );
             return Err(Diagnostic::error("E549", title)
@@ -139,7 +140,7 @@ impl<'a> Matching<'a> {
         out
     }
 
-    fn check(&self) -> Result<Vec<Meeting>, Diagnostics> {
+    fn check(&self) -> Result<Vec<MatchedCollective>, Diagnostics> {
         let communicators = self.communicators();
         let mut found = Diagnostics::new();
         let mut seen: BTreeSet<(&[Name], &[usize])> = BTreeSet::new();
@@ -153,7 +154,7 @@ impl<'a> Matching<'a> {
         if found.has_errors() {
             return Err(found);
         }
-        self.circles(&communicators)?;
+        self.check_no_circular_wait(&communicators)?;
         self.order().map_err(Diagnostics::from)
     }
 
@@ -175,7 +176,8 @@ impl<'a> Matching<'a> {
             .map(|(p, list)| list.iter().map(|id| signature(self.local, *p, *id)).collect())
             .collect();
         let found = first_difference(&all, |_| None::<()>)?;
-        let (Difference::Never { most, step, other } | Difference::Another { most, step, other }) = found
+        let (SequenceDifference::Never { most, step, other }
+        | SequenceDifference::Another { most, step, other }) = found
         else {
             return None;
         };
@@ -191,7 +193,7 @@ impl<'a> Matching<'a> {
             shown(&c.axes),
             words(&c.ranks)
         );
-        if let Difference::Never { .. } = found {
+        if let SequenceDifference::Never { .. } = found {
             let text = format!(
                 "over {} rank {} issues {}, rank {} {}",
                 shown(&c.axes),
@@ -228,7 +230,7 @@ impl<'a> Matching<'a> {
 
     /// Checks that no ranks wait for each other in a circle, if each rank continues as soon as its
     /// whole group has reached the collective that it issues.
-    fn circles(&self, communicators: &[Communicator]) -> Result<(), Diagnostic> {
+    fn check_no_circular_wait(&self, communicators: &[Communicator]) -> Result<(), Diagnostic> {
         let mut number: BTreeMap<(&[Name], u64), usize> = BTreeMap::new();
         for (g, c) in communicators.iter().enumerate() {
             for r in &c.ranks {
@@ -248,7 +250,9 @@ impl<'a> Matching<'a> {
                 list
             })
             .collect();
-        let Err(Circle { programs, next }) = meet(&members, &issues) else { return Ok(()) };
+        let Err(CircularWait { programs, next }) = match_collectives(&members, &issues) else {
+            return Ok(());
+        };
         let ranks: Vec<u64> = programs.iter().map(|r| *r as u64).collect();
         let title = format!(
             "deadlock: ranks {} wait for each other, because they issue the collectives of their groups in different orders",
@@ -266,7 +270,7 @@ impl<'a> Matching<'a> {
     }
 
     /// Returns the meetings, if all ranks of each part can continue together.
-    fn order(&self) -> Result<Vec<Meeting>, Diagnostic> {
+    fn order(&self) -> Result<Vec<MatchedCollective>, Diagnostic> {
         let parts = self.local.parts.len();
         let mut next = vec![0; parts];
         let mut out = vec![];
@@ -301,11 +305,11 @@ impl<'a> Matching<'a> {
             }
             if met.is_empty() {
                 let Some((p, id, q)) = waits else { break };
-                return Err(self.apart(p, id, q));
+                return Err(self.parts_diverge(p, id, q));
             }
             met.sort_unstable();
             met.iter().for_each(|m| next[m.0] += 1);
-            out.push(Meeting { members: met });
+            out.push(MatchedCollective { members: met });
         }
         Ok(out)
     }
@@ -329,7 +333,7 @@ impl<'a> Matching<'a> {
     }
 
     /// Creates E549 for parts whose ranks do not continue together.
-    fn apart(&self, p: usize, id: OpId, q: usize) -> Diagnostic {
+    fn parts_diverge(&self, p: usize, id: OpId, q: usize) -> Diagnostic {
         let rank = |p: usize| self.local.parts[p].ranks.first().copied().unwrap_or(0);
         let mut d = Diagnostic::error(
             "E549",

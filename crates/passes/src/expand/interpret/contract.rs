@@ -3,8 +3,8 @@
 use super::sym::{Bindings, Evaluator, IntoStop, Res, Stop, Sym};
 use kbc_diag::Diagnostic;
 use kbc_ir::Name;
+use kbc_ir::contract::{Cell, Clause, Contract, ContractBuffer, SumOver};
 use kbc_ir::expr::Expr;
-use kbc_ir::promise::{Cell, Clause, Promise, PromiseBuffer, SumOver};
 use kbc_ir::types::ReduceOp;
 use kbc_rounds::ast::{self, ClauseValue, CollectiveDecl};
 use kbc_rounds::library::Library;
@@ -14,13 +14,13 @@ use kbc_rounds::library::Library;
 /// # Errors
 /// Returns the faults of the expressions in the declaration: E003, E010, and E331 for an expression
 /// that has no closed form.
-pub fn promise_of(
+pub fn contract_of(
     lib: &Library,
     decl: &CollectiveDecl,
     root: Option<u64>,
     red: ReduceOp,
-) -> Result<Promise, Box<Diagnostic>> {
-    promise(lib, decl, root.filter(|_| decl.root.is_some()), red).map_err(|stop| match stop {
+) -> Result<Contract, Box<Diagnostic>> {
+    contract(lib, decl, root.filter(|_| decl.root.is_some()), red).map_err(|stop| match stop {
         Stop::Error(d) => d,
         Stop::NotSymbolic(why, span) => Box::new(
             Diagnostic::error("E331", format!("the contract of {} has no closed form", decl.name.node))
@@ -31,12 +31,12 @@ pub fn promise_of(
 }
 
 /// Returns the contract of a collective on a group. `root` is a linear index.
-pub(in crate::expand) fn promise(
+pub(in crate::expand) fn contract(
     lib: &Library,
     decl: &CollectiveDecl,
     root: Option<u64>,
     red: ReduceOp,
-) -> Res<Promise> {
+) -> Res<Contract> {
     let eval = Evaluator::new(lib);
     let mut env: Bindings = vec![];
     if let (Some((_, name)), Some(root)) = (&decl.root, root) {
@@ -91,7 +91,7 @@ pub(in crate::expand) fn promise(
             }
         });
     }
-    Ok(Promise {
+    Ok(Contract {
         collective: Name::from(&decl.name.node),
         red: sums.then_some(red),
         root,
@@ -100,7 +100,7 @@ pub(in crate::expand) fn promise(
         buffers: decl
             .buffers
             .iter()
-            .map(|b| PromiseBuffer { name: Name::from(&b.name.node), blocks: b.sizes.len() == 2 })
+            .map(|b| ContractBuffer { name: Name::from(&b.name.node), blocks: b.sizes.len() == 2 })
             .collect(),
         clauses,
     })

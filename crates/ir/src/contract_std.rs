@@ -6,16 +6,16 @@
 //! created where their declarations are read.
 
 use crate::collective::{CollKind, Holding};
+use crate::contract::{Cell, Clause, Contract, ContractBuffer, SumOver};
 use crate::expr::{BinOp, Expr};
 use crate::name::Name;
-use crate::promise::{Cell, Clause, Promise, PromiseBuffer, SumOver};
 use crate::types::ReduceOp;
 
 /// Returns the contract of a standard collective. Its clauses are over `v` (`src` and `dst` for an
 /// all_to_all), with `r` of `p` as the rank, `b` as any block and `i` as any chunk. `red` is kept
 /// only if the collective combines contributions, and `root` (0 if absent) only if it has one. A
 /// user-defined collective has no standard contract and gets no clauses.
-pub fn standard(kind: CollKind, red: Option<ReduceOp>, root: Option<u64>) -> Promise {
+pub fn standard(kind: CollKind, red: Option<ReduceOp>, root: Option<u64>) -> Contract {
     let root = kind.rooted().then(|| root.unwrap_or(0));
     let at_root = Expr::Int(root.map_or(0, |c| i64::try_from(c).unwrap_or(i64::MAX)));
     let blocks = kind.blocked();
@@ -46,13 +46,13 @@ pub fn standard(kind: CollKind, red: Option<ReduceOp>, root: Option<u64>) -> Pro
         ]
     });
     let names: &[&str] = if apart { &["src", "dst"] } else { &["v"] };
-    Promise {
+    Contract {
         collective: kind.name().into(),
         red: red.filter(|_| kind.reduces()),
         root,
         rank: "r".into(),
         size: "p".into(),
-        buffers: names.iter().map(|n| PromiseBuffer { name: Name::from(*n), blocks }).collect(),
+        buffers: names.iter().map(|n| ContractBuffer { name: Name::from(*n), blocks }).collect(),
         clauses,
     }
 }

@@ -2,16 +2,16 @@
 //! that it ends with.
 //!
 //! A collective in a program takes one value and returns one. The module decides which contracts
-//! can be used in this way, and computes the sizes of their results. [`crate::promise`] defines the
-//! contracts.
+//! can be used in this way, and computes the sizes of their results. [`crate::contract`] defines
+//! the contracts.
 
+use crate::contract::{Cell, Clause, Contract};
 use crate::expr::{BinOp, Expr};
 use crate::name::Name;
-use crate::promise::{Cell, Clause, Promise};
 
 /// Part of a buffer that a rank holds.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Held {
+pub enum HeldPart {
     /// The whole vector.
     Vector,
     /// One block for every rank.
@@ -22,32 +22,32 @@ pub enum Held {
 
 /// One side of a collective.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Side {
+pub struct ContractSide {
     /// Position of the buffer.
     pub buffer: usize,
     /// Part of the buffer that a rank holds.
-    pub held: Held,
+    pub held: HeldPart,
     /// Condition for a rank to hold it, in the names of the contract; all ranks if absent.
     pub cond: Option<Expr>,
 }
 
 /// Both sides of a collective.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Sides {
+pub struct ContractSides {
     /// What a rank starts with.
-    pub start: Side,
+    pub start: ContractSide,
     /// What a rank ends with.
-    pub end: Side,
+    pub end: ContractSide,
 }
 
-impl Held {
+impl HeldPart {
     /// Returns the number of blocks that a rank holds, in a group of `ranks`.
     fn blocks(&self, ranks: u64) -> u64 {
-        if *self == Held::Blocks { ranks } else { 1 }
+        if *self == HeldPart::Blocks { ranks } else { 1 }
     }
 }
 
-impl Sides {
+impl ContractSides {
     /// Returns the size of the result's split dimension if that of the operand is `n`, on `ranks`
     /// ranks.
     ///
@@ -72,16 +72,16 @@ impl Sides {
 ///
 /// # Errors
 /// Returns a message if the contract does not map one value to one value.
-pub fn sides(promise: &Promise) -> Result<Sides, String> {
+pub fn sides(contract: &Contract) -> Result<ContractSides, String> {
     let place = |c: &Clause| match c {
         Clause::Start { cell, cond } => (true, cell.clone(), cond.clone()),
         Clause::End { cell, cond, .. } => (false, cell.clone(), cond.clone()),
     };
-    let all: Vec<(bool, Cell, Option<Expr>)> = promise.clauses.iter().map(place).collect();
-    let of = |start: bool, word: &str| -> Result<Side, String> {
-        let mut side: Option<Side> = None;
+    let all: Vec<(bool, Cell, Option<Expr>)> = contract.clauses.iter().map(place).collect();
+    let of = |start: bool, word: &str| -> Result<ContractSide, String> {
+        let mut side: Option<ContractSide> = None;
         for (_, cell, cond) in all.iter().filter(|c| c.0 == start) {
-            let next = one(promise, cell, cond)?;
+            let next = one(contract, cell, cond)?;
             side = Some(match side {
                 None => next,
                 Some(s) if s.buffer != next.buffer => {
@@ -90,36 +90,38 @@ pub fn sides(promise: &Promise) -> Result<Sides, String> {
                 Some(s) if s.held != next.held => {
                     return Err(format!("its `{word}` clauses mix places with and without a block"));
                 }
-                Some(Side { held: Held::Block(_), .. }) => {
+                Some(ContractSide { held: HeldPart::Block(_), .. }) => {
                     return Err(format!("it has several `{word}` clauses of one block each"));
                 }
-                Some(s) => Side { cond: s.cond.zip(next.cond).map(|(a, b)| Expr::bin(BinOp::Or, a, b)), ..s },
+                Some(s) => {
+                    ContractSide { cond: s.cond.zip(next.cond).map(|(a, b)| Expr::bin(BinOp::Or, a, b)), ..s }
+                }
             });
         }
         side.ok_or_else(|| format!("it has no `{word}` clause"))
     };
     let (start, end) = (of(true, "start")?, of(false, "end")?);
-    let reads = promise.clauses.iter().filter_map(|c| match c {
+    let reads = contract.clauses.iter().filter_map(|c| match c {
         Clause::End { from, .. } => Some(&from.buffer),
         Clause::Start { .. } => None,
     });
-    let first = &promise.buffers[start.buffer].name;
+    let first = &contract.buffers[start.buffer].name;
     if let Some(other) = reads.into_iter().find(|b| *b != first) {
         return Err(format!("its `end` clauses use `{other}`, and its input is `{first}`"));
     }
-    if promise.buffers.len() > 2 || promise.buffers.len() == 2 && start.buffer == end.buffer {
+    if contract.buffers.len() > 2 || contract.buffers.len() == 2 && start.buffer == end.buffer {
         return Err("it has a buffer that is neither its input nor its output".into());
     }
-    Ok(Sides { start, end })
+    Ok(ContractSides { start, end })
 }
 
-fn one(promise: &Promise, cell: &Cell, cond: &Option<Expr>) -> Result<Side, String> {
-    let Some(buffer) = promise.buffers.iter().position(|b| b.name == cell.buffer) else {
+fn one(contract: &Contract, cell: &Cell, cond: &Option<Expr>) -> Result<ContractSide, String> {
+    let Some(buffer) = contract.buffers.iter().position(|b| b.name == cell.buffer) else {
         return Err(format!("it has no buffer `{}`", cell.buffer));
     };
-    let bound = |n: &Name| *n == promise.rank || *n == promise.size;
+    let bound = |n: &Name| *n == contract.rank || *n == contract.size;
     let held = match &cell.index[..] {
-        [_] => Held::Vector,
+        [_] => HeldPart::Vector,
         [Expr::Var(n), _] if !bound(n) => {
             if cond.as_ref().is_some_and(|c| c.mentions(n)) {
                 return Err(format!(
@@ -127,21 +129,21 @@ fn one(promise: &Promise, cell: &Cell, cond: &Option<Expr>) -> Result<Side, Stri
                     cell.buffer
                 ));
             }
-            Held::Blocks
+            HeldPart::Blocks
         }
-        [e, _] => Held::Block(e.clone()),
+        [e, _] => HeldPart::Block(e.clone()),
         _ => return Err(format!("`{}` has {} indices", cell.buffer, cell.index.len())),
     };
-    Ok(Side { buffer, held, cond: cond.clone().filter(|c| !c.is_true()) })
+    Ok(ContractSide { buffer, held, cond: cond.clone().filter(|c| !c.is_true()) })
 }
 
 /// Returns an expression of the contract for one rank of a group of `size`: replaces the names of
 /// the rank and of the size.
-pub fn on(promise: &Promise, e: &Expr, rank: &Expr, size: u64) -> Expr {
+pub fn on(contract: &Contract, e: &Expr, rank: &Expr, size: u64) -> Expr {
     let size = i64::try_from(size).unwrap_or(i64::MAX);
     e.subst(&|n| match n {
-        n if *n == promise.rank => Some(rank.clone()),
-        n if *n == promise.size => Some(Expr::Int(size)),
+        n if *n == contract.rank => Some(rank.clone()),
+        n if *n == contract.size => Some(Expr::Int(size)),
         _ => None,
     })
 }

@@ -1,4 +1,4 @@
-//! Asks of called programs: an ask on some dimensions of a value becomes a demand on all of them.
+//! Partial demands: a demand of a called program on some dimensions becomes one on all of them.
 
 use kbc_ir::Name;
 use kbc_ir::types::{Cut, TensorType};

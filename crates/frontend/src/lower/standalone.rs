@@ -4,14 +4,16 @@
 //! The program has `n` elements (`-D n=..`, default 1024) of f32, uses all devices on one axis, and
 //! uses the file's algorithm.
 
-use super::AskedAlgorithm;
-use super::own::adds;
-use super::params::Number;
+use super::RequestedAlgorithm;
+use super::contract_collectives::adds;
+use super::params::ParamValue;
 use super::{Cx, collective};
 use crate::load::Loaded;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::Name;
-use kbc_ir::graph::{CollKind, Collective, Graph, Holding, Input, Op, OpKind, Own, Using, UsingArg};
+use kbc_ir::graph::{
+    CollKind, Collective, ContractCollective, Graph, GraphOp, Holding, Input, OpKind, Using, UsingArg,
+};
 use kbc_ir::types::{Axis, Cut, CutRule, DType, ReduceOp, TensorType};
 use kbc_rounds::ast::{AlgorithmDecl, Clause, CollectiveDecl, Expr, ExprKind};
 use kbc_rounds::{AlgId, Layer};
@@ -20,10 +22,10 @@ use kbc_rounds::{AlgId, Layer};
 const ELEMENTS: i64 = 1024;
 
 /// Returns the names that `-D` may give in addition to the file's parameters, with their defaults.
-pub(super) fn extras(loaded: &Loaded, id: AlgId) -> Vec<(String, Option<Number>)> {
-    let mut out = vec![("n".to_owned(), Some(Number::Int(ELEMENTS)))];
+pub(super) fn extras(loaded: &Loaded, id: AlgId) -> Vec<(String, Option<ParamValue>)> {
+    let mut out = vec![("n".to_owned(), Some(ParamValue::Int(ELEMENTS)))];
     if loaded.library.algorithm(id).root.is_some() {
-        out.push(("root".to_owned(), Some(Number::Int(0))));
+        out.push(("root".to_owned(), Some(ParamValue::Int(0))));
     }
     out
 }
@@ -59,7 +61,7 @@ fn blocks(decl: &CollectiveDecl, at_first: bool, ranks: u64) -> u64 {
 fn arguments(
     cx: &Cx<'_>,
     decl: &AlgorithmDecl,
-    asked: Option<&AskedAlgorithm>,
+    asked: Option<&RequestedAlgorithm>,
 ) -> Result<Vec<(Name, UsingArg)>, Diagnostics> {
     let mut found = Diagnostics::new();
     let mut out = vec![];
@@ -86,7 +88,11 @@ fn arguments(
 /// # Errors
 /// Returns E221 if the number of elements or the root is out of range, and E005 or E006 for wrong
 /// arguments.
-pub(super) fn lower(cx: &Cx<'_>, id: AlgId, asked: Option<&AskedAlgorithm>) -> Result<Graph, Diagnostics> {
+pub(super) fn lower(
+    cx: &Cx<'_>,
+    id: AlgId,
+    asked: Option<&RequestedAlgorithm>,
+) -> Result<Graph, Diagnostics> {
     let kind = standard(cx.loaded, id).unwrap_or(CollKind::ByContract);
     let library = &cx.loaded.library;
     let decl = library.algorithm(id);
@@ -97,7 +103,7 @@ pub(super) fn lower(cx: &Cx<'_>, id: AlgId, asked: Option<&AskedAlgorithm>) -> R
     let count = |name: &str| -> Result<u64, Diagnostics> {
         match cx.params.extra(name)? {
             None => Ok(0),
-            Some(Number::Int(i)) if i >= 0 => Ok(i as u64),
+            Some(ParamValue::Int(i)) if i >= 0 => Ok(i as u64),
             Some(v) => {
                 Err(Diagnostic::error("E221", format!("invalid value {name} = {v}: expected a count"))
                     .help(format!("give -D {name}=N with an integer N of at least 0"))
@@ -152,7 +158,7 @@ pub(super) fn lower(cx: &Cx<'_>, id: AlgId, asked: Option<&AskedAlgorithm>) -> R
         }
     };
     let span = decl.head;
-    let op = |kind, name: &str| Op { kind, name: name.into(), ty: None, want: None, span };
+    let op = |kind, name: &str| GraphOp { kind, name: name.into(), ty: None, want: None, span };
     let mut graph = Graph::default();
     graph.name = Some(Name::from(format!("{}_{}", coll.name.node, decl.name.node)));
     graph.inputs.push(Input { name: "x".into(), ty: from, data: None, span });
@@ -160,7 +166,7 @@ pub(super) fn lower(cx: &Cx<'_>, id: AlgId, asked: Option<&AskedAlgorithm>) -> R
     let x = graph.push(op(OpKind::Input(0), "x"), &[]);
     let done = Collective {
         kind,
-        own: (kind == CollKind::ByContract).then(|| Box::new(Own::named(&coll.name.node))),
+        own: (kind == CollKind::ByContract).then(|| Box::new(ContractCollective::named(&coll.name.node))),
         red: (kind.reduces() || adds(coll)).then_some(ReduceOp::Sum),
         axis: axis.name,
         joined: vec![],

@@ -9,14 +9,14 @@
 //! execution, tries the candidates of each node from most to least likely, and returns to an
 //! earlier node if an operation has no placement left.
 
-use super::graph::{Graph, NodeId, Op, Operand};
-use super::own::Own;
+use super::graph::{Graph, NodeId, NodeOp, Operand};
+use super::rank_differences::AxisDifferences;
 use crate::torch::rules::Rule;
 use std::collections::BTreeMap;
 
 /// Placement of a value over one axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum AxisPlacement {
     /// Every rank has the whole value.
     Whole,
     /// Each rank has a part of a dimension; all parts have the same length.
@@ -30,9 +30,9 @@ pub enum Place {
     Unknown,
 }
 
-use Place::{Partial, Split, Unknown, Whole, Within};
+use AxisPlacement::{Partial, Split, Unknown, Whole, Within};
 
-impl Place {
+impl AxisPlacement {
     /// Describes the placement, such as `split along 0`.
     pub fn words(self) -> String {
         match self {
@@ -54,20 +54,20 @@ impl Place {
     }
 
     /// Makes the placement that splits a dimension within a number of blocks.
-    pub(super) fn parts((d, blocks): (usize, i64)) -> Place {
+    pub(super) fn parts((d, blocks): (usize, i64)) -> AxisPlacement {
         if blocks == 1 { Split(d) } else { Within(d, blocks) }
     }
 }
 
 /// Greatest number of steps of a search.
-const MOST: usize = 200_000;
+const MAX_STEPS: usize = 200_000;
 
 /// The placements that each input may have, most likely first.
-pub type Candidates = Vec<Vec<Place>>;
+pub type Candidates = Vec<Vec<AxisPlacement>>;
 
 /// The reason why an operation has no placement, given those of its operands.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Fault {
+pub struct NoPlacement {
     /// A description.
     pub why: String,
     /// Whether no program can mean the operation; otherwise kbc has no rule for it.
@@ -75,18 +75,18 @@ pub struct Fault {
 }
 
 /// Fails because no program can mean the operation.
-pub(super) fn wrong<T>(why: impl Into<String>) -> Result<T, Fault> {
-    Err(Fault { why: why.into(), wrong: true })
+pub(super) fn wrong<T>(why: impl Into<String>) -> Result<T, NoPlacement> {
+    Err(NoPlacement { why: why.into(), wrong: true })
 }
 
 /// Fails because kbc has no rule for the operation.
-pub(super) fn no_rule<T>(why: impl Into<String>) -> Result<T, Fault> {
-    Err(Fault { why: why.into(), wrong: false })
+pub(super) fn no_rule<T>(why: impl Into<String>) -> Result<T, NoPlacement> {
+    Err(NoPlacement { why: why.into(), wrong: false })
 }
 
 /// A failed search: the furthest node that it reached, and why it ended there.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Stuck {
+pub struct FailedSearch {
     /// The node.
     pub at: NodeId,
     /// Why the node has no placement.
@@ -99,7 +99,7 @@ pub struct Stuck {
 
 /// The problem that a search solves.
 #[derive(Clone, Copy)]
-pub struct Asked<'a> {
+pub struct PlacementProblem<'a> {
     /// The program of each rank.
     pub g: &'a Graph,
     /// Which nodes are live.
@@ -111,11 +111,11 @@ pub struct Asked<'a> {
     /// The placements that inputs may have.
     pub candidates: &'a Candidates,
     /// Differences between the ranks of the axis.
-    pub own: &'a Own,
+    pub own: &'a AxisDifferences,
     /// Results with their declared placements. A result without one may be anything but a part
     /// of a reduction.
-    pub results: &'a [(NodeId, Option<Place>)],
-    /// Whether the result of an operation without a rule is [`Place::Unknown`], so that the
+    pub results: &'a [(NodeId, Option<AxisPlacement>)],
+    /// Whether the result of an operation without a rule is [`AxisPlacement::Unknown`], so that the
     /// search continues.
     pub lenient: bool,
     /// Present if the graph has reshapes as PyTorch wrote them: the operations of PyTorch that
@@ -125,12 +125,12 @@ pub struct Asked<'a> {
 }
 
 pub(super) struct Search<'a> {
-    pub(super) of: Asked<'a>,
+    pub(super) of: PlacementProblem<'a>,
     /// Nodes in the order in which they are placed; an input comes just before its first use.
     order: Vec<NodeId>,
-    pub(super) places: Vec<Option<Place>>,
+    pub(super) places: Vec<Option<AxisPlacement>>,
     steps: usize,
-    stuck: Stuck,
+    stuck: FailedSearch,
     /// Number of placed nodes when `stuck` was recorded.
     depth: usize,
 }
@@ -139,12 +139,12 @@ pub(super) struct Search<'a> {
 ///
 /// # Errors
 /// Returns the end of the path that reached furthest, if there are no such placements.
-pub fn places(of: Asked<'_>) -> Result<Vec<Option<Place>>, Stuck> {
+pub fn find_placements(of: PlacementProblem<'_>) -> Result<Vec<Option<AxisPlacement>>, FailedSearch> {
     let (g, live) = (of.g, of.live);
     let mut order = vec![];
     let mut seen = vec![false; g.nodes.len()];
     for n in (0..g.nodes.len()).filter(|n| live[*n]) {
-        if matches!(g.nodes[n].op, Op::Input(_)) {
+        if matches!(g.nodes[n].op, NodeOp::Input(_)) {
             continue;
         }
         for u in g.nodes[n].uses().chain([n]) {
@@ -155,7 +155,7 @@ pub fn places(of: Asked<'_>) -> Result<Vec<Option<Place>>, Stuck> {
     }
     // Results that are inputs.
     order.extend((0..g.nodes.len()).filter(|n| live[*n] && !seen[*n]));
-    let stuck = Stuck { at: 0, why: "no placement was tried".into(), result: false, lacks: false };
+    let stuck = FailedSearch { at: 0, why: "no placement was tried".into(), result: false, lacks: false };
     let mut s = Search { of, order, places: vec![None; g.nodes.len()], steps: 0, stuck, depth: 0 };
     if s.run() { Ok(s.places) } else { Err(s.stuck) }
 }
@@ -165,11 +165,11 @@ impl Search<'_> {
     /// node has none.
     fn run(&mut self) -> bool {
         // For each node placed so far, the placements left to try.
-        let mut left: Vec<Vec<Place>> = vec![];
+        let mut left: Vec<Vec<AxisPlacement>> = vec![];
         loop {
             if left.len() == self.order.len() {
                 let Some((n, why)) = self.unfinished() else { return true };
-                self.end(left.len(), n, Fault { why, wrong: true }, true);
+                self.end(left.len(), n, NoPlacement { why, wrong: true }, true);
             } else {
                 let n = self.order[left.len()];
                 self.steps += 1;
@@ -197,7 +197,7 @@ impl Search<'_> {
                     self.places[n] = Some(p);
                     break;
                 }
-                if self.steps > MOST {
+                if self.steps > MAX_STEPS {
                     self.stuck.lacks = true;
                     return false;
                 }
@@ -207,11 +207,11 @@ impl Search<'_> {
     }
 
     /// Records the end of a path, if it reached further than earlier ones.
-    fn end(&mut self, depth: usize, at: NodeId, fault: Fault, result: bool) {
+    fn end(&mut self, depth: usize, at: NodeId, fault: NoPlacement, result: bool) {
         let lacks = self.stuck.lacks || !fault.wrong;
         if depth >= self.depth {
             self.depth = depth;
-            self.stuck = Stuck { at, why: fault.why, result, lacks };
+            self.stuck = FailedSearch { at, why: fault.why, result, lacks };
         }
         self.stuck.lacks = lacks;
     }
@@ -234,7 +234,7 @@ impl Search<'_> {
         })
     }
 
-    pub(super) fn place(&self, o: &Operand) -> Option<Place> {
+    pub(super) fn place(&self, o: &Operand) -> Option<AxisPlacement> {
         match o {
             Operand::Num(_) => None,
             Operand::Node(n) => self.places[*n],
@@ -244,7 +244,7 @@ impl Search<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::graph::Coll;
+    use super::super::graph::RankCollective;
     use super::*;
     use crate::torch::dtype::DType;
 
@@ -252,24 +252,24 @@ mod tests {
     fn layers(reduced: bool) -> Graph {
         let mut g = Graph::default();
         let sizes: [&[i64]; 3] = [&[4, 6], &[6, 3], &[3, 6]];
-        let n = sizes.map(|s| g.push(Op::Input(0), vec![], DType::F32, s.to_vec()));
+        let n = sizes.map(|s| g.push(NodeOp::Input(0), vec![], DType::F32, s.to_vec()));
         for (i, n) in n.iter().enumerate() {
-            g.nodes[*n].op = Op::Input(i);
+            g.nodes[*n].op = NodeOp::Input(i);
         }
         let h = g.matmul(n[0], n[1]);
         let Operand::Node(h) = g.call("relu", &[Operand::Node(h)]) else { panic!("a node") };
         let y = g.matmul(h, n[2]);
         if reduced {
-            let c = Op::Collective(Coll::AllReduce("sum"), 0..1);
+            let c = NodeOp::Collective(RankCollective::AllReduce("sum"), 0..1);
             g.push(c, vec![Operand::Node(y)], DType::F32, vec![4, 6]);
         }
         g
     }
 
-    fn found(g: &Graph, candidates: &Candidates) -> Result<Vec<Place>, Stuck> {
-        let (live, own) = (vec![true; g.nodes.len()], Own::default());
+    fn found(g: &Graph, candidates: &Candidates) -> Result<Vec<AxisPlacement>, FailedSearch> {
+        let (live, own) = (vec![true; g.nodes.len()], AxisDifferences::default());
         let (axis, size, lenient) = (0, 2, false);
-        let all = places(Asked {
+        let all = find_placements(PlacementProblem {
             g,
             live: &live,
             axis,

@@ -4,7 +4,7 @@
 //! one axis of the mesh.
 
 use super::axes::Axis;
-use super::graph::{Graph, Node, NodeId, Op, Operand};
+use super::graph::{Graph, GraphNode, NodeId, NodeOp, Operand};
 use super::lift::Lifted;
 use crate::torch::groups::{World, words};
 use kbc_diag::Diagnostic;
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The differences between ranks over one axis.
 #[derive(Clone, Default, Debug)]
-pub struct Own {
+pub struct AxisDifferences {
     /// Nodes whose numbers differ, with a text that shows the numbers.
     pub numbers: BTreeMap<NodeId, String>,
     /// For each of these nodes, the sum of its numbers over the ranks of the axis, if it is the
@@ -36,15 +36,15 @@ pub struct Differing {
     pub constants: BTreeMap<NodeId, Vec<usize>>,
 }
 
-fn numbers(n: &Node) -> Vec<f64> {
+fn numbers(n: &GraphNode) -> Vec<f64> {
     n.args.iter().filter_map(|o| if let Operand::Num(x) = o { Some(*x) } else { None }).collect()
 }
 
 /// Returns an operation without what may differ between ranks.
-fn bare(op: &Op) -> Op {
+fn bare(op: &NodeOp) -> NodeOp {
     match op {
-        Op::Slice(d, from, to) => Op::Slice(*d, 0, to - from),
-        Op::Constant(_) => Op::Constant(0),
+        NodeOp::Slice(d, from, to) => NodeOp::Slice(*d, 0, to - from),
+        NodeOp::Constant(_) => NodeOp::Constant(0),
         other => other.clone(),
     }
 }
@@ -53,7 +53,7 @@ fn bare(op: &Op) -> Op {
 /// between ranks.
 fn similar(a: &Graph, b: &Graph, n: NodeId) -> Result<(), String> {
     let (x, y) = (&a.nodes[n], &b.nodes[n]);
-    let nodes = |n: &Node| {
+    let nodes = |n: &GraphNode| {
         n.args.iter().map(|o| if let Operand::Node(m) = o { Some(*m) } else { None }).collect::<Vec<_>>()
     };
     if x.sizes != y.sizes {
@@ -77,7 +77,7 @@ pub fn completed(all: &mut [Lifted]) {
         let Some(at) = (0..shortest).find(|n| !same(*n)) else { return };
         // The sum and its operands, which every rank has.
         let sum = |l: &Lifted| match (&l.graph.nodes[at].op, &l.graph.nodes[at].args[..]) {
-            (Op::Infix('+'), [Operand::Node(x), Operand::Node(y)]) => Some((*x, *y)),
+            (NodeOp::Infix('+'), [Operand::Node(x), Operand::Node(y)]) => Some((*x, *y)),
             _ => None,
         };
         let Some((x, y)) = all.iter().find_map(sum) else { return };
@@ -86,14 +86,15 @@ pub fn completed(all: &mut [Lifted]) {
             let (dtype, sizes) = (it.graph.nodes[y].dtype, it.graph.nodes[y].sizes.clone());
             let of = it.graph.nodes[at].of;
             let by = Operand::Num(if adds { 1.0 } else { 0.0 });
-            let part = Node { op: Op::Infix('*'), args: vec![Operand::Node(y), by], dtype, sizes, of };
+            let part =
+                GraphNode { op: NodeOp::Infix('*'), args: vec![Operand::Node(y), by], dtype, sizes, of };
             if adds {
                 inserted(it, at, vec![part]);
                 it.graph.nodes[at + 1].args[1] = Operand::Node(at);
             } else {
                 let whole = &it.graph.nodes[x];
                 let args = vec![Operand::Node(x), Operand::Node(at)];
-                let sum = Node { op: Op::Infix('+'), args, of, ..whole.clone() };
+                let sum = GraphNode { op: NodeOp::Infix('+'), args, of, ..whole.clone() };
                 inserted(it, at, vec![part, sum]);
                 // Uses of the other operand become uses of the sum.
                 for node in &mut it.graph.nodes[at + 2..] {
@@ -108,7 +109,7 @@ pub fn completed(all: &mut [Lifted]) {
 }
 
 /// Inserts nodes at a position; later nodes are renumbered.
-fn inserted(it: &mut Lifted, at: NodeId, nodes: Vec<Node>) {
+fn inserted(it: &mut Lifted, at: NodeId, nodes: Vec<GraphNode>) {
     let by = nodes.len();
     let moved = |n: NodeId| if n >= at { n + by } else { n };
     for a in it.graph.nodes[at..].iter_mut().flat_map(|n| &mut n.args) {
@@ -145,18 +146,18 @@ impl Differing {
                 out.numbers.insert(n, all.iter().map(|l| numbers(&l.graph.nodes[n])).collect());
             }
             match &node.op {
-                Op::Slice(_, from, _) => {
+                NodeOp::Slice(_, from, _) => {
                     let start = |l: &Lifted| match l.graph.nodes[n].op {
-                        Op::Slice(_, from, _) => from,
+                        NodeOp::Slice(_, from, _) => from,
                         _ => *from,
                     };
                     if of(&|l| start(l) != *from) {
                         out.slices.insert(n, all.iter().map(start).collect());
                     }
                 }
-                Op::Constant(k) => {
+                NodeOp::Constant(k) => {
                     let at = |l: &Lifted| match l.graph.nodes[n].op {
-                        Op::Constant(k) => k,
+                        NodeOp::Constant(k) => k,
                         _ => *k,
                     };
                     if of(&|l| l.graph.constants[at(l)].1 != first.graph.constants[*k].1) {
@@ -170,8 +171,8 @@ impl Differing {
     }
 
     /// Restricts the differences to one axis.
-    pub fn over(&self, all: &[Lifted], axis: &Axis) -> Own {
-        let mut out = Own::default();
+    pub fn over(&self, all: &[Lifted], axis: &Axis) -> AxisDifferences {
+        let mut out = AxisDifferences::default();
         for (n, by) in &self.numbers {
             if let Some((a, b)) = differ(by, axis) {
                 out.numbers.insert(*n, format!("{a:?} and {b:?}"));
@@ -190,7 +191,7 @@ impl Differing {
                 continue;
             }
             let node = &all[0].graph.nodes[*n];
-            let (Op::Slice(d, from, to), Some(Operand::Node(x))) = (&node.op, node.args.first()) else {
+            let (NodeOp::Slice(d, from, to), Some(Operand::Node(x))) = (&node.op, node.args.first()) else {
                 continue;
             };
             let part = to - from;
@@ -220,7 +221,11 @@ fn differ<'a, T: PartialEq>(by: &'a [T], axis: &Axis) -> Option<(&'a T, &'a T)> 
 }
 
 /// Makes the message about ranks with different programs, with the line of the rank's program.
-pub fn unlike(world: &World, all: &[Lifted], (at, n, what): &(usize, NodeId, String)) -> Diagnostic {
+pub fn differing_programs(
+    world: &World,
+    all: &[Lifted],
+    (at, n, what): &(usize, NodeId, String),
+) -> Diagnostic {
     let (p, first) = (&world.programs[*at], &world.programs[0]);
     let title = format!("ranks {} have {what}", words(&[first.rank, p.rank]));
     let mut d = Diagnostic::error("E562", title);
@@ -229,7 +234,7 @@ pub fn unlike(world: &World, all: &[Lifted], (at, n, what): &(usize, NodeId, Str
         Some(node) => Some((p, node)),
         None => all[0].graph.nodes.get(*n).map(|node| (first, node)),
     };
-    if let Some((p, node)) = node.filter(|n| !matches!(n.1.op, Op::Input(_) | Op::Constant(_))) {
+    if let Some((p, node)) = node.filter(|n| !matches!(n.1.op, NodeOp::Input(_) | NodeOp::Constant(_))) {
         d = d.primary(p.span(node.of), format!("on rank {}", p.rank)).note(p.place(node.of));
     }
     d

@@ -1,5 +1,5 @@
 //! Contracts of collectives: what a region states about its operands, as text that the checker
-//! reads without a library. The keyword, and the type here, is `promise`.
+//! reads without a library. The keyword, and the type here, is `contract`.
 //!
 //! `start` clauses name the places that hold each rank's own contribution at the start. `end`
 //! clauses state which contributions each place must hold at the end. A name that is not bound
@@ -11,7 +11,7 @@ use crate::expr::Expr;
 use crate::name::Name;
 use crate::types::ReduceOp;
 
-pub use crate::promise_std::standard;
+pub use crate::contract_std::standard;
 
 /// A place: `buffer[e]` or `buffer[e][e]`.
 #[derive(Clone, PartialEq, Debug)]
@@ -63,7 +63,7 @@ pub struct SumOver {
 
 /// A buffer of the collective: `v[n]` (one vector) or `v[p][n]` (one block per rank).
 #[derive(Clone, PartialEq, Debug)]
-pub struct PromiseBuffer {
+pub struct ContractBuffer {
     /// Name.
     pub name: Name,
     /// Whether the buffer has one block per rank.
@@ -72,7 +72,7 @@ pub struct PromiseBuffer {
 
 /// Contract of a collective.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Promise {
+pub struct Contract {
     /// Name of the collective (`all_reduce`). Only the clauses have a meaning.
     pub collective: Name,
     /// Combiner, if contributions are combined.
@@ -84,12 +84,12 @@ pub struct Promise {
     /// Name of the group's size in the clauses.
     pub size: Name,
     /// Buffers of the collective.
-    pub buffers: Vec<PromiseBuffer>,
+    pub buffers: Vec<ContractBuffer>,
     /// Clauses, with the root substituted.
     pub clauses: Vec<Clause>,
 }
 
-impl Promise {
+impl Contract {
     /// Checks whether the contract makes every rank's result depend on every rank's input. This is
     /// so if an unconditional `end` clause takes a contribution of every rank: by a sum over all of
     /// them, or because the block's number is the rank that it comes from.
