@@ -9,9 +9,9 @@ use crate::standin;
 use clap::Parser;
 use emitted::Case;
 use kbc::cli::Cli;
-use kbc_audit::fuzz::Difference;
-use kbc_audit::fuzz::emitted::Bench;
 use kbc::session::Session;
+use kbc_audit::fuzz::Difference;
+use kbc_audit::fuzz::emitted::EmittedRunner;
 use kbc_ir::scalar::ScalarUn;
 use kbc_tiles::lower::chain::Bound;
 use kbc_tiles::tile::{Area, Reach};
@@ -507,7 +507,7 @@ fn specs() {
 fn random_programs() {
     let session = Session::new(&Cli::parse_from(["kbc", "fuzz", "emitted"]));
     let Some(standin) = standin::standin() else { return };
-    let bench = Bench { workspace: &session, standin, batch: 10, keep: true };
+    let bench = EmittedRunner { workspace: &session, standin, batch: 10, keep: true };
     let sum = bench.programs(5, 0..20, &mut |_| {});
     let said = |d: &Difference| format!("number {}: {}\n{}", d.number, d.what, d.text);
     let all: Vec<String> = sum.engines.differences.iter().map(said).collect();
