@@ -453,6 +453,12 @@ impl<R: Repr> Op<R> {
     }
 }
 
+/// This rank's side of a transfer, the peer, and the side at the peer.
+pub type Transfer<R> = (<R as Repr>::Near, <R as Repr>::Peer, <R as Repr>::Far);
+
+/// A message of a queue: its place on this rank, the peer and the queue.
+pub type Message<R> = (<R as Repr>::Near, <R as Repr>::Peer, <R as Repr>::Queue);
+
 /// Translation of operations from one representation into another. Parts that depend on each other
 /// are translated together: the length of a slot is that of the other side, and the address of
 /// elements at a peer depends on the peer.
@@ -470,7 +476,7 @@ pub trait Translate<'a, A: Repr, B: Repr> {
         near: &'a A::Near,
         peer: &'a A::Peer,
         far: &'a A::Far,
-    ) -> Result<(B::Near, B::Peer, B::Far), Self::Error>;
+    ) -> Result<Transfer<B>, Self::Error>;
 
     /// Translates a message of a queue: its place on this rank, the peer and the queue. `side` is
     /// the use of the place.
@@ -480,7 +486,7 @@ pub trait Translate<'a, A: Repr, B: Repr> {
         near: &'a A::Near,
         peer: &'a A::Peer,
         queue: &'a A::Queue,
-    ) -> Result<(B::Near, B::Peer, B::Queue), Self::Error>;
+    ) -> Result<Message<B>, Self::Error>;
 
     /// Translates the queue to a peer.
     fn room(&mut self, peer: &'a A::Peer, queue: &'a A::Queue) -> Result<(B::Peer, B::Queue), Self::Error>;

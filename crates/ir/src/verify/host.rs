@@ -141,7 +141,22 @@ impl Checker<'_, '_> {
                 }
                 return;
             }
-            _ => {
+            SOp::Copy { dst: _, src: _ }
+            | SOp::Reduce { op: _, dst: _, src: _ }
+            | SOp::Put { src: _, peer: _, dst: _ }
+            | SOp::Get { dst: _, peer: _, src: _ }
+            | SOp::Send { src: _, peer: _, queue: _ }
+            | SOp::Recv { dst: _, peer: _, queue: _ }
+            | SOp::Room { peer: _, queue: _ }
+            | SOp::Notify { peer: _, counter: _ }
+            | SOp::Wait { counter: _, value: _ }
+            | SOp::FenceRelease
+            | SOp::FenceAcquire
+            | SOp::FenceComplete
+            | SOp::Record(_)
+            | SOp::Await(_)
+            | SOp::Local(_)
+            | SOp::Mark(_) => {
                 let help =
                     "the host can only launch, read, write and wait; put other operations into regions";
                 let text = "this operation is not allowed in the host section".to_string();
