@@ -5,7 +5,7 @@ use crate::crash::{self, Stage};
 use crate::outdir::{self, Records};
 use crate::session::{Failure, Outcome, Session};
 use crate::watch::{self, Watching};
-use kbc_compiler::about::{begin, executed};
+use kbc_compiler::about::{begin, inputs};
 use kbc_compiler::analyse;
 use kbc_compiler::arguments;
 use kbc_compiler::backends;
@@ -121,9 +121,10 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
         return Ok(());
     }
     session.progress("executing");
-    let data = args.data.plain();
-    let done = analyse::execute(session, &built, schedule, &data, 1, None, &mut watching)?;
-    let (inputs, result) = executed(&mut report, &built, schedule, &data, done);
+    let done = analyse::execute(session, &built, schedule, &args.data.plain(), 1, None, &mut watching)?;
+    report.engine = Some(args.data.engine.unwrap_or_default().plain().name());
+    report.inputs = inputs(&built, &done.inputs);
+    report.host_reads = kbc_compiler::host::reads(schedule, &done.result);
     session.progress("timing");
     record::time(
         session,
@@ -137,8 +138,10 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
     if let Some(p) = described.as_ref().or(built.perturb.as_ref()) {
         report.perturb = Some(perturb::runs(built.subject(schedule), &built.topology, p)?);
     }
+    report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);
+    (report.compare, report.expect) = (Some(done.compare), done.expect);
     if let (Some(prepared), true) = (&prepared, report.ok) {
-        let own = match (&built.local, inputs.calls.first()) {
+        let own = match (&built.local, done.inputs.calls.first()) {
             (None, Some(call)) if asked.out.is_some() => {
                 emit::own_data(&built.typed, built.module.mesh.ranks(), call)?
             }
@@ -146,7 +149,7 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
         };
         report.emitted = emitted(session, args, &asked, prepared, &report, own)?;
     }
-    if let Some(last) = result.outputs.last() {
+    if let Some(last) = done.result.outputs.last() {
         write_results(&args.data, &names, &analyse::output_types(&built), last)?;
     }
     finish(session, &report, args.report, !alone && !wanted.takes_output())

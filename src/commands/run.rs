@@ -7,7 +7,7 @@ use crate::outdir::Records;
 use crate::session::{Outcome, Session};
 use crate::watch::Watching;
 use kbc_backend_sim::failure::{RunFailure, standstill};
-use kbc_compiler::about::{begin, executed};
+use kbc_compiler::about::{begin, inputs};
 use kbc_compiler::analyse;
 use kbc_compiler::arguments;
 use kbc_compiler::build::build;
@@ -46,21 +46,32 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
     let calls = args.calls.unwrap_or(if args.adversarial { ADVERSARIAL_CALLS } else { 1 }).max(1);
     if !args.no_data {
         let seed = (args.seed != 0).then_some(args.seed);
-        let data = args.data.plain();
-        let watch = &mut Watching::times(args.timings);
-        let done = analyse::execute(session, &built, schedule, &data, calls, seed, watch)?;
-        let (inputs, result) = executed(&mut report, &built, schedule, &data, done);
-        report.inside = analyse::inside(session, schedule, &built.topology, &inputs.calls, &result, seed)?;
+        let done = analyse::execute(
+            session,
+            &built,
+            schedule,
+            &args.data.plain(),
+            calls,
+            seed,
+            &mut Watching::times(args.timings),
+        )?;
+        report.engine = Some(args.data.engine.unwrap_or_default().plain().name());
+        report.inputs = inputs(&built, &done.inputs);
+        report.inside =
+            analyse::inside(session, schedule, &built.topology, &done.inputs.calls, &done.result, seed)?;
+        report.host_reads = kbc_compiler::host::reads(schedule, &done.result);
+        report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);
         if args.adversarial {
             let (found, failure) =
-                analyse::adversary(session, schedule, &inputs, args.seed, args.seeds, calls)?;
+                analyse::adversary(session, schedule, &done.inputs, args.seed, args.seeds, calls)?;
             report.ok &= failure.is_none();
             report.adversarial = Some(found);
             failure.into_iter().for_each(|d| session.report(&d.into()));
         }
-        if let Some(last) = result.outputs.last() {
+        if let Some(last) = done.result.outputs.last() {
             write_results(&args.data, &names, &analyse::output_types(&built), last)?;
         }
+        (report.compare, report.expect) = (Some(done.compare), done.expect);
     }
     if !args.no_time {
         record::time(
