@@ -45,7 +45,7 @@ fn refused() {
     for (line, why) in [
         ("fence.release", "the kernel still contains a fence of the schedule: run pass `fences"),
         ("fill $i[8] = 0.5", "0.5 is not a number of i32"),
-        ("fill $h[8] = 0.5", "tiles of bf16 have none"),
+        ("fill $h[8] = 0.5", "tiles of bf16 do not support"),
         ("add $a[8] = 1.0, $b", "`add` has the wrong operands"),
         ("convert $h = $a nearest", "differ in length"),
         ("select $a[8] = $a < $b, $a, $b mask $m", "$m is not a mask"),

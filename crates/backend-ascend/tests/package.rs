@@ -84,7 +84,7 @@ fn what_has_no_place_in_a_package_is_refused() {
         (|k, _| k.areas[0].at = None, "`w0` has no place in the window"),
         (|k, _| k.areas[0].at = Some(Expr::var("rank")), "the place of `w0` in the window depends on `rank`"),
         (|k, _| k.scalars.push("root".into()), "the harness has no value for the scalar `root`"),
-        (|k, _| k.tensors[1].index = 1, "tensor `out` is input or result 1, and there are only only 1"),
+        (|k, _| k.tensors[1].index = 1, "tensor `out` is input or result 1, and there are only 1"),
         (|_, p| p.claim.ranks = vec![], "the claimed rank counts are not an ascending list"),
         (|_, p| p.claim.ranks = vec![2, 65], "more ranks are claimed than a domain can have (64)"),
         (|_, p| _ = p.moduli.remove(&3), "there are no exact inputs for 3 ranks"),

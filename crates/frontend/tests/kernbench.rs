@@ -170,8 +170,8 @@ fn what_must_be_there_or_is_of_another_kind_has_a_place() {
         ("w: 3, h: 2", "", "E463", "sips.w/h", (3, "6")),
         ("w: 3, h: 2", "w: 3, h: 3", "E462", "sips.w/h", (3, "3, h")),
         ("w: 3, h: 2", "w: 4", "E462", "sips.w/h", (3, "4}")),
-        ("count: 6", "count: six", "E462", "whole number", (3, "six")),
-        ("count: 6", "count: 0", "E462", "whole number", (3, "0")),
+        ("count: 6", "count: six", "E462", "an integer", (3, "six")),
+        ("count: 6", "count: 0", "E462", "an integer", (3, "0")),
         ("torus_2d", "torus2d", "E462", "system.sips.topology", (3, "torus2d")),
         ("hbm_slices_per_cube: 8", "hbm_slices_per_cube: 4", "E462", "4 slices", (16, "4")),
         ("hbm_to_router_bw_gbs: 256.0", "hbm_to_router_bw_gbs: fast", "E462", "`fast`", (18, "fast")),
@@ -184,7 +184,7 @@ fn what_must_be_there_or_is_of_another_kind_has_a_place() {
             "    ucie_bw_gbs: 128.0\n",
             "    ucie_bw_gbs: 128.0\n    connection_bw_gbs: 64\n",
             "E462",
-            "two values",
+            "contradictory values",
             (21, "64"),
         ),
     ] {
@@ -313,11 +313,11 @@ fn a_ccl_file_has_its_mistakes_named() {
         ("{}", "E463", "no `algorithms`"),
         ("algorithms: []", "E462", "a mapping"),
         ("algorithms: {a: {world_size: some}}", "E462", "`some`"),
-        ("algorithms: {a: {world_size: 0}}", "E462", "from 1 on"),
+        ("algorithms: {a: {world_size: 0}}", "E462", "at least 1"),
         ("algorithms: {a: {buffer_kind: srm}}", "E462", "`srm`"),
         ("algorithms: {a: {backpressure: spin}}", "E462", "poll, sleep"),
         ("algorithms: {a: {root_cube: [1]}}", "E462", "coordinates"),
-        ("system: {sips: {count: 6}}", "E464", "a machine"),
+        ("system: {sips: {count: 6}}", "E464", "a machine file"),
     ] {
         let d = ccl::read(text, FileId(0)).expect_err(text);
         assert!(d.list[0].code == code && d.list[0].title.contains(words), "{text}: {d:#?}");

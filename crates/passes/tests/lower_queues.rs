@@ -130,13 +130,13 @@ fn what_cannot_be_counted_is_refused() {
     let many = line(0, "for s in 0..30000\n") + &line(1, "if r < 2\n") + &pair(2);
     let why = lowered(&many).unwrap_err();
     assert!(
-        why.starts_with("E376 the messages of this queue cannot be numbered: written out a rank"),
+        why.starts_with("E376 the messages of this queue cannot be numbered: separate code for every rank"),
         "{why}"
     );
     let never = line(0, "for s in 0..1000000000000\n") + &line(1, "if s < 0 && r == 0\n") + &pair(2);
     let why = lowered(&never).unwrap_err();
     assert!(
-        why.starts_with("E376 the messages of this queue cannot be numbered: written out a rank"),
+        why.starts_with("E376 the messages of this queue cannot be numbered: separate code for every rank"),
         "{why}"
     );
 }

@@ -71,17 +71,17 @@ fn faults_in_a_pipeline_are_told_with_their_place() {
         assert_eq!(errors(given), wanted, "{given}");
     }
     for (given, wanted) in [
-        ("", "wanted the name of a pass, got the end"),
-        ("infer,", "wanted the name of a pass, got the end"),
-        ("infer place", "wanted `,` or `{`, got `p`"),
-        ("infer,,place", "wanted the name of a pass, got `,`"),
-        ("select{by", "wanted `=` and a value, got the end"),
-        ("select{by=", "wanted a value, got the end"),
-        ("select{by=time", "wanted `,` or `}`, got the end"),
-        ("select{=}", "wanted the name of an option or `}`, got `=`"),
-        ("infer;place", "wanted `,` or `{`, got `;`"),
+        ("", "expected the name of a pass, found the end"),
+        ("infer,", "expected the name of a pass, found the end"),
+        ("infer place", "expected `,` or `{`, found `p`"),
+        ("infer,,place", "expected the name of a pass, found `,`"),
+        ("select{by", "expected `=` and a value, found the end"),
+        ("select{by=", "expected a value, found the end"),
+        ("select{by=time", "expected `,` or `}`, found the end"),
+        ("select{=}", "expected the name of an option or `}`, found `=`"),
+        ("infer;place", "expected `,` or `{`, found `;`"),
         ("π", "E902"),
-        ("infer→", "wanted `,` or `{`, got `→`"),
+        ("infer→", "expected `,` or `{`, found `→`"),
     ] {
         let got = errors(given);
         assert!(got.len() == 1 && got[0].contains(wanted), "{given}: {got:?}");

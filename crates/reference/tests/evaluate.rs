@@ -411,7 +411,7 @@ fn refusals() {
         (
             error(&build(DType::I8), &[Tensor::new([2], Data::I8(vec![1, 2])).unwrap()]),
             "E905",
-            "does not compute",
+            "but not compute with it",
         ),
     ];
     for ((code, title), want, part) in cases {
