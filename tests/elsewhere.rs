@@ -40,7 +40,7 @@ const COMMANDS: [(i32, &str, &str); 44] = [
     (2, "cannot read mine.kir: no such file\n", "opt mine.kir"),
     (2, "cannot read mine.kb: no such file\n", "replay mine.kb"),
     (2, "cannot read mine.yaml: no such file\n", "sweep mine.yaml"),
-    (2, "mine is no exported program\n", "import mine -o m.kb"),
+    (2, "mine is not an exported program\n", "import mine -o m.kb"),
     // Files of the source.
     (2, GET, "compile specs/ffn_tp.kb --target sim"),
     (2, GET, "check specs/my_ring.kb"),
