@@ -311,13 +311,13 @@ fn names_are_read_by_their_words() {
     };
     for (entry, using, taken) in [
         ("ring_allreduce_tcm: {}", "around", "`ring_allreduce_tcm` is interpreted as `ring`"),
-        ("RingAllReduce: {}", "around", "is taken for `ring`"),
-        ("allreduce-mesh-2d: {}", "along_rows", "is taken for `mesh_2d`"),
-        ("hierarchical_center_root_sram: {}", "of_cubes", "is taken for `center_root`"),
+        ("RingAllReduce: {}", "around", "is interpreted as `ring`"),
+        ("allreduce-mesh-2d: {}", "along_rows", "is interpreted as `mesh_2d`"),
+        ("hierarchical_center_root_sram: {}", "of_cubes", "is interpreted as `center_root`"),
         ("intercube_allreduce: {}", "of_cubes", ""),
         ("fastest: {module: kernbench.ccl.intercube_allreduce}", "of_cubes", ""),
-        ("intercube_allreduce_hbm: {}", "of_cubes", "is taken for `intercube_allreduce`"),
-        ("fast: {module: sim.ccl.binary_tree_allreduce}", "heap", "is taken for `binary_tree`"),
+        ("intercube_allreduce_hbm: {}", "of_cubes", "is interpreted as `intercube_allreduce`"),
+        ("fast: {module: sim.ccl.binary_tree_allreduce}", "heap", "is interpreted as `binary_tree`"),
         ("a1: {module: sim/ccl/three_level.py}", "of_pes", ""),
     ] {
         let (found, words) = run(entry, &[]);
@@ -408,7 +408,7 @@ fn what_cannot_run_is_said_of_the_files() {
         (
             "--topology top.yaml --ccl ccl.yaml -D algorithm=hierarchical -D world_size=3",
             "E467",
-            "is between SIPs, and 3 ranks are PEs of SIP 0",
+            "runs between SIPs, and the 3 ranks are PEs of SIP 0",
         ),
         (
             "--topology top.yaml --ccl ccl.yaml -D algorithm=hierarchical -D root_cube=2,0",

@@ -209,7 +209,7 @@ fn what_does_not_fit_is_said_where_it_is() {
     for (program, code, words) in [
         (counts("[[1, 1]]"), "E217", "1 rows of counts for the 2 ranks of `ep`"),
         (counts("[[1, 1], [1, 2, 1]]"), "E217", "3 counts in a row for the 2 ranks"),
-        (counts("[[1, 1], [5, -1]]"), "E217", "a count below zero"),
+        (counts("[[1, 1], [5, -1]]"), "E217", "a count is negative"),
         (counts("less"), "E217", "less(0, 1, 2) is -1"),
         (counts("nothing"), "E005", "`nothing`"),
         (counts("3"), "E006", "a matrix"),
@@ -225,7 +225,7 @@ fn what_does_not_fit_is_said_where_it_is() {
         ),
         (typed("6@ep(2, 3)"), "E216", "the lengths add up to 5, and the dimension has 6"),
         (typed("6@ep(6)"), "E216", "1 lengths for the 2 parts of `ep`"),
-        (typed("6@ep(7, -1)"), "E216", "a length below zero"),
+        (typed("6@ep(7, -1)"), "E216", "a length is negative"),
         (typed("6@ep(minus)"), "E216", "minus(0, 2) is -1"),
         (typed("6@ep(floor)"), "E005", "`floor`"),
         (typed("5@ep(three)"), "E216", "the lengths add up to 6, and the dimension has 5"),

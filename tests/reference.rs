@@ -105,7 +105,7 @@ fn files_that_are_wrong_are_one_clear_error() {
         (HEAD.replace("  unit: ns\n", ""), "missing field `unit`"),
         (HEAD.replace("  published: 3048\n", ""), "`slow` has no published value"),
         (HEAD.replace("unit: ns", "unit: GB/s"), "is a time, and its unit is GB/s"),
-        (HEAD.replace("reference: 1", "reference: 2"), "another form than 1"),
+        (HEAD.replace("reference: 1", "reference: 2"), "unsupported version `reference: 2`"),
         (
             HEAD.replace("run: { program: ring.kb }", "from: table 3"),
             "needs a measurement, or a note that states why there is none",

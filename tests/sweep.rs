@@ -361,7 +361,10 @@ fn rows_of_a_ccl_yaml_are_those_of_the_benchmark() {
             grid("ring").replace("ccl: ccl.yaml\n", "ccl: ccl.yaml\nnamed: p\n"),
             "named` does not apply to a `ccl`: set `algorithm` in `define",
         ),
-        (grid("ring").replace("topology: ", "title2: ").replace("title2", "about"), "the machine on which its entries run"),
+        (
+            grid("ring").replace("topology: ", "title2: ").replace("title2", "about"),
+            "the machine on which its entries run",
+        ),
     ] {
         s.write("bad.yaml", text.as_bytes());
         let ran = sweep(&s, &["bad.yaml"]);

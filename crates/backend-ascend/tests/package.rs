@@ -372,10 +372,10 @@ fn a_program_is_made_of_its_instances() {
 
     let scaled = every_operation();
     let why = |all: &[(Sizes, &Graph, &Mesh)]| Program::of("f.kb", all).unwrap_err().title;
-    assert!(
-        why(&[all[0], (at(4, 10), &scaled, &four)]).contains("at 4 ranks and 10 elements differs")
-    );
+    assert!(why(&[all[0], (at(4, 10), &scaled, &four)]).contains("at 4 ranks and 10 elements differs"));
     let odd = handmade::graph(77);
-    assert!(why(&[all[0], all[1], (at(4, 12), &odd, &four)]).contains("the sizes of `x` are not polynomials"));
+    assert!(
+        why(&[all[0], all[1], (at(4, 12), &odd, &four)]).contains("the sizes of `x` are not polynomials")
+    );
     assert!(why(&[]).contains("no instance"));
 }

@@ -53,7 +53,9 @@ fn a_missing_notify_is_a_deadlock_with_its_cause() {
         // Rank 0 waits for its inner children, whose notify is missing: this is the cause. The
         // others wait for its result.
         assert!(
-            d.notes[0].contains("dp=0, call 0, region t, stream main: waits for @up_arrived[0] >= 1, and its value is 0"),
+            d.notes[0].contains(
+                "dp=0, call 0, region t, stream main: waits for @up_arrived[0] >= 1, and its value is 0"
+            ),
             "{d:#?}"
         );
         assert!(d.notes[0].contains("no operation ever sends it"), "{d:#?}");
