@@ -161,8 +161,7 @@ fn two_files_of_rows() {
     let text = std::fs::read_to_string(s.path().join("a.csv")).expect("rows");
     s.write("less.csv", text.lines().take(4).collect::<Vec<_>>().join("\n").as_bytes());
     s.write("none.csv", b"a,b\n1,2\n");
-    for (other, words) in [("less.csv", "a.csv has 4, and less.csv has 3"), ("none.csv", "no column `row`")]
-    {
+    for (other, words) in [("less.csv", "a.csv has 4, and less.csv has 3"), ("none.csv", "no column `row`")] {
         let ran = kbc(s.path(), &["compare", "a.csv", other], "");
         assert!(ran.code == 2 && ran.stderr.contains("E588") && ran.stderr.contains(words), "{}", ran.stderr);
     }

@@ -46,7 +46,7 @@ fn a_replay_writes_to_a_new_folder_alone() {
     for folder in ["kbc-replay", "kbc-replay-2"] {
         let ran = kbc(s.path(), &["replay", "kbc-crash.kb"], "");
         assert_eq!(ran.code, 0, "{}", ran.stderr);
-        assert!(ran.stderr.contains(&format!("what it wrote is in {folder}\n")), "{}", ran.stderr);
+        assert!(ran.stderr.contains(&format!("the written files are in {folder}\n")), "{}", ran.stderr);
         for name in ["old.kir", "up.kir", "mine/00-input.kir"] {
             assert!(s.path().join(folder).join(name).is_file(), "{name}: {:?}", names(&s));
         }

@@ -217,7 +217,10 @@ fn other_verbs() {
             assert!(ran.stdout.contains(w), "{args:?}: {w}\n{}", ran.stdout);
         }
     };
-    ok(&["explain", "placement", file], &["ranks 0, 1: types are a rank's own", "f32[4, 8]", "wait("]);
+    ok(
+        &["explain", "placement", file],
+        &["ranks 0, 1: types state the sizes on one rank", "f32[4, 8]", "wait("],
+    );
     ok(&["explain", "select", file], &["all_reduce", "recursive_doubling"]);
     ok(&["explain", "bound", file], &["all_reduce"]);
     ok(&["explain", "path", file], &["stage=0"]);
@@ -288,7 +291,7 @@ fn every_mismatch_shows_both_places() {
             "E543",
             "rank 0 issues all_reduce as collective 1 over tp (ranks 0, 1), and rank 1 never issues it",
         ),
-        ("let z = x", "E543", "never does"),
+        ("let z = x", "E543", "never issues it"),
     ];
     let second = [
         (

@@ -105,7 +105,7 @@ fn files_that_are_wrong_are_one_clear_error() {
         (HEAD.replace("  unit: ns\n", ""), "missing field `unit`"),
         (HEAD.replace("  published: 3048\n", ""), "`slow` has no published value"),
         (HEAD.replace("unit: ns", "unit: GB/s"), "is a time, and its unit is GB/s"),
-        (HEAD.replace("reference: 1", "reference: 2"), "this kbc reads 1"),
+        (HEAD.replace("reference: 1", "reference: 2"), "unsupported version `reference: 2`"),
         (
             HEAD.replace("run: { program: ring.kb }", "from: table 3"),
             "needs a measurement, or a note that states why there is none",
@@ -118,14 +118,14 @@ fn files_that_are_wrong_are_one_clear_error() {
             format!("{HEAD}- name: c\n  published: 1\n  unit: '%'\n  change: {{ from: slow, to: fast }}\n"),
             "there is no earlier time with the name `fast`",
         ),
-        (format!("{HEAD}  measure: notifies\n"), "is a count of notifies, and its unit is ns"),
+        (format!("{HEAD}  measure: notifies\n"), "is a count of notifies and has the unit ns"),
         (
             format!("{HEAD}  rate: {{ amount: 1, of: slow }}\n"),
             "can be only one of a run, a change, a rate and a ratio",
         ),
         (
             format!("{HEAD}- name: c\n  published: 1\n  unit: x\n  rate: {{ amount: 1, of: slow }}\n"),
-            "is a rate, and its unit is x",
+            "is a rate and has the unit x",
         ),
         (
             format!("{HEAD}- name: c\n  published: 1\n  unit: x\n  ratio: {{ of: slow, by: fast }}\n"),

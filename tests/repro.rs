@@ -89,7 +89,7 @@ fn what_is_made_is_as_it_is_made_until_something_changes() {
 fn lists_and_pages_that_are_wrong() {
     let s = scratch();
     for (name, text, words) in [
-        ("l.yaml", "repro: 2\nfolder: made\nsweeps: []\n", "this kbc reads 1"),
+        ("l.yaml", "repro: 2\nfolder: made\nsweeps: []\n", "unsupported version `repro: 2`"),
         ("l.yaml", "repro: 1\nsweeps: []\n", "missing field `folder`"),
         ("p.md", "<!-- rows: other: n -->\n<!-- end -->\n", "no sweep `other`"),
         ("p.md", "<!-- rows: s: m -->\n<!-- end -->\n", "no column `m`"),

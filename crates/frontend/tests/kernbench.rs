@@ -176,7 +176,7 @@ fn what_must_be_there_or_is_of_another_kind_has_a_place() {
         ("hbm_slices_per_cube: 8", "hbm_slices_per_cube: 4", "E462", "4 slices", (16, "4")),
         ("hbm_to_router_bw_gbs: 256.0", "hbm_to_router_bw_gbs: fast", "E462", "`fast`", (18, "fast")),
         ("overhead_ns: 8.0", "overhead_ns: -8.0", "E462", "overhead_ns", (28, "-8.0")),
-        ("pos_mm: [8.0, 5.0]", "pos_mm: [8.0]", "E462", "a place", (26, "[8.0]")),
+        ("pos_mm: [8.0, 5.0]", "pos_mm: [8.0]", "E462", "a position", (26, "[8.0]")),
         ("corners: 4", "corners: many", "E462", "corners", (13, "many")),
         ("connections: 4", "connections: 4.5", "E462", "connections", (28, "4.5")),
         ("ns_per_mm: 0.01", "ns_per_mm: [1]", "E462", "ns_per_mm", (4, "[1]")),

@@ -577,7 +577,7 @@ fn problems_that_are_none_are_refused() {
         (all(&topo, CollKind::Scatter, 8).root(4), "the root 4 is outside a group of 4 ranks"),
         (base.clone().sizes(Sizes::Blocks(vec![2; 4])), "works on one vector, not on blocks"),
         (gather.clone().sizes(Sizes::Blocks(vec![2; 3])), "3 blocks are given for 4 ranks"),
-        (gather.clone().sizes(Sizes::Blocks(vec![u64::MAX; 4])), "its vector 8"),
+        (gather.clone().sizes(Sizes::Blocks(vec![u64::MAX; 4])), "and the vector has 8"),
         (gather.sizes(Sizes::Pairs(vec![0; 16])), "takes no byte counts for pairs of ranks"),
         (
             all(&topo, CollKind::AllToAll, 8).sizes(Sizes::Pairs(vec![1; 15])),

@@ -127,8 +127,8 @@ fn a_list_reads_back_as_it_is_printed() {
 fn lists_that_are_refused() {
     for (text, code, word) in [
         ("graph(2, 0)", "E443", "there is no route from (0) to (1)"),
-        ("graph(2, 0) { link (1)->(0): 1 GB/s, 1 ns }", "E443", "no way leads from (0)"),
-        ("graph(2, 0) { link (0)->(1): 1 GB/s, 1 ns }", "E443", "no way leads from (1)"),
+        ("graph(2, 0) { link (1)->(0): 1 GB/s, 1 ns }", "E443", "there is no route from (0)"),
+        ("graph(2, 0) { link (0)->(1): 1 GB/s, 1 ns }", "E443", "there is no route from (1)"),
         ("graph(2, 0) { link (0)->#0: 1 GB/s, 1 ns }", "E447", "has no node #0"),
         ("graph(2, 0) { link (0)->(0): 1 GB/s, 1 ns }", "E447", "leads back to its own node"),
         ("graph(2, 0) { link +x: 1 GB/s, 1 ns }", "E447", "named by their ends"),

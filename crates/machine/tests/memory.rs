@@ -251,10 +251,10 @@ fn a_schedule_fits_or_says_what_does_not() {
         (
             "ring(4) { hbm_size: 840 B }",
             "buffer `y` does not fit in hbm of (3): it has 400 B, and 392 of 840 B are free",
-            "it holds x 400 B",
+            "already in this memory: x 400 B",
         ),
         ("ring(4) { hbm_size: 100 B }", "buffer `x` does not fit in hbm of (0)", ""),
-        ("ring(4) { tcm_size: 399 B }", "window `w` does not fit into tcm of (0): 400 B", ""),
+        ("ring(4) { tcm_size: 399 B }", "window `w` does not fit in tcm of (0): it has 400 B", ""),
     ] {
         let d = try_on(text).expect_err(text);
         let d = &d.list[0];

@@ -96,7 +96,9 @@ fn combining_rounds_once_and_wraps() {
     assert!(combine(ReduceOp::Sum, &mut x, &Data::I32(vec![1])).is_err());
     assert!(combine(ReduceOp::Sum, &mut x, &Data::F32(vec![1.0, 1.0])).is_err());
     let mut bytes = Data::I8(vec![1]);
-    assert!(combine(ReduceOp::Max, &mut bytes, &Data::I8(vec![2])).unwrap_err().text.contains("i8 moves"));
+    assert!(
+        combine(ReduceOp::Max, &mut bytes, &Data::I8(vec![2])).unwrap_err().text.contains("kbc can move i8")
+    );
 }
 
 /// The f32 functions against the f64 ones, in units of the last place.

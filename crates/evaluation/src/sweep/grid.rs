@@ -287,12 +287,12 @@ mod tests {
             let at = d.labels[0].span;
             format!("{} {}: {}", d.code, &text[at.start as usize..at.end as usize], d.title)
         };
-        assert_eq!(of("program: a.kb\naxes: {n: [1]}\n"), "E583 n: axis `n` changes nothing");
+        assert_eq!(of("program: a.kb\naxes: {n: [1]}\n"), "E583 n: axis `n` has no effect");
         assert!(of("program: '{m}.kb'\naxes: {n: [1]}\n").starts_with("E583 m: `{m}` is neither"));
         assert!(of("program: '{n.x}.kb'\naxes: {n: [1]}\n").starts_with("E583 n.x: `{n.x}` is neither"));
         assert_eq!(of("program: '{n}.kb'\naxes: {n: [1, 1]}\n"), "E583 1: axis `n` has `1` twice");
         assert_eq!(of("program: '{n}.kb'\naxes: {n: []}\n"), "E583 n: axis `n` has no values");
-        assert!(of("program: '{time_ns}'\naxes: {time_ns: [1]}\n").contains("a column `time_ns` already"));
+        assert!(of("program: '{time_ns}'\naxes: {time_ns: [1]}\n").contains("two columns `time_ns`"));
         // An axis is mentioned in templates before it is declared; the error is at its declaration.
         let at = |rest: &str| {
             grid(&format!("{HEAD}{rest}")).expect_err(rest).labels[0].span.start as usize - HEAD.len()

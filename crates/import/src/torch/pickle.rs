@@ -397,7 +397,7 @@ mod tests {
     #[test]
     fn anything_else_is_refused() {
         let os = b"\x80\x02cos\nsystem\nX\x02\x00\x00\x00ls\x85R.";
-        assert_eq!(tensors(os), Err("it calls os.system, which kbc does not allow allow".into()));
+        assert_eq!(tensors(os), Err("it calls os.system, which kbc does not allow".into()));
         // Tuples of tuples of tuples.
         let mut bomb = b"\x80\x02)".to_vec();
         (0..40u8).for_each(|i| bomb.extend([b'q', i, b'h', i, 0x86]));
