@@ -415,8 +415,8 @@ fn what_cannot_run_is_said_of_the_files() {
             "E462",
             "a SIP has 2 x 2 cubes",
         ),
-        ("--topology top.yaml --ccl ccl.yaml -D n_elm=4", "E413", "no key `n_elm`"),
-        ("--topology top.yaml --ccl ccl.yaml -D n_elem=0", "E462", "from 1 on"),
+        ("--topology top.yaml --ccl ccl.yaml -D n_elm=4", "E413", "unknown key `n_elm`"),
+        ("--topology top.yaml --ccl ccl.yaml -D n_elem=0", "E462", "at least 1"),
         (
             "--topology top.yaml --ccl ccl.yaml --set ranks:pe",
             "E416",

@@ -118,14 +118,14 @@ fn files_that_are_wrong_are_one_clear_error() {
             format!("{HEAD}- name: c\n  published: 1\n  unit: '%'\n  change: {{ from: slow, to: fast }}\n"),
             "there is no earlier time with the name `fast`",
         ),
-        (format!("{HEAD}  measure: notifies\n"), "is a count of notifies and has the unit ns"),
+        (format!("{HEAD}  measure: notifies\n"), "is a count of notifies, and its unit is ns"),
         (
             format!("{HEAD}  rate: {{ amount: 1, of: slow }}\n"),
             "can be only one of a run, a change, a rate and a ratio",
         ),
         (
             format!("{HEAD}- name: c\n  published: 1\n  unit: x\n  rate: {{ amount: 1, of: slow }}\n"),
-            "is a rate and has the unit x",
+            "is a rate, and its unit is x",
         ),
         (
             format!("{HEAD}- name: c\n  published: 1\n  unit: x\n  ratio: {{ of: slow, by: fast }}\n"),
