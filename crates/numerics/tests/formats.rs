@@ -216,7 +216,7 @@ fn refused_npy() {
     ] {
         refused("a.npy", &bytes, None, "E401", &[part]);
     }
-    refused("a.npy", &with("'<f4'"), Some("w"), "E404", &["without a name", "leave out"]);
+    refused("a.npy", &with("'<f4'"), Some("w"), "E404", &["without a name", "remove"]);
 }
 
 #[test]
@@ -301,7 +301,7 @@ fn what_a_member_is_is_known_before_it_is_unpacked() {
     let mut long = b"\x93NUMPY\x02\x00".to_vec();
     long.extend(u32::MAX.to_le_bytes());
     long.resize(4 << 20, b' ');
-    refused("a.npz", &deflated(&long), None, "E401", &["its header has 4294967307 bytes"]);
+    refused("a.npz", &deflated(&long), None, "E401", &["states a header of 4294967307 bytes"]);
     let both =
         vec![("x".to_owned(), tensor(DType::I64, &[2, 3])), ("y".to_owned(), tensor(DType::F16, &[0]))];
     for (name, bytes) in
@@ -331,7 +331,7 @@ fn refused_safetensors() {
     for (bytes, part) in [
         (b"1234567".to_vec(), "has 7 bytes"),
         (u64::MAX.to_le_bytes().to_vec(), "(limit: 100000000)"),
-        (1000u64.to_le_bytes().to_vec(), "and 0 are there"),
+        (1000u64.to_le_bytes().to_vec(), "and there are 0"),
         (of(format!(" {{\"a\":{good}}}")), "begin with `{`"),
         (of(format!("{{\"a\":{good}")), "its header is invalid"),
         (of(format!("{{\"a\":{good}}} x")), "its header is invalid"),
@@ -344,8 +344,8 @@ fn refused_safetensors() {
         (of(format!("{{\"a\":{}}}", entry("I16", "[2]", "[0,4,8]"))), "its header is invalid"),
         (of(format!("{{\"a\":{}}}", entry("I16", "[-2]", "[0,4]"))), "its header is invalid"),
         (of(format!("{{\"a\":{}}}", entry("I16", "[3]", "[0,4]"))), "needs 6 bytes, and has 4"),
-        (of(format!("{{\"a\":{}}}", entry("I16", "[3]", "[0,6]"))), "lies at 0..6"),
-        (of(format!("{{\"a\":{}}}", entry("I16", "[0]", "[3,2]"))), "lies at 3..2"),
+        (of(format!("{{\"a\":{}}}", entry("I16", "[3]", "[0,6]"))), "is at 0..6"),
+        (of(format!("{{\"a\":{}}}", entry("I16", "[0]", "[3,2]"))), "is at 3..2"),
         (of(format!("{{\"a\":{}}}", entry("I16", "[1]", "[2,4]"))), "leaves a gap"),
         (of(format!("{{\"a\":{}}}", entry("I16", "[1]", "[0,2]"))), "end at byte 2"),
         (of(format!("{{\"a\":{good},\"b\":{good}}}")), "overlaps"),
@@ -361,7 +361,7 @@ fn refused_safetensors() {
     let other = of(format!("{{\"a\":{}}}", entry("F8_E8M0", "[4]", "[0,4]")));
     refused("m.safetensors", &other, Some("a"), "E403", &["F8_E8M0", "BF16"]);
     assert_eq!(keys("m.safetensors", &other).unwrap(), ["a"]);
-    refused("m.safetensors", &fine, Some("aa"), "E404", &["it holds `a`"]);
+    refused("m.safetensors", &fine, Some("aa"), "E404", &["it contains `a`"]);
 }
 
 #[test]
