@@ -254,7 +254,8 @@ fn the_judge_is_built_without_the_checker() {
     let path = root().join("crates/judge/src/oracle.rs");
     let oracle = std::fs::read_to_string(path).expect("it is there");
     for line in oracle.lines().filter(|l| !l.trim_start().starts_with("//")) {
-        assert!(!line.contains("promise_terms") && !line.contains("contract::"), "the oracle: {line}");
+        let shared = ["contract_terms", "kbc_backend_sim::contract"];
+        assert!(!shared.iter().any(|s| line.contains(s)), "the oracle: {line}");
     }
 }
 
@@ -377,7 +378,8 @@ fn type_names_say_what_the_type_is() {
             }
             let of =
                 if file.starts_with("src/") { Some("src") } else { file.split_once("/src/").map(|f| f.0) };
-            if let Some(of) = of.filter(|_| visible) {
+            // A type that a macro makes has the name that the macro was given.
+            if let Some(of) = of.filter(|_| visible && !name.is_empty()) {
                 public.entry((of.to_owned(), name)).or_default().push(file.clone());
             }
         }

@@ -1,5 +1,4 @@
-//! Tests of bounds: known values, searches against brute force over all cuts and partitions, and
-//! every printed partition evaluated again from the links alone.
+//! Tests of bounds: known values, brute force over all cuts, and partitions evaluated again.
 
 use kbc_diag::FileId;
 use kbc_machine::bounds::{self, Bound, CollKind, Method, Problem, Sizes, algbw, bound, busbw};
