@@ -347,7 +347,8 @@ fn the_page_has_the_table_of_changes() {
 /// Returns the names of the types that a source declares.
 fn declared(text: &str) -> Vec<&str> {
     let names = text.lines().filter_map(|l| {
-        let rest = l.strip_prefix("pub enum ").or_else(|| l.strip_prefix("pub struct "))?;
+        let words = ["pub enum ", "pub struct ", "pub type "];
+        let rest = words.iter().find_map(|w| l.strip_prefix(w))?;
         rest.split(|c: char| !c.is_alphanumeric()).next()
     });
     names.collect()
@@ -396,11 +397,13 @@ fn no_pattern_of_a_judge_hides_a_field() {
             .replace("'{'", "")
             .replace("'}'", "")
     };
-    let headers = ["schedule.rs", "local_op.rs", "contract.rs", "graph.rs", "form.rs", "fill.rs"]
-        .map(|f| read(&source.join(f)));
+    let headers =
+        ["schedule.rs", "op.rs", "refs.rs", "local_op.rs", "contract.rs", "graph.rs", "form.rs", "fill.rs"]
+            .map(|f| read(&source.join(f)));
     let types: BTreeSet<&str> = headers.iter().flat_map(|t| declared(t)).collect();
-    for known in ["SOp", "SStmt", "Ref", "LocalOp", "Region", "Role", "Buffer", "Signal", "Queue", "Promise"]
-    {
+    let known =
+        ["SOp", "Op", "SStmt", "Ref", "LocalOp", "Region", "Role", "Buffer", "Signal", "Queue", "Contract"];
+    for known in known {
         assert!(types.contains(known), "{known} is declared elsewhere");
     }
     let mut files = vec![source.join("visit.rs"), source.join("walk/compile.rs")];

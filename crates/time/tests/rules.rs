@@ -231,7 +231,10 @@ fn who_is_not_there_is_an_error() {
     for (who, words) in [
         (PerturbTargets::These(vec![Spanned::new(RankName::Number(8), Span::NONE)]), "no such rank"),
         (PerturbTargets::These(vec![Spanned::new(RankName::At(vec![1, 2]), Span::NONE)]), "no such rank"),
-        (PerturbTargets::Count(Spanned::new(9, Span::NONE)), "9 ranks cannot be perturbed: the machine has 8"),
+        (
+            PerturbTargets::Count(Spanned::new(9, Span::NONE)),
+            "9 ranks cannot be perturbed: the machine has 8",
+        ),
     ] {
         let e = perturbed(&topo, &perturb(vec![entry(who)], vec![]), 1).unwrap_err();
         assert!(e.code == "E465" && e.title.contains(words), "{}", e.title);
