@@ -347,8 +347,9 @@ fn the_page_has_the_table_of_changes() {
 /// Returns the names of the types that a source declares.
 fn declared(text: &str) -> Vec<&str> {
     let names = text.lines().filter_map(|l| {
-        let words = ["pub enum ", "pub struct ", "pub type "];
-        let rest = words.iter().find_map(|w| l.strip_prefix(w))?;
+        // The other names of operations are aliases.
+        let alias = l.strip_prefix("pub type ").filter(|rest| rest.contains("= Op<"));
+        let rest = l.strip_prefix("pub enum ").or_else(|| l.strip_prefix("pub struct ")).or(alias)?;
         rest.split(|c: char| !c.is_alphanumeric()).next()
     });
     names.collect()
@@ -370,7 +371,9 @@ fn hiding<'t>(text: &'t str, types: &BTreeSet<&str>) -> Vec<&'t str> {
                 let path = text[..begin].trim_end();
                 let first =
                     path.rfind(|c: char| !(c.is_alphanumeric() || "_:".contains(c))).map_or(0, |i| i + 1);
-                if path[first..].split("::").any(|word| types.contains(word)) {
+                // The last word of a longer path is a variant.
+                let of = path[first..].rsplit_once("::").map_or(&path[first..], |(of, _)| of);
+                if of.split("::").any(|word| types.contains(word)) {
                     found.push(&text[first..=at]);
                 }
             }
