@@ -222,7 +222,9 @@ impl<'a> Prover<'a> {
     /// so its other expressions need not move. Its sizes and parts are checked on every rank when
     /// it is executed.
     fn local(&mut self, env: &Env, r: &Region, l: &LocalOp) -> Result<(), Failed> {
-        let Some(LineBlock { line, parts, at, .. }) = l.line_block() else { return Ok(()) };
+        let Some(LineBlock { line, tensor: _, dim: _, parts, rule: _, at }) = l.line_block() else {
+            return Ok(());
+        };
         if self.shape {
             return Ok(());
         }
@@ -239,7 +241,9 @@ impl<'a> Prover<'a> {
     /// chunks are cut, and the same for all local operations: what is filled or read here then
     /// represents the moved block on every other rank.
     fn blocks(&mut self, l: &LocalOp) -> Result<(), Failed> {
-        let Some(LineBlock { line, tensor, dim, parts, rule, .. }) = l.line_block() else { return Ok(()) };
+        let Some(LineBlock { line, tensor, dim, parts, rule, at: _ }) = l.line_block() else {
+            return Ok(());
+        };
         if !self.cut.insert(std::ptr::from_ref(l) as usize) {
             return Ok(());
         }

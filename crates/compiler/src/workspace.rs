@@ -260,9 +260,10 @@ impl Workspace {
         }
     }
 
-    /// Creates a workspace that has read nothing, in another environment.
+    /// Creates a workspace that has read nothing, in another environment. Texts and data that stand
+    /// for files are those of this one.
     pub fn within(&self, environment: Arc<dyn Environment>) -> Self {
-        Workspace { environment, ..self.fresh(vec![]) }
+        Workspace { environment, texts: self.texts.clone(), data: self.data.clone(), ..self.fresh(vec![]) }
     }
 
     /// Lets a text stand for the file of that name from now on.

@@ -36,8 +36,13 @@ impl Num {
 
     /// Returns the same value, known to lie within narrower limits.
     pub(super) fn within(self, lo: i64, hi: i64) -> Num {
-        // Without a value in these limits, the code that follows is not reached.
-        Num { within: self.within.meet(lo, hi).unwrap_or(Interval::of(lo, hi.max(lo))), ..self }
+        // Without a value in these limits, the code that follows is not reached. A constant stays
+        // one, because it has no SSA value.
+        let unreached = match self.value {
+            Some(_) => Interval::of(lo, hi.max(lo)),
+            None => Interval::only(lo),
+        };
+        Num { within: self.within.meet(lo, hi).unwrap_or(unreached), ..self }
     }
 
     /// Returns the number as an SSA value.
