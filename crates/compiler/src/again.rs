@@ -1,4 +1,4 @@
-//! Again: the program that was built, lowered once more at another size or with other choices.
+//! Rebuilding: lowers a program that was built once more, at another size or with other choices.
 
 use crate::build::Built;
 use crate::keep::GraphRecorder;

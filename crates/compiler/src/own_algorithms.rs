@@ -1,4 +1,4 @@
-//! Own algorithms: those of a program's text, checked against their contracts before its schedule is.
+//! The user's algorithms: checks them against their contracts before the schedule is proven.
 
 use crate::workspace::{Stage, Workspace};
 use kbc_checker::{CheckOptions, EVERY_RANK, Verdict, check};
