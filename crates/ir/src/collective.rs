@@ -1,7 +1,7 @@
 //! Collectives: one row for each, with its name and with what the ranks of a group hold before and
 //! after it.
 //!
-//! The two [`Holding`]s of a collective define it. Its contract ([`crate::contract_std`]), its
+//! The two [`Holding`]s of a collective define it; [`Movement`] lists the pairs that exist. Its contract ([`crate::contract_std`]), its
 //! placement rules, the sizes of its result in local programs, the lines on which `expand` works,
 //! its lower bounds and its factor of the bus bandwidth are derived from them. Further axes of a
 //! program's collective are attributes of [`crate::graph::Collective`].
@@ -51,15 +51,55 @@ pub enum Holding {
 impl Holding {
     /// Checks whether each rank holds a part along a dimension.
     pub fn is_split(self) -> bool {
-        matches!(self, Holding::Split | Holding::SplitFrom)
+        match self {
+            Holding::Split | Holding::SplitFrom => true,
+            Holding::Partial | Holding::Whole | Holding::Root => false,
+        }
+    }
+}
+
+/// The changes of [`Holding`] for which data moves, named by what the ranks hold before and after
+/// them.
+///
+/// Code that depends on both holdings matches on this type, so that a new change does not compile
+/// until that code knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the names are the two holdings")]
+pub enum Movement {
+    PartialToWhole,
+    PartialToSplit,
+    PartialToRoot,
+    SplitToWhole,
+    SplitToRoot,
+    SplitFromToSplit,
+    RootToWhole,
+    RootToSplit,
+}
+
+impl Movement {
+    /// Returns what the ranks hold before and after.
+    pub fn holdings(self) -> (Holding, Holding) {
+        use Holding::{Partial, Root, Split, SplitFrom, Whole};
+        match self {
+            Movement::PartialToWhole => (Partial, Whole),
+            Movement::PartialToSplit => (Partial, Split),
+            Movement::PartialToRoot => (Partial, Root),
+            Movement::SplitToWhole => (Split, Whole),
+            Movement::SplitToRoot => (Split, Root),
+            Movement::SplitFromToSplit => (SplitFrom, Split),
+            Movement::RootToWhole => (Root, Whole),
+            Movement::RootToSplit => (Root, Split),
+        }
     }
 }
 
 /// What a collective does to the value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Effect {
-    /// It changes what the ranks hold, from the first to the second.
-    Changes(Holding, Holding),
+    /// It moves data, which changes what the ranks hold.
+    Moves(Movement),
+    /// Each rank keeps its part of the value that all of them hold.
+    Slices,
     /// The ranks hold the same afterwards.
     Keeps,
     /// The contract of each use says it.
@@ -91,8 +131,8 @@ impl CollKind {
     ];
 
     const fn row(self) -> Row {
-        use Effect::{Changes, Keeps, Stated};
-        use Holding::{Partial, Root, Split, SplitFrom, Whole};
+        use Effect::{Keeps, Moves, Slices, Stated};
+        use Movement::*;
         // A collective without a row in the table of operations is an error of compilation.
         macro_rules! row {
             ($name:literal, $effect:expr, $call:literal) => {
@@ -101,24 +141,24 @@ impl CollKind {
         }
         match self {
             CollKind::AllReduce => {
-                row!("all_reduce", Changes(Partial, Whole), "all_reduce(x, sum, over: tp)")
+                row!("all_reduce", Moves(PartialToWhole), "all_reduce(x, sum, over: tp)")
             }
             CollKind::ReduceScatter => {
-                row!("reduce_scatter", Changes(Partial, Split), "reduce_scatter(x, sum, dim: 0, over: tp)")
+                row!("reduce_scatter", Moves(PartialToSplit), "reduce_scatter(x, sum, dim: 0, over: tp)")
             }
             CollKind::AllGather => {
-                row!("all_gather", Changes(Split, Whole), "all_gather(x, dim: 0, over: tp)")
+                row!("all_gather", Moves(SplitToWhole), "all_gather(x, dim: 0, over: tp)")
             }
             CollKind::AllToAll => {
-                row!("all_to_all", Changes(SplitFrom, Split), "all_to_all(x, from: 0, to: 1, over: tp)")
+                row!("all_to_all", Moves(SplitFromToSplit), "all_to_all(x, from: 0, to: 1, over: tp)")
             }
-            CollKind::Broadcast => row!("broadcast", Changes(Root, Whole), "broadcast(x, from: 0, over: tp)"),
-            CollKind::Reduce => row!("reduce", Changes(Partial, Root), "reduce(x, sum, to: 0, over: tp)"),
-            CollKind::Gather => row!("gather", Changes(Split, Root), "gather(x, dim: 0, to: 0, over: tp)"),
+            CollKind::Broadcast => row!("broadcast", Moves(RootToWhole), "broadcast(x, from: 0, over: tp)"),
+            CollKind::Reduce => row!("reduce", Moves(PartialToRoot), "reduce(x, sum, to: 0, over: tp)"),
+            CollKind::Gather => row!("gather", Moves(SplitToRoot), "gather(x, dim: 0, to: 0, over: tp)"),
             CollKind::Scatter => {
-                row!("scatter", Changes(Root, Split), "scatter(x, dim: 0, from: 0, over: tp)")
+                row!("scatter", Moves(RootToSplit), "scatter(x, dim: 0, from: 0, over: tp)")
             }
-            CollKind::Slice => row!("slice", Changes(Whole, Split), "slice(x, dim: 0, over: tp)"),
+            CollKind::Slice => row!("slice", Slices, "slice(x, dim: 0, over: tp)"),
             CollKind::Barrier => row!("barrier", Keeps, "barrier(x, over: tp)"),
             CollKind::ByContract => row!("own", Stated, "NAME(x, over: tp)"),
         }
@@ -143,15 +183,19 @@ impl CollKind {
     /// its placement, or if each use of the collective states a contract.
     pub fn change(self) -> Option<(Holding, Holding)> {
         match self.row().effect {
-            Effect::Changes(before, after) => Some((before, after)),
+            Effect::Moves(movement) => Some(movement.holdings()),
+            Effect::Slices => Some((Holding::Whole, Holding::Split)),
             Effect::Keeps | Effect::Stated => None,
         }
     }
 
-    /// Returns what the ranks hold before and after a collective that moves data. Returns None for
-    /// a slice, for a barrier, and for a collective that is defined by its contract.
-    pub fn movement(self) -> Option<(Holding, Holding)> {
-        self.change().filter(|(before, _)| *before != Holding::Whole)
+    /// Returns the change of a collective that moves data. Returns None for a slice, for a barrier,
+    /// and for a collective that is defined by its contract.
+    pub fn movement(self) -> Option<Movement> {
+        match self.row().effect {
+            Effect::Moves(movement) => Some(movement),
+            Effect::Slices | Effect::Keeps | Effect::Stated => None,
+        }
     }
 
     /// Checks whether the ranks hold this before the collective.

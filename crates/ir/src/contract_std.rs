@@ -20,10 +20,7 @@ pub fn standard(kind: CollKind, red: Option<ReduceOp>, root: Option<u64>) -> Con
     let at_root = Expr::Int(root.map_or(0, |c| i64::try_from(c).unwrap_or(i64::MAX)));
     let blocks = kind.blocked();
     // A barrier exchanges the blocks of an all_gather.
-    let change = match kind {
-        CollKind::Barrier => CollKind::AllGather.change(),
-        _ => kind.change(),
-    };
+    let change = if kind == CollKind::Barrier { CollKind::AllGather } else { kind }.change();
     let apart = change.is_some_and(|(before, _)| before == Holding::SplitFrom);
     let (src, dst) = if apart { ("src", "dst") } else { ("v", "v") };
     let any: &[&str] = if blocks { &["b", "i"] } else { &["i"] };

@@ -4,7 +4,7 @@
 //! issue order, so that two runs produce the same bytes. Types are absent until `infer` fills them
 //! in; an annotation that the program states is kept beside the type as `want`.
 
-pub use crate::collective::{CollKind, Holding};
+pub use crate::collective::{CollKind, Holding, Movement};
 use crate::contract::Contract;
 use crate::fill::Fill;
 use crate::grouped::Runs;

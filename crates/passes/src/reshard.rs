@@ -15,7 +15,7 @@
 //! | slice | 0 | | |
 
 use kbc_ir::Name;
-use kbc_ir::graph::{CollKind, Holding};
+use kbc_ir::graph::{CollKind, Holding, Movement};
 use kbc_ir::types::{Cut, CutRule, Mesh, ReduceOp, TensorType};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -142,10 +142,12 @@ fn weight(mesh: &Mesh, before: &TensorType, kind: CollKind, axis: &Name) -> u128
     let k = u128::from(size(mesh, axis).max(1));
     held.saturating_mul(match kind.movement() {
         None => 0,
-        Some((Partial, Whole)) => 2 * (all / k) * (k - 1),
-        Some((Split, _)) => all * (k - 1),
-        Some((_, Split)) => (all / k) * (k - 1),
-        Some(_) => all,
+        Some(Movement::PartialToWhole) => 2 * (all / k) * (k - 1),
+        Some(Movement::SplitToWhole | Movement::SplitToRoot) => all * (k - 1),
+        Some(Movement::PartialToSplit | Movement::SplitFromToSplit | Movement::RootToSplit) => {
+            (all / k) * (k - 1)
+        }
+        Some(Movement::PartialToRoot | Movement::RootToWhole) => all,
     })
 }
 

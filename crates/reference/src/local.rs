@@ -13,7 +13,7 @@ use super::{
     EvalMode, EvalOptions, RefTensor, Value, broken, computed, disturb, done_with, fed, terms, widened,
 };
 use kbc_diag::{Diagnostic, Diagnostics};
-use kbc_ir::graph::{CollKind, Collective, GraphOp, Holding, OpId, OpKind};
+use kbc_ir::graph::{CollKind, Collective, GraphOp, Movement, OpId, OpKind};
 use kbc_ir::local::{Groups, Local, MatchedCollective, matched_collectives};
 use kbc_ir::types::{Mesh, ReduceOp};
 use kbc_numerics::tensor::Tensor;
@@ -207,7 +207,6 @@ fn elements(t: &RefTensor) -> usize {
 
 /// Returns the value of each rank of a group after a collective, from the values before.
 fn exchanged(op: &GraphOp, c: &Collective, operands: &[Value]) -> Result<Vec<Value>, Diagnostic> {
-    use Holding::{Partial, Root, Split, SplitFrom, Whole};
     let p = operands.len();
     let list: Vec<&RefTensor> = operands.iter().map(|v| &*v.t).collect();
     let exact = operands.iter().all(|v| v.exact);
@@ -223,9 +222,9 @@ fn exchanged(op: &GraphOp, c: &Collective, operands: &[Value]) -> Result<Vec<Val
         shape[d] = n as u64;
         shape
     };
-    Ok(match (c.kind, c.kind.change()) {
-        (_, Some((Partial, Whole))) => vec![Value::whole(reduced(op, c, &list)?); p],
-        (_, Some((Partial, Split))) => {
+    Ok(match c.kind.movement() {
+        Some(Movement::PartialToWhole) => vec![Value::whole(reduced(op, c, &list)?); p],
+        Some(Movement::PartialToSplit) => {
             let sum = reduced(op, c, &list)?;
             let (d, n) = size(c.dim)?;
             let (part, inner) = (n / p, inner(d));
@@ -238,7 +237,7 @@ fn exchanged(op: &GraphOp, c: &Collective, operands: &[Value]) -> Result<Vec<Val
             };
             (0..p).map(|me| Value::whole(moved(first, with(d, part), &[&sum], of(me)))).collect()
         }
-        (_, Some((Split, Whole))) => {
+        Some(Movement::SplitToWhole) => {
             let (d, n) = size(c.dim)?;
             let inner = inner(d);
             let of = |i: usize| {
@@ -248,7 +247,7 @@ fn exchanged(op: &GraphOp, c: &Collective, operands: &[Value]) -> Result<Vec<Val
             };
             vec![moves(moved(first, with(d, p * n), &list, of)); p]
         }
-        (_, Some((SplitFrom, Split))) => match &c.counts {
+        Some(Movement::SplitFromToSplit) => match &c.counts {
             Some(counts) => (0..p)
                 .map(|me| {
                     let width = inner(0);
@@ -283,13 +282,15 @@ fn exchanged(op: &GraphOp, c: &Collective, operands: &[Value]) -> Result<Vec<Val
                 (0..p).map(|me| moves(moved(first, shape.clone(), &list, of(me)))).collect()
             }
         },
-        (_, Some((Root, Whole))) => {
+        Some(Movement::RootToWhole) => {
             let root =
                 c.root.and_then(|r| operands.get(r as usize)).ok_or_else(|| broken(op, "it has no root"))?;
             vec![root.clone(); p]
         }
-        (CollKind::Barrier, _) => operands.to_vec(),
-        _ => return Err(broken(op, "it is not a collective of local programs")),
+        None if c.kind == CollKind::Barrier => operands.to_vec(),
+        Some(Movement::PartialToRoot | Movement::SplitToRoot | Movement::RootToSplit) | None => {
+            return Err(broken(op, "it is not a collective of local programs"));
+        }
     })
 }
 

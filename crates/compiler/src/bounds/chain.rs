@@ -10,7 +10,7 @@
 use super::{Group, RegionProblem};
 use kbc_diag::Diagnostics;
 use kbc_ir::Name;
-use kbc_ir::collective::Holding::{Partial, Root, Split, SplitFrom, Whole};
+use kbc_ir::collective::Movement;
 use kbc_ir::schedule::{
     BufferId, BufferRole, LocalOp, Operand, RankSet, Region, RegionId, SOp, SStmt, Schedule,
 };
@@ -304,16 +304,18 @@ fn after(problem: &Problem, found: &[Option<Span>], ns: &dyn Fn(usize, usize) ->
     let gathered = |j| Span { first: any(j, &filled), last: all(j, last, &filled) };
     (0..p)
         .map(|j| match problem.kind.movement()? {
-            (Partial, Whole) => Some(sum(j)),
-            (Partial, Root) => (j == root).then(|| sum(j)),
-            (Split, Whole) => Some(gathered(j)),
-            (Split, Root) => (j == root).then(|| gathered(j)),
-            (Partial, Split) => filled(j).then(|| Span::both(all(j, first, &everybody))),
-            (Root, Whole) => {
+            Movement::PartialToWhole => Some(sum(j)),
+            Movement::PartialToRoot => (j == root).then(|| sum(j)),
+            Movement::SplitToWhole => Some(gathered(j)),
+            Movement::SplitToRoot => (j == root).then(|| gathered(j)),
+            Movement::PartialToSplit => filled(j).then(|| Span::both(all(j, first, &everybody))),
+            Movement::RootToWhole => {
                 found[root].map(|s| Span { first: s.first + ns(root, j), last: s.last + ns(root, j) })
             }
-            (Root, Split) => found[root].filter(|_| filled(j)).map(|s| Span::both(s.first + ns(root, j))),
-            (SplitFrom, Split) => match &problem.sizes {
+            Movement::RootToSplit => {
+                found[root].filter(|_| filled(j)).map(|s| Span::both(s.first + ns(root, j)))
+            }
+            Movement::SplitFromToSplit => match &problem.sizes {
                 Sizes::Pairs(bytes) => {
                     let from = |i: usize| bytes[i * p + j] > 0;
                     // Elements that a rank keeps may be absent from the sizes.
@@ -324,8 +326,6 @@ fn after(problem: &Problem, found: &[Option<Span>], ns: &dyn Fn(usize, usize) ->
                     filled(j).then(|| Span { first: any(j, &everybody), last: all(j, first, &everybody) })
                 }
             },
-            // No collective has such a change.
-            _ => None,
         })
         .collect()
 }

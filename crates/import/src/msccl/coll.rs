@@ -135,16 +135,16 @@ impl Coll {
         // Which block of `src` is delivered, from which rank, and whether contributions of all
         // ranks are combined.
         let (before, after) = kind.change()?;
-        let delivered = match (before, after) {
-            (Holding::Split, _) => "b",
-            (_, Holding::Split) => "r",
-            _ => "i",
+        let own = match after {
+            Holding::Split => "r",
+            Holding::Partial | Holding::Whole | Holding::Root | Holding::SplitFrom => "i",
         };
-        let (at, sum) = match before {
-            Holding::Partial => (Expr::var("q"), Some(everyone)),
-            Holding::Split | Holding::SplitFrom => (Expr::var("b"), None),
-            Holding::Root => (at_root(), None),
-            Holding::Whole => (Expr::var("r"), None),
+        let (delivered, at, sum) = match before {
+            Holding::Partial => (own, Expr::var("q"), Some(everyone)),
+            Holding::Split => ("b", Expr::var("b"), None),
+            Holding::SplitFrom => (own, Expr::var("b"), None),
+            Holding::Root => (own, at_root(), None),
+            Holding::Whole => (own, Expr::var("r"), None),
         };
         let source = cell("src", from, delivered);
         let start_if = if before == Holding::Root { is_root() } else { None };

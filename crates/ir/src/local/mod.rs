@@ -13,7 +13,9 @@ mod pending;
 pub use matched::{MatchedCollective, matched_collectives, signature};
 pub use pending::pending;
 
-use crate::graph::{CollKind, Collective, DataSource, Expect, Graph, GraphOp, Holding, Input, OpId, OpKind};
+use crate::graph::{
+    CollKind, Collective, DataSource, Expect, Graph, GraphOp, Holding, Input, Movement, OpId, OpKind,
+};
 use crate::name::Name;
 use crate::parts::Parts;
 use crate::types::{Cut, CutRule, Dim, Mesh, TensorType};
@@ -142,17 +144,17 @@ pub fn result_sizes(c: &Collective, p: u64, places: &[u64], sizes: &[u64]) -> Re
         out[dimension(Some(0))?] = exchanged(counts, p, places, sizes[0])?;
         return Ok(out);
     }
-    use Holding::{Partial, Root, Split, SplitFrom, Whole};
-    match (c.kind.change(), c.kind) {
-        (None, CollKind::Barrier) | (Some((Partial | Root, Whole)), _) => {}
-        (Some((Partial, Split)), _) => scatter(&mut out, dimension(c.dim)?)?,
-        (Some((Split, Whole)), _) => gather(&mut out, dimension(c.dim)?)?,
-        (Some((SplitFrom, Split)), _) => {
+    match c.kind.movement() {
+        Some(Movement::PartialToWhole | Movement::RootToWhole) => {}
+        None if c.kind == CollKind::Barrier => {}
+        Some(Movement::PartialToSplit) => scatter(&mut out, dimension(c.dim)?)?,
+        Some(Movement::SplitToWhole) => gather(&mut out, dimension(c.dim)?)?,
+        Some(Movement::SplitFromToSplit) => {
             let (from, to) = (dimension(c.from_dim)?, dimension(c.dim)?);
             scatter(&mut out, to)?;
             gather(&mut out, from)?;
         }
-        _ => {
+        Some(Movement::PartialToRoot | Movement::SplitToRoot | Movement::RootToSplit) | None => {
             return Err(
                 "its result differs between the ranks of a group, and one type cannot describe that".into()
             );

@@ -4,8 +4,8 @@
 //! any algorithm must send over a cut. Of the machine it uses only the number and names of devices.
 
 use kbc_diag::Diagnostic;
-use kbc_ir::collective::CollKind;
 use kbc_ir::collective::Holding::{self, Partial, Root, Split, SplitFrom, Whole};
+use kbc_ir::collective::{CollKind, Movement};
 use kbc_ir::types::CutRule;
 
 use crate::topology::{DeviceId, Topology};
@@ -18,17 +18,24 @@ pub fn bounded() -> impl Iterator<Item = CollKind> {
 
 /// Returns what the ranks hold before and after a collective. A collective that bounds do not cover
 /// moves nothing.
-pub(super) fn movement(kind: CollKind) -> (Holding, Holding) {
-    kind.movement().unwrap_or((Whole, Whole))
+fn holdings(kind: CollKind) -> (Holding, Holding) {
+    kind.movement().map_or((Whole, Whole), Movement::holdings)
 }
 
 /// Returns busbw / algbw of a collective on p ranks, as nccl-tests defines it.
 pub fn bus_factor(kind: CollKind, p: usize) -> f64 {
     let share = if p == 0 { 0.0 } else { (p - 1) as f64 / p as f64 };
-    match movement(kind) {
-        (Partial, Whole) => 2.0 * share,
-        _ if kind.blocked() => share,
-        _ => 1.0,
+    match kind.movement() {
+        Some(Movement::PartialToWhole) => 2.0 * share,
+        Some(Movement::PartialToRoot | Movement::RootToWhole) => 1.0,
+        Some(
+            Movement::PartialToSplit
+            | Movement::SplitToWhole
+            | Movement::SplitToRoot
+            | Movement::SplitFromToSplit
+            | Movement::RootToSplit,
+        )
+        | None => share,
     }
 }
 
@@ -234,7 +241,7 @@ impl<'p> Demand<'p> {
             return 0.0;
         }
         let n = self.problem.bytes as f64;
-        let (before, after) = movement(self.problem.kind);
+        let (before, after) = holdings(self.problem.kind);
         // How many ranks of the side have what the rest lacks, of each element that it wants.
         let copies = match before {
             Whole => 0,
@@ -247,10 +254,12 @@ impl<'p> Demand<'p> {
             Whole | Split | SplitFrom | Partial => 1,
         };
         let times = (copies * wanted) as f64;
-        match (before, after) {
-            (Split, _) => times * side.weight as f64 * self.unit,
-            (_, Split) => times * rest.weight as f64 * self.unit,
-            _ => times * n,
+        match before {
+            Split => times * side.weight as f64 * self.unit,
+            Whole | Partial | SplitFrom | Root => match after {
+                Split => times * rest.weight as f64 * self.unit,
+                Whole | Partial | SplitFrom | Root => times * n,
+            },
         }
     }
 
@@ -260,7 +269,7 @@ impl<'p> Demand<'p> {
         let all = || (0..self.ranks()).collect::<Vec<_>>();
         let filled = || all().into_iter().filter(|&r| self.weights[r] > 0).collect::<Vec<_>>();
         let root = || self.problem.root.into_iter().collect::<Vec<_>>();
-        let (before, after) = movement(self.problem.kind);
+        let (before, after) = holdings(self.problem.kind);
         let from = match before {
             Whole => vec![],
             Partial | SplitFrom => all(),

@@ -13,10 +13,10 @@
 use fixedbitset::FixedBitSet;
 
 use super::cuts::{Best, SendingSide};
-use super::demand::{Demand, SideTotals, movement};
+use super::demand::{Demand, SideTotals};
 use super::flow::{Flow, Net};
 use crate::topology::{DeviceId, Topology};
-use kbc_ir::collective::Holding::{Partial, Root, Split, SplitFrom, Whole};
+use kbc_ir::collective::Movement;
 
 /// Number of nodes up to which flows are computed. It also limits the depth of a path.
 const MAX_NODES: usize = 1024;
@@ -38,11 +38,15 @@ pub(super) fn affordable(topo: &Topology, flows: usize) -> bool {
 pub(super) fn offer(topo: &Topology, demand: &Demand, best: &mut Best) -> bool {
     let p = demand.ranks();
     let root = demand.problem.root.unwrap_or(0);
-    let change = movement(demand.problem.kind);
+    let Some(change) = demand.problem.kind.movement() else { return false };
     let flows = match change {
-        (Split, Root) | (Root, Split) => 1,
-        (Partial, Whole) => 2 * p,
-        _ => p,
+        Movement::SplitToRoot | Movement::RootToSplit => 1,
+        Movement::PartialToWhole => 2 * p,
+        Movement::PartialToSplit
+        | Movement::PartialToRoot
+        | Movement::SplitToWhole
+        | Movement::SplitFromToSplit
+        | Movement::RootToWhole => p,
     };
     if !affordable(topo, flows) {
         return false;
@@ -50,19 +54,17 @@ pub(super) fn offer(topo: &Topology, demand: &Demand, best: &mut Best) -> bool {
     let net = Net::of(topo);
     let back = net.reversed();
     match change {
-        (Split, Whole) => (0..p).for_each(|v| blocks(&net, demand, v, false, best)),
-        (Partial, Split) => (0..p).for_each(|v| blocks(&back, demand, v, true, best)),
-        (Split, Root) => blocks(&net, demand, root, false, best),
-        (Root, Split) => blocks(&back, demand, root, true, best),
-        (Root, Whole) => vector(topo, demand, root, false, best),
-        (Partial, Root) => vector(topo, demand, root, true, best),
-        (Partial, Whole) => {
+        Movement::SplitToWhole => (0..p).for_each(|v| blocks(&net, demand, v, false, best)),
+        Movement::PartialToSplit => (0..p).for_each(|v| blocks(&back, demand, v, true, best)),
+        Movement::SplitToRoot => blocks(&net, demand, root, false, best),
+        Movement::RootToSplit => blocks(&back, demand, root, true, best),
+        Movement::RootToWhole => vector(topo, demand, root, false, best),
+        Movement::PartialToRoot => vector(topo, demand, root, true, best),
+        Movement::PartialToWhole => {
             vector(topo, demand, 0, false, best);
             vector(topo, demand, 0, true, best);
         }
-        (SplitFrom, Split) => return every(topo, &net, demand, best),
-        // No collective has such a change.
-        _ => return false,
+        Movement::SplitFromToSplit => return every(topo, &net, demand, best),
     }
     true
 }

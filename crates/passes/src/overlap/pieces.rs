@@ -5,7 +5,7 @@
 //! and no axis splits it. So every element is computed by the same sum as before.
 
 use crate::fresh::FreshNames;
-use kbc_ir::graph::{Collective, Graph, GraphOp, Holding, OpId, OpKind, Using, UsingArg};
+use kbc_ir::graph::{Collective, Graph, GraphOp, Holding, Movement, OpId, OpKind, Using, UsingArg};
 use kbc_ir::shape::ShapeOp;
 use kbc_ir::types::{Cut, CutRule, Dim, Mesh, TensorType};
 
@@ -59,10 +59,17 @@ impl CutCandidate {
     /// Returns a text that states why they cannot be cut.
     pub(super) fn of(graph: &Graph, mesh: &Mesh, coll: OpId) -> Result<CutCandidate, &'static str> {
         let OpKind::Collective(c) = &graph.op(coll).kind else { return Err("this is not a collective") };
-        match c.kind.change() {
-            Some((Holding::Partial, Holding::Whole | Holding::Split)) => CutCandidate::made(graph, c, coll),
-            Some((Holding::Split, Holding::Whole)) => CutCandidate::used(graph, mesh, c, coll),
-            _ => Err(
+        match c.kind.movement() {
+            Some(Movement::PartialToWhole | Movement::PartialToSplit) => CutCandidate::made(graph, c, coll),
+            Some(Movement::SplitToWhole) => CutCandidate::used(graph, mesh, c, coll),
+            Some(
+                Movement::PartialToRoot
+                | Movement::SplitToRoot
+                | Movement::SplitFromToSplit
+                | Movement::RootToWhole
+                | Movement::RootToSplit,
+            )
+            | None => Err(
                 "only an all_reduce, a reduce_scatter or an all_gather can be split together with a matmul",
             ),
         }
