@@ -444,7 +444,22 @@ fn moves(act: &Act<'_>) -> bool {
     match act {
         Act::Copy { .. } => true,
         Act::Local(op) => op.kind() == LocalKind::Moves,
-        _ => false,
+        Act::Reduce { .. }
+        | Act::Put { .. }
+        | Act::Get { .. }
+        | Act::Send { .. }
+        | Act::Recv { .. }
+        | Act::Room { .. }
+        | Act::Notify { .. }
+        | Act::Wait { .. }
+        | Act::FenceRelease
+        | Act::FenceAcquire
+        | Act::FenceComplete
+        | Act::Record(_)
+        | Act::Await(_)
+        | Act::Mark(_)
+        | Act::HostRead(_)
+        | Act::Host(_) => false,
     }
 }
 

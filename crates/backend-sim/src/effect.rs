@@ -86,7 +86,21 @@ impl<'p> Effect<'p> {
                 (vec![Run::of(dst), Run::of(src)], Run::of(dst), Compute::Reduce(*op))
             }
             Act::Local(op) => return local_effect(program, rank, op, span).map(Some),
-            _ => return Ok(None),
+            Act::Put { .. }
+            | Act::Get { .. }
+            | Act::Send { .. }
+            | Act::Recv { .. }
+            | Act::Room { .. }
+            | Act::Notify { .. }
+            | Act::Wait { .. }
+            | Act::FenceRelease
+            | Act::FenceAcquire
+            | Act::FenceComplete
+            | Act::Record(_)
+            | Act::Await(_)
+            | Act::Mark(_)
+            | Act::HostRead(_)
+            | Act::Host(_) => return Ok(None),
         };
         for r in &reads {
             same_type(program.schedule, r.mem, write.mem, span)?;

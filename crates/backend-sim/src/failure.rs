@@ -98,7 +98,19 @@ pub fn walked(program: &Program<'_>, calls: i64) -> Option<RunFailure> {
                                 None => {}
                             }
                         }
-                        _ => {}
+                        Act::Copy { .. }
+                        | Act::Reduce { .. }
+                        | Act::Put { .. }
+                        | Act::Get { .. }
+                        | Act::Room { .. }
+                        | Act::FenceRelease
+                        | Act::FenceAcquire
+                        | Act::FenceComplete
+                        | Act::Await(_)
+                        | Act::Local(_)
+                        | Act::Mark(_)
+                        | Act::HostRead(_)
+                        | Act::Host(_) => {}
                     },
                     Ok(Advance::CallOver(_)) => {}
                     Ok(Advance::Blocked | Advance::Done) => break,

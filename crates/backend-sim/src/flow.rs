@@ -47,7 +47,21 @@ pub fn queue_of(rank: u64, act: &Act<'_>) -> Option<(Queue, bool)> {
     match act {
         Act::Send { peer, queue, .. } | Act::Room { peer, queue } => Some(((rank, *peer, *queue), true)),
         Act::Recv { peer, queue, .. } => Some(((*peer, rank, *queue), false)),
-        _ => None,
+        Act::Copy { .. }
+        | Act::Reduce { .. }
+        | Act::Put { .. }
+        | Act::Get { .. }
+        | Act::Notify { .. }
+        | Act::Wait { .. }
+        | Act::FenceRelease
+        | Act::FenceAcquire
+        | Act::FenceComplete
+        | Act::Record(_)
+        | Act::Await(_)
+        | Act::Local(_)
+        | Act::Mark(_)
+        | Act::HostRead(_)
+        | Act::Host(_) => None,
     }
 }
 
@@ -234,7 +248,19 @@ impl<'p> Flow<'p> {
                     (q, false) => q.ready > 0,
                 })
             }
-            _ => true,
+            Act::Copy { .. }
+            | Act::Reduce { .. }
+            | Act::Put { .. }
+            | Act::Get { .. }
+            | Act::Notify { .. }
+            | Act::FenceRelease
+            | Act::FenceAcquire
+            | Act::FenceComplete
+            | Act::Record(_)
+            | Act::Local(_)
+            | Act::Mark(_)
+            | Act::HostRead(_)
+            | Act::Host(_) => true,
         }
     }
 

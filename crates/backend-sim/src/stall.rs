@@ -210,7 +210,9 @@ fn waiting(flow: &Flow<'_>, thread: usize) -> Option<Waiting> {
             let missing = match form {
                 // The next notify flips it.
                 Form::Sense { .. } => 1,
-                _ => form.target(flow.spent(t.rank, *counter), *value).saturating_sub(landed),
+                Form::Epoch | Form::Clearing { .. } => {
+                    form.target(flow.spent(t.rank, *counter), *value).saturating_sub(landed)
+                }
             };
             (Awaited::Counter(t.rank, *counter), words, missing)
         }
@@ -234,7 +236,19 @@ fn waiting(flow: &Flow<'_>, thread: usize) -> Option<Waiting> {
                 (Awaited::Message(queue), words, 1)
             }
         }
-        _ => return None,
+        Act::Copy { .. }
+        | Act::Reduce { .. }
+        | Act::Put { .. }
+        | Act::Get { .. }
+        | Act::Notify { .. }
+        | Act::FenceRelease
+        | Act::FenceAcquire
+        | Act::FenceComplete
+        | Act::Record(_)
+        | Act::Local(_)
+        | Act::Mark(_)
+        | Act::HostRead(_)
+        | Act::Host(_) => return None,
     };
     Some(Waiting { thread, want, words, missing, span: *span })
 }

@@ -390,7 +390,19 @@ impl LocalOp {
         self.parts(&mut |part| match part {
             LocalOpPart::Buffer(RefUse::Read | RefUse::Update, b) => out.push(*b),
             LocalOpPart::Buffers(list) => out.extend(list),
-            _ => {}
+            LocalOpPart::Buffer(RefUse::Write, _)
+            | LocalOpPart::Function(_)
+            | LocalOpPart::Tiles(_)
+            | LocalOpPart::Combiner(_)
+            | LocalOpPart::Mean(_)
+            | LocalOpPart::Dimension(_)
+            | LocalOpPart::Count(_)
+            | LocalOpPart::Rule(_)
+            | LocalOpPart::Part(_)
+            | LocalOpPart::Permutation(_)
+            | LocalOpPart::Runs(_)
+            | LocalOpPart::Places(_)
+            | LocalOpPart::Number(_) => {}
         });
         out
     }

@@ -270,6 +270,25 @@ impl SOp {
         }
     }
 
+    /// Returns the elements that the operation names, here and at the peer, in order.
+    pub fn refs(&self) -> Vec<&Ref> {
+        let mut out = vec![];
+        self.parts(&mut |part| match part {
+            OpPart::Near(_, r) | OpPart::Far(_, r) => out.push(r),
+            OpPart::Combiner(_)
+            | OpPart::Peer(_)
+            | OpPart::Counter(_)
+            | OpPart::Value(_)
+            | OpPart::Queue(_)
+            | OpPart::Event(_)
+            | OpPart::Local(_)
+            | OpPart::Mark(_)
+            | OpPart::Buffer(..)
+            | OpPart::Host(_) => {}
+        });
+        out
+    }
+
     /// Returns the windows that the operation names, in order.
     pub fn windows(&self) -> Vec<WindowId> {
         let mut out = vec![];

@@ -294,6 +294,7 @@ impl<'p> Worlds<'p> {
                 self.compute(act, span, rank)?;
                 return Ok(true);
             }
+            // The parts of all others say what they do.
             _ => {}
         }
         let (mut moves, mut there) = (false, rank);

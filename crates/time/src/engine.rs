@@ -580,7 +580,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
                 return Ok(self.fence(thread, op));
             }
             TimedOp::Mark(()) => return Ok(true),
-            _ => {}
+            _ => {} // The match below has every operation.
         }
         let carrier = t.carrier.take();
         match *act {

@@ -8,7 +8,7 @@
 
 use super::clock::Time;
 use super::links::Links;
-use super::work::{Amounts, OpPhases, Rates, Unit, of_elements};
+use super::work::{Amounts, OpPhases, Rates, Unit, depth, of_elements};
 use kbc_diag::Diagnostics;
 use kbc_ir::schedule::{BufferId, LocalOp};
 use kbc_ir::types::MemKind;
@@ -86,12 +86,7 @@ impl Inside {
     }
 
     fn work(&self, program: &Program<'_>, op: &LocalOp, rank: u64, share: &Share) -> Result<Profile, Fault> {
-        let depth = match op {
-            LocalOp::Matmul { a, .. } | LocalOp::Grouped { x: a, .. } => {
-                program.dims(*a, rank)?.last().copied().unwrap_or(0)
-            }
-            _ => 0,
-        };
+        let depth = depth(program, op, rank)?;
         let size = |b: BufferId| program.schedule.buffer(b).dtype.bytes();
         let fetched = self.carry(program, &share.fetches);
         let mut work: BTreeMap<Amounts, Time> = BTreeMap::new();

@@ -12,7 +12,8 @@ use super::state::State;
 use kbc_checker::Orbits;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::{BinOp, Expr};
-use kbc_ir::schedule::{Peer, Region, RegionId, SOp, SStmt, Schedule};
+use kbc_ir::op::OpPart;
+use kbc_ir::schedule::{Peer, RefUse, Region, RegionId, SStmt, Schedule};
 use kbc_ir::types::MemKind;
 use kbc_ir::walk::{Outline, Program};
 use kbc_machine::topology::{DeviceId, Direction, Forward, LinkId, Topology};
@@ -300,20 +301,26 @@ fn collect(s: &Schedule, list: &[SStmt], region: &Region, id: RegionId, out: &mu
                 collect(s, other, region, id, out);
             }
             SStmt::Op(op, span) => {
-                let peer = match op {
-                    SOp::Put { peer, .. }
-                    | SOp::Get { peer, .. }
-                    | SOp::Send { peer, .. }
-                    | SOp::Recv { peer, .. }
-                    | SOp::Notify { peer, .. } => Some(peer),
-                    _ => None,
-                };
+                // The operation sends to this peer, in this direction through memory.
+                let (mut peer, mut channel) = (None, None);
+                op.parts(&mut |part| match part {
+                    OpPart::Peer(p) => peer = Some(p),
+                    OpPart::Far(RefUse::Read, _) => channel = Some(TransferDirection::Read),
+                    OpPart::Far(RefUse::Write | RefUse::Update, _) => {
+                        channel = Some(TransferDirection::Write);
+                    }
+                    OpPart::Combiner(_)
+                    | OpPart::Near(..)
+                    | OpPart::Counter(_)
+                    | OpPart::Value(_)
+                    | OpPart::Queue(_)
+                    | OpPart::Event(_)
+                    | OpPart::Local(_)
+                    | OpPart::Mark(_)
+                    | OpPart::Buffer(..)
+                    | OpPart::Host(_) => {}
+                });
                 let hint = peer.and_then(|p| hint(p, region));
-                let channel = match op {
-                    SOp::Put { .. } => Some(TransferDirection::Write),
-                    SOp::Get { .. } => Some(TransferDirection::Read),
-                    _ => None,
-                };
                 let (name, memories) = (op.word(), moves::memories(s, region, op));
                 let (taken_in, drains) = (false, false);
                 out.push(OpInfo { name, region: id, span: *span, hint, channel, taken_in, drains, memories });

@@ -63,7 +63,7 @@ impl Job {
                 return Ok(Job { all: work.total(), tiles: Some(work) });
             }
             TimedOp::Local(op) => of_local(program, op, rank)?,
-            _ => [0; 3],
+            TimedOp::Put { .. } | TimedOp::Get { .. } | TimedOp::Send { .. } | TimedOp::Recv { .. } | TimedOp::Room { .. } | TimedOp::Notify { .. } | TimedOp::Wait { .. } | TimedOp::FenceRelease | TimedOp::FenceAcquire | TimedOp::FenceComplete | TimedOp::Record(_) | TimedOp::Await(_) | TimedOp::Mark(_) | TimedOp::HostRead(_) | TimedOp::Host(_) => [0; 3],
         };
         Ok(Job { all, tiles: None })
     }
@@ -133,15 +133,21 @@ fn of_local(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<Amounts, F
         LocalOp::Pack { src, at: Some(_), .. } | LocalOp::Unpack { src, at: Some(_), .. } => {
             results.min(reads.get(src).copied().unwrap_or(0))
         }
-        _ => results,
+        LocalOp::Pack { at: None, .. } | LocalOp::Unpack { at: None, .. } => results,
+        LocalOp::Compute { .. } | LocalOp::Matmul { .. } | LocalOp::ReduceDim { .. } | LocalOp::Cast { .. } | LocalOp::Copy { .. } | LocalOp::Transpose { .. } | LocalOp::Embedding { .. } | LocalOp::Grouped { .. } | LocalOp::Tiles { .. } | LocalOp::Fill { .. } | LocalOp::Slice { .. } => results,
     };
-    let depth = match op {
+    Ok(of_elements(op, &size, (results, moved), &reads, depth(program, op, rank)?))
+}
+
+/// Returns the number of products that are added up in an element of a product of matrices, and 0 for
+/// any other operation.
+pub(super) fn depth(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<u64, Fault> {
+    match op {
         LocalOp::Matmul { a, .. } | LocalOp::Grouped { x: a, .. } => {
-            program.dims(*a, rank)?.last().copied().unwrap_or(0)
+            Ok(program.dims(*a, rank)?.last().copied().unwrap_or(0))
         }
-        _ => 0,
-    };
-    Ok(of_elements(op, &size, (results, moved), &reads, depth))
+        LocalOp::Compute { .. } | LocalOp::ReduceDim { .. } | LocalOp::Cast { .. } | LocalOp::Copy { .. } | LocalOp::Pack { .. } | LocalOp::Unpack { .. } | LocalOp::Transpose { .. } | LocalOp::Embedding { .. } | LocalOp::Tiles { .. } | LocalOp::Fill { .. } | LocalOp::Slice { .. } => Ok(0),
+    }
 }
 
 /// Returns the work of producing `results` elements from the given numbers of elements of each

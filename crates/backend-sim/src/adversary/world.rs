@@ -338,7 +338,7 @@ impl<'p> World<'p> {
                 self.flow.spend(t, counter, value, span)?;
                 let upto = match self.program.form(counter) {
                     Form::Epoch => u64::try_from(value).unwrap_or(0),
-                    _ => self.flow.spent(rank, counter),
+                    Form::Sense { .. } | Form::Clearing { .. } => self.flow.spent(rank, counter),
                 };
                 let notified_by = self.notified_by.get(&(rank, counter)).map_or(&[][..], |v| &v[..]);
                 let heard = notified_by.iter().take(upto as usize).skip(before as usize);

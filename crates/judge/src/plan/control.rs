@@ -79,7 +79,17 @@ impl<'p> Builder<'p> {
                 return Ok(());
             }
             // The caller adds all others.
-            _ => return Ok(()),
+            Act::Copy { .. }
+            | Act::Reduce { .. }
+            | Act::Put { .. }
+            | Act::Get { .. }
+            | Act::Send { .. }
+            | Act::Recv { .. }
+            | Act::Room { .. }
+            | Act::FenceComplete
+            | Act::Local(_)
+            | Act::Mark(_)
+            | Act::Host(_) => return Ok(()),
         };
         let (release, acquire) = (matches!(what, Action::Release), matches!(what, Action::Acquire));
         let e = self.push(at, id, what, after, vec![]);

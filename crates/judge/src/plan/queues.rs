@@ -74,12 +74,27 @@ impl<'p> Builder<'p> {
                 self.queues.entry(queue).or_default().recvs.push((e, credit));
                 e
             }
-            _ => {
+            Act::Room { .. } => {
                 let e = self.push(at, id, Action::Pass, after, vec![]);
                 let m = self.queues.entry(queue).or_default();
                 m.rooms.push((e, m.sends.len()));
                 e
             }
+            Act::Copy { .. }
+            | Act::Reduce { .. }
+            | Act::Put { .. }
+            | Act::Get { .. }
+            | Act::Notify { .. }
+            | Act::Wait { .. }
+            | Act::FenceRelease
+            | Act::FenceAcquire
+            | Act::FenceComplete
+            | Act::Record(_)
+            | Act::Await(_)
+            | Act::Local(_)
+            | Act::Mark(_)
+            | Act::HostRead(_)
+            | Act::Host(_) => return Ok(()),
         };
         self.queues.entry(queue).or_default().ends[usize::from(!sends)].insert(id.1);
         at.prev = Some(e);

@@ -1,6 +1,7 @@
 //! What operations of a region touch, and the names of a region with their values on a rank.
 
 use kbc_ir::name::Name;
+use kbc_ir::op::OpPart;
 use kbc_ir::schedule::{BufferId, Ref, Region, RegionId, SOp, Schedule};
 use kbc_ir::walk::Program;
 
@@ -16,15 +17,32 @@ pub(super) fn touched(region: &Region, op: &SOp) -> Touched {
         Ref::Chunk { operand, .. } => vec![region.operands[operand.0 as usize].buffer],
         Ref::Slot { .. } => vec![],
     };
-    let (reads, writes, remote) = match op {
-        SOp::Copy { dst, src } => (of(src), of(dst), vec![]),
-        SOp::Reduce { dst, src, .. } => ([of(dst), of(src)].concat(), of(dst), vec![]),
-        SOp::Put { src, dst, .. } => (of(src), vec![], of(dst)),
-        SOp::Get { dst, src, .. } => (vec![], of(dst), of(src)),
-        SOp::Local(l) => (l.srcs(), vec![l.dst()], vec![]),
-        _ => (vec![], vec![], vec![]),
-    };
-    Touched { reads, writes, remote }
+    let mut out = Touched { reads: vec![], writes: vec![], remote: vec![] };
+    op.parts(&mut |part| match part {
+        OpPart::Near(side, r) => {
+            if side.reads() {
+                out.reads.extend(of(r));
+            }
+            if side.writes() {
+                out.writes.extend(of(r));
+            }
+        }
+        OpPart::Far(_, r) => out.remote.extend(of(r)),
+        OpPart::Local(l) => {
+            out.reads.extend(l.srcs());
+            out.writes.push(l.dst());
+        }
+        OpPart::Combiner(_)
+        | OpPart::Peer(_)
+        | OpPart::Counter(_)
+        | OpPart::Value(_)
+        | OpPart::Queue(_)
+        | OpPart::Event(_)
+        | OpPart::Mark(_)
+        | OpPart::Buffer(..)
+        | OpPart::Host(_) => {}
+    });
+    out
 }
 
 /// Returns the values of names on a rank in a region.

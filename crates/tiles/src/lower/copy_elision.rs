@@ -311,7 +311,20 @@ impl Walk<'_, '_> {
             }
             SOp::Put { src, .. } => (vec![(ReadOperand::Moved, src)], None),
             SOp::Get { dst, .. } => (vec![], Some(dst)),
-            _ => (vec![], None),
+            SOp::Send { .. }
+            | SOp::Recv { .. }
+            | SOp::Room { .. }
+            | SOp::Notify { .. }
+            | SOp::Wait { .. }
+            | SOp::FenceRelease
+            | SOp::FenceAcquire
+            | SOp::FenceComplete
+            | SOp::Record(_)
+            | SOp::Await(_)
+            | SOp::Local(_)
+            | SOp::Mark(_)
+            | SOp::HostRead(_)
+            | SOp::Host(_) => (vec![], None),
         };
         for (n, r) in reads {
             let Some((lo, hi)) = self.range(r)? else { continue };

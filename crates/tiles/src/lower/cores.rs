@@ -159,17 +159,11 @@ fn places<'s>(list: &'s [SStmt], out: &mut Vec<&'s Ref>) -> bool {
     list.iter().all(|s| match s {
         SStmt::For { body, .. } => places(body, out),
         SStmt::If { then, other, .. } => places(then, out) && places(other, out),
-        SStmt::Op(op, _) => match op {
-            SOp::Copy { dst, src }
-            | SOp::Reduce { dst, src, .. }
-            | SOp::Put { dst, src, .. }
-            | SOp::Get { dst, src, .. } => {
-                out.extend([dst, src]);
-                true
-            }
-            SOp::Local(_) => false,
-            _ => true,
-        },
+        SStmt::Op(SOp::Local(_), _) => false,
+        SStmt::Op(op, _) => {
+            out.extend(op.refs());
+            true
+        }
     })
 }
 

@@ -5,6 +5,7 @@
 //! would have loaded one of the scratch, and adds in the core. The module decides for which scratch
 //! buffers this holds: those that are touched only by such sequences of adjacent operations.
 
+use kbc_ir::op::OpPart;
 use kbc_ir::schedule::{BufferId, BufferRole, Ref, Region, SOp, SStmt, Schedule};
 use std::collections::BTreeSet;
 
@@ -87,17 +88,21 @@ fn used_at_once(region: &Region, list: &[SStmt]) -> Option<(BufferId, usize)> {
 }
 
 fn touched(region: &Region, op: &SOp) -> Vec<BufferId> {
-    let both = |a: &Ref, b: &Ref| [a, b].into_iter().filter_map(|r| buffer_of(region, r)).collect();
-    match op {
-        SOp::Copy { dst, src }
-        | SOp::Reduce { dst, src, .. }
-        | SOp::Put { dst, src, .. }
-        | SOp::Get { dst, src, .. } => both(dst, src),
-        SOp::Send { src: r, .. } | SOp::Recv { dst: r, .. } => buffer_of(region, r).into_iter().collect(),
-        SOp::Local(l) => l.srcs().into_iter().chain([l.dst()]).collect(),
-        SOp::HostRead(b) => vec![*b],
-        _ => vec![],
-    }
+    let mut out = vec![];
+    op.parts(&mut |part| match part {
+        OpPart::Near(_, r) | OpPart::Far(_, r) => out.extend(buffer_of(region, r)),
+        OpPart::Local(l) => out.extend(l.srcs().into_iter().chain([l.dst()])),
+        OpPart::Buffer(_, b) => out.push(*b),
+        OpPart::Combiner(_)
+        | OpPart::Peer(_)
+        | OpPart::Counter(_)
+        | OpPart::Value(_)
+        | OpPart::Queue(_)
+        | OpPart::Event(_)
+        | OpPart::Mark(_)
+        | OpPart::Host(_) => {}
+    });
+    out
 }
 
 /// Returns the source of a copy to a place into which the next operation reduces. The two become

@@ -3,7 +3,7 @@
 //! An algorithm may have parts for some rank counts only, for instance for the ranks above a power
 //! of two. At other rank counts the conditions of these parts are constant.
 
-use crate::tile::{AreaId, Gm, Kernel, Object, Op, SignalsId, Stmt};
+use crate::tile::{AreaId, Kernel, Object, Op, SignalsId, Stmt};
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
 
@@ -137,36 +137,57 @@ struct Uses {
     signals: Vec<Option<u32>>,
 }
 
+/// A part of an operation that has a number.
+enum Numbered<'a> {
+    Area(&'a mut AreaId),
+    Signals(&'a mut SignalsId),
+}
+
+/// Returns the area or the array of signals that an operation uses.
+fn numbered(op: &mut Op) -> Option<Numbered<'_>> {
+    match op {
+        Op::Load { from: at, .. }
+        | Op::LoadRow { from: at, .. }
+        | Op::Store { to: at, .. }
+        | Op::LoadBlock { from: at, .. }
+        | Op::StoreBlock { to: at, .. } => match &mut at.object {
+            Object::Area(a) => Some(Numbered::Area(a)),
+            Object::Tensor(_) => None,
+        },
+        Op::Notify { signals, .. } | Op::Wait { signals, .. } => Some(Numbered::Signals(signals)),
+        Op::Vector { .. }
+        | Op::Select { .. }
+        | Op::Convert { .. }
+        | Op::Reduce { .. }
+        | Op::Expand { .. }
+        | Op::Index { .. }
+        | Op::Choose { .. }
+        | Op::Move { .. }
+        | Op::Matmul { .. }
+        | Op::Release
+        | Op::Acquire
+        | Op::Complete
+        | Op::Barrier(_)
+        | Op::MemoryBarrier
+        | Op::SetFlag { .. }
+        | Op::WaitFlag { .. } => None,
+    }
+}
+
 impl Uses {
     fn note(&mut self, op: &mut Op) {
-        match op {
-            Op::Load { from: Gm { object: Object::Area(a), .. }, .. }
-            | Op::LoadRow { from: Gm { object: Object::Area(a), .. }, .. }
-            | Op::Store { to: Gm { object: Object::Area(a), .. }, .. }
-            | Op::LoadBlock { from: Gm { object: Object::Area(a), .. }, .. }
-            | Op::StoreBlock { to: Gm { object: Object::Area(a), .. }, .. } => {
-                self.areas[a.0 as usize] = Some(0)
-            }
-            Op::Notify { signals, .. } | Op::Wait { signals, .. } => {
-                self.signals[signals.0 as usize] = Some(0)
-            }
-            _ => {}
+        match numbered(op) {
+            Some(Numbered::Area(a)) => self.areas[a.0 as usize] = Some(0),
+            Some(Numbered::Signals(s)) => self.signals[s.0 as usize] = Some(0),
+            None => {}
         }
     }
 
     fn renumber(&self, op: &mut Op) {
-        match op {
-            Op::Load { from: Gm { object: Object::Area(a), .. }, .. }
-            | Op::LoadRow { from: Gm { object: Object::Area(a), .. }, .. }
-            | Op::Store { to: Gm { object: Object::Area(a), .. }, .. }
-            | Op::LoadBlock { from: Gm { object: Object::Area(a), .. }, .. }
-            | Op::StoreBlock { to: Gm { object: Object::Area(a), .. }, .. } => {
-                *a = AreaId(self.areas[a.0 as usize].unwrap_or(a.0));
-            }
-            Op::Notify { signals, .. } | Op::Wait { signals, .. } => {
-                *signals = SignalsId(self.signals[signals.0 as usize].unwrap_or(signals.0));
-            }
-            _ => {}
+        match numbered(op) {
+            Some(Numbered::Area(a)) => *a = AreaId(self.areas[a.0 as usize].unwrap_or(a.0)),
+            Some(Numbered::Signals(s)) => *s = SignalsId(self.signals[s.0 as usize].unwrap_or(s.0)),
+            None => {}
         }
     }
 }

@@ -50,7 +50,8 @@ impl Plan {
             (VecOp::Max, false) => f64::from(i32::MIN),
             (VecOp::Min, false) => f64::from(i32::MAX),
             (VecOp::Mul, _) => 1.0,
-            _ => 0.0,
+            (VecOp::Add | VecOp::Sub | VecOp::Div, _) => 0.0,
+            (VecOp::Abs | VecOp::Exp | VecOp::Log | VecOp::Sqrt | VecOp::Rsqrt | VecOp::Fill, _) => 0.0,
         }
     }
 }

@@ -9,6 +9,7 @@ use super::accesses::touched;
 use super::storage::each;
 use kbc_ir::expr::{Env, Expr};
 use kbc_ir::name::Name;
+use kbc_ir::op::OpPartMut;
 use kbc_ir::schedule::{
     BufferId, BufferRole, Line, LocalOp, Operand, OperandId, Part, Ref, RegionId, SOp, SStmt, Schedule,
 };
@@ -95,7 +96,7 @@ fn instead(s: &Schedule, t: &BlockCopy) -> Option<Schedule> {
     let mut all = true;
     for stream in region.roles.iter().flat_map(|r| &r.streams) {
         each(&stream.body, &mut |op| {
-            for r in places(op) {
+            for r in op.refs() {
                 if let Ref::Chunk { operand: o, path } = r
                     && *o == operand
                 {
@@ -129,17 +130,6 @@ impl Env for Names<'_> {
     }
 }
 
-fn places(op: &SOp) -> Vec<&Ref> {
-    match op {
-        SOp::Copy { dst, src }
-        | SOp::Reduce { dst, src, .. }
-        | SOp::Put { dst, src, .. }
-        | SOp::Get { dst, src, .. } => vec![dst, src],
-        SOp::Send { src: r, .. } | SOp::Recv { dst: r, .. } => vec![r],
-        _ => vec![],
-    }
-}
-
 /// Removes the block from the paths into the vector.
 fn shorten(list: &mut [SStmt], operand: OperandId) {
     for stmt in list {
@@ -149,22 +139,26 @@ fn shorten(list: &mut [SStmt], operand: OperandId) {
                 shorten(then, operand);
                 shorten(other, operand);
             }
-            SStmt::Op(
-                SOp::Copy { dst, src }
-                | SOp::Reduce { dst, src, .. }
-                | SOp::Put { dst, src, .. }
-                | SOp::Get { dst, src, .. },
-                _,
-            ) => {
-                for r in [dst, src] {
-                    if let Ref::Chunk { operand: o, path } = r
-                        && *o == operand
-                    {
-                        path.remove(0);
-                    }
+            SStmt::Op(op, _) => op.parts_mut(&mut |part| match part {
+                OpPartMut::Near(_, Ref::Chunk { operand: o, path })
+                | OpPartMut::Far(_, Ref::Chunk { operand: o, path })
+                    if *o == operand =>
+                {
+                    path.remove(0);
                 }
-            }
-            SStmt::Op(..) => {}
+                OpPartMut::Near(..)
+                | OpPartMut::Far(..)
+                | OpPartMut::Combiner(_)
+                | OpPartMut::Peer(_)
+                | OpPartMut::Counter(_)
+                | OpPartMut::Value(_)
+                | OpPartMut::Queue(_)
+                | OpPartMut::Event(_)
+                | OpPartMut::Local(_)
+                | OpPartMut::Mark(_)
+                | OpPartMut::Buffer(..)
+                | OpPartMut::Host(_) => {}
+            }),
         }
     }
 }

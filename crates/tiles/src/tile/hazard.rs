@@ -190,7 +190,14 @@ impl Op {
                 let event = PipeEvent { from: *from, to: *to, number: *event };
                 out.push(Access { touched: Touched::Event(event), write: true });
             }
-            _ => {}
+            Op::Notify { .. }
+            | Op::Wait { .. }
+            | Op::Release
+            | Op::Acquire
+            | Op::Complete
+            | Op::Barrier(_)
+            | Op::MemoryBarrier
+            | Op::SetFlag { .. } => {}
         }
         out
     }

@@ -336,7 +336,7 @@ impl VecOp {
     pub fn arity(self) -> usize {
         match self {
             VecOp::Add | VecOp::Sub | VecOp::Mul | VecOp::Div | VecOp::Max | VecOp::Min => 2,
-            _ => 1,
+            VecOp::Abs | VecOp::Exp | VecOp::Log | VecOp::Sqrt | VecOp::Rsqrt | VecOp::Fill => 1,
         }
     }
 }
@@ -358,7 +358,13 @@ impl Op {
             Op::Matmul { .. } => Some(Pipe::Matmul),
             Op::StoreBlock { .. } => Some(Pipe::StoreSums),
             Op::Choose { .. } | Op::Notify { .. } | Op::Wait { .. } => Some(Pipe::Scalar),
-            _ => None,
+            Op::Release
+            | Op::Acquire
+            | Op::Complete
+            | Op::Barrier(_)
+            | Op::MemoryBarrier
+            | Op::SetFlag { .. }
+            | Op::WaitFlag { .. } => None,
         }
     }
 }
