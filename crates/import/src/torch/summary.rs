@@ -3,7 +3,7 @@
 use super::groups::{World, group_of};
 use super::matching::MatchedCollective;
 use super::model::{Arg, Meta, Program};
-use super::rules::Rule;
+use kbc_ir::collective::Holding;
 use std::collections::BTreeMap;
 
 /// A group of equal collectives.
@@ -58,19 +58,13 @@ pub fn collectives(world: &World, met: &[MatchedCollective]) -> Vec<Collective> 
     for m in met {
         let p = &world.programs[m.at.0];
         let n = &p.nodes[m.at.1];
-        let operation = match n.op.rule {
-            Rule::AllReduce => "all_reduce",
-            Rule::AllGather => "all_gather",
-            Rule::ReduceScatter => "reduce_scatter",
-            Rule::Broadcast => "broadcast",
-            _ => "all_to_all",
-        };
+        let Some(kind) = n.op.rule.collective() else { continue };
         let operands: Vec<&Meta> = n.args[0].values().filter_map(|v| p.meta(*v)).collect();
-        let counted: u64 = match n.op.rule {
-            Rule::AllGather => {
-                n.outputs.iter().filter_map(|v| p.meta(*v)).map(bytes).fold(0, u64::saturating_add)
-            }
-            _ => operands.iter().map(|m| bytes(m)).fold(0, u64::saturating_add),
+        // Gathered parts count as the whole value, which only the result is.
+        let counted: u64 = if kind.takes(Holding::Split) {
+            n.outputs.iter().filter_map(|v| p.meta(*v)).map(bytes).fold(0, u64::saturating_add)
+        } else {
+            operands.iter().map(|m| bytes(m)).fold(0, u64::saturating_add)
         };
         let reduce = match n.arg("reduce_op") {
             Arg::Text(s) => Some(s.clone()),
@@ -78,7 +72,7 @@ pub fn collectives(world: &World, met: &[MatchedCollective]) -> Vec<Collective> 
         };
         let operand = operands.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let one = Collective {
-            operation,
+            operation: kind.name(),
             reduce,
             group: m.group.clone(),
             members: m.members.clone(),

@@ -407,9 +407,9 @@ impl Search<'_> {
         if !over.contains(&self.of.axis) {
             return beside(c, p);
         }
-        let alone =
-            over.len() == 1 || matches!(c, RankCollective::AllReduce(_) | RankCollective::Broadcast(_));
+        let alone = over.len() == 1 || !c.kind().blocked();
         let times = format!("the result is {} times the operand", self.of.size);
+        let name = c.kind().name();
         match (c, p) {
             _ if !alone => no_rule("a collective over several axes that moves parts"),
             (
@@ -430,35 +430,35 @@ impl Search<'_> {
             (RankCollective::ReduceScatter("avg", d), Partial("sum")) => one(Split(*d)),
             (RankCollective::Dims(from, to), Split(e)) if *from == e => one(Split(*to)),
             (RankCollective::AllGather(d), Within(e, _)) if *d == e => {
-                no_rule(format!("an all_gather along {d} of an operand that is {}", p.words()))
+                no_rule(format!("an {name} along {d} of an operand that is {}", p.words()))
             }
             (RankCollective::Dims(from, _), Within(e, _)) if *from == e => {
-                no_rule(format!("an all_to_all from {from} of an operand that is {}", p.words()))
+                no_rule(format!("an {name} from {from} of an operand that is {}", p.words()))
             }
             (RankCollective::Rows(_), _) => no_rule(ROWS),
             (RankCollective::Broadcast(_), Partial(_)) => {
-                wrong(format!("a broadcast of an operand that is {}", p.words()))
+                wrong(format!("a {name} of an operand that is {}", p.words()))
             }
             (RankCollective::Broadcast(_), Split(_) | Within(..)) => {
-                no_rule(format!("a broadcast of an operand that is {}", p.words()))
+                no_rule(format!("a {name} of an operand that is {}", p.words()))
             }
             (RankCollective::AllReduce(how @ "sum"), Whole) => {
-                wrong(format!("an all_reduce {how} of an operand that is whole on every rank: {times}"))
+                wrong(format!("an {name} {how} of an operand that is whole on every rank: {times}"))
             }
             (RankCollective::ReduceScatter(how @ "sum", _), Whole) => {
-                wrong(format!("a reduce_scatter {how} of an operand that is whole on every rank: {times}"))
+                wrong(format!("a {name} {how} of an operand that is whole on every rank: {times}"))
             }
             (RankCollective::AllReduce(how), _) => {
-                wrong(format!("an all_reduce {how} of an operand that is {}", p.words()))
+                wrong(format!("an {name} {how} of an operand that is {}", p.words()))
             }
             (RankCollective::AllGather(d), _) => {
-                wrong(format!("an all_gather along {d} of an operand that is {}", p.words()))
+                wrong(format!("an {name} along {d} of an operand that is {}", p.words()))
             }
             (RankCollective::ReduceScatter(how, _), _) => {
-                wrong(format!("a reduce_scatter {how} of an operand that is {}", p.words()))
+                wrong(format!("a {name} {how} of an operand that is {}", p.words()))
             }
             (RankCollective::Dims(from, _), _) => {
-                wrong(format!("an all_to_all from {from} of an operand that is {}", p.words()))
+                wrong(format!("an {name} from {from} of an operand that is {}", p.words()))
             }
         }
     }

@@ -10,6 +10,7 @@ use super::step::{StepResult, Translation};
 use super::values::Val;
 use crate::torch::dtype::DType;
 use crate::torch::rules::Rule;
+use kbc_ir::collective::CollKind;
 
 use Operand::{Node, Num};
 
@@ -289,6 +290,7 @@ impl Translation<'_> {
             "max" => "max",
             other => return Err(format!("kbc has no reduction '{other}'")),
         };
+        let kind = rule.collective().ok_or("it is not a collective")?;
         let first = self.node.op.params[0].name;
         let mut out = vec![];
         for (i, v) in self.list(first)?.into_iter().enumerate() {
@@ -303,19 +305,20 @@ impl Translation<'_> {
             if self.g.nodes[x].sizes.is_empty() && rule == Rule::AllGather {
                 x = self.g.reshape(x, &[1]);
             }
-            let coll = match rule {
-                Rule::AllReduce => RankCollective::AllReduce(how),
-                Rule::AllGather => RankCollective::AllGather(0),
-                Rule::ReduceScatter => RankCollective::ReduceScatter(how, 0),
-                Rule::AllToAll => RankCollective::Rows(counts.to_vec()),
-                Rule::Broadcast => RankCollective::Broadcast(self.int("src")? as u64),
-                _ => {
+            let coll = match kind {
+                CollKind::AllReduce => RankCollective::AllReduce(how),
+                CollKind::AllGather => RankCollective::AllGather(0),
+                CollKind::ReduceScatter => RankCollective::ReduceScatter(how, 0),
+                CollKind::Broadcast => RankCollective::Broadcast(self.int("src")? as u64),
+                CollKind::AllToAll if rule != Rule::ShardDim => RankCollective::Rows(counts.to_vec()),
+                CollKind::AllToAll => {
                     let rank = sizes.len();
                     RankCollective::Dims(
                         self.dim(self.int("gather_dim")?, rank)?,
                         self.dim(self.int("shard_dim")?, rank)?,
                     )
                 }
+                _ => return Err(format!("kbc does not import {}", kind.name())),
             };
             let kb = self.g.nodes[x].dtype;
             let n = self.g.push(NodeOp::Collective(coll, over.clone()), vec![Node(x)], kb, sizes);

@@ -6,6 +6,7 @@
 
 use super::consts::Const;
 use crate::torch::dtype::DType;
+use kbc_ir::collective::CollKind;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -36,6 +37,19 @@ pub enum RankCollective {
     Dims(usize, usize),
     /// `broadcast(x, root: 0)`
     Broadcast(u64),
+}
+
+impl RankCollective {
+    /// Returns the kind of the collective, which has its name and its properties.
+    pub fn kind(&self) -> CollKind {
+        match self {
+            RankCollective::AllReduce(_) => CollKind::AllReduce,
+            RankCollective::AllGather(_) => CollKind::AllGather,
+            RankCollective::ReduceScatter(..) => CollKind::ReduceScatter,
+            RankCollective::Rows(_) | RankCollective::Dims(..) => CollKind::AllToAll,
+            RankCollective::Broadcast(_) => CollKind::Broadcast,
+        }
+    }
 }
 
 /// A library program with the meaning of one PyTorch operation.

@@ -211,21 +211,18 @@ impl<'a> Body<'a> {
             NodeOp::Placed => arg(0),
             NodeOp::Collective(c, range) => {
                 let (x, over) = (arg(0), self.over(range));
-                match c {
-                    RankCollective::AllReduce(how) => format!("all_reduce({x}, {how}, {over})"),
-                    RankCollective::AllGather(d) => format!("all_gather({x}, dim: {d}, {over})"),
-                    RankCollective::ReduceScatter(how, d) => {
-                        format!("reduce_scatter({x}, {how}, dim: {d}, {over})")
-                    }
-                    RankCollective::Dims(from, to) => {
-                        format!("all_to_all({x}, from: {from}, to: {to}, {over})")
-                    }
-                    RankCollective::Broadcast(root) => format!("broadcast({x}, root: {root}, {over})"),
+                let how = match c {
+                    RankCollective::AllReduce(how) => (*how).to_owned(),
+                    RankCollective::AllGather(d) => format!("dim: {d}"),
+                    RankCollective::ReduceScatter(how, d) => format!("{how}, dim: {d}"),
+                    RankCollective::Dims(from, to) => format!("from: {from}, to: {to}"),
+                    RankCollective::Broadcast(root) => format!("root: {root}"),
                     RankCollective::Rows(rows) => {
                         let rows: Vec<String> = rows.iter().map(|r| format!("[{}]", numbers(r))).collect();
-                        format!("all_to_all({x}, counts: [{}], {over})", rows.join(", "))
+                        format!("counts: [{}]", rows.join(", "))
                     }
-                }
+                };
+                format!("{}({x}, {how}, {over})", c.kind().name())
             }
             NodeOp::Full(x) => {
                 format!("full([{}], {}{})", numbers(&node.sizes), number(*x), typed(DType::F32))

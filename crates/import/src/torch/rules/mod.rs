@@ -10,6 +10,7 @@ mod moved;
 use super::dtype::DType;
 use super::model::{Arg, Int, Meta, Node, Program};
 use dims::{broadcast, dim, drop, einsum, matmul, total};
+use kbc_ir::collective::CollKind;
 use moved::{moved, sliced};
 
 /// The rule that gives the results of an operation from its arguments.
@@ -85,10 +86,21 @@ pub enum Rule {
 }
 
 impl Rule {
+    /// Returns the collective of the language that the operation is, if it is one.
+    pub fn collective(self) -> Option<CollKind> {
+        match self {
+            Rule::AllReduce => Some(CollKind::AllReduce),
+            Rule::AllGather => Some(CollKind::AllGather),
+            Rule::ReduceScatter => Some(CollKind::ReduceScatter),
+            Rule::AllToAll | Rule::ShardDim => Some(CollKind::AllToAll),
+            Rule::Broadcast => Some(CollKind::Broadcast),
+            _ => None,
+        }
+    }
+
     /// Checks whether the operation is a collective.
     pub fn is_collective(self) -> bool {
-        use Rule::{AllGather, AllReduce, AllToAll, Broadcast, ReduceScatter, ShardDim};
-        matches!(self, AllReduce | AllGather | ReduceScatter | AllToAll | Broadcast | ShardDim)
+        self.collective().is_some()
     }
 
     /// Checks whether the results are valid only after a wait.
