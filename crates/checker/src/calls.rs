@@ -7,7 +7,7 @@
 //! of the first.
 
 use kbc_diag::{Diagnostic, Span};
-use kbc_ir::expr::{BinOp, Expr, UnOp, gcd};
+use kbc_ir::expr::{BinOp, Expr, gcd};
 use kbc_ir::form::Form;
 use kbc_ir::schedule::{CALL, Schedule, SignalId};
 use kbc_ir::visit::{ExprUse, Field, each_field};
@@ -59,19 +59,7 @@ pub(super) fn horizon(s: &Schedule) -> Horizon {
 
 /// Returns `c` if `e` has the form `c * call + (something without call)`.
 fn slope(e: &Expr) -> Option<i64> {
-    match e {
-        _ if !e.mentions(CALL) => Some(0),
-        Expr::Var(_) => Some(1),
-        Expr::Un(UnOp::Neg, a) => slope(a)?.checked_neg(),
-        Expr::Bin(BinOp::Add, a, b) => slope(a)?.checked_add(slope(b)?),
-        Expr::Bin(BinOp::Sub, a, b) => slope(a)?.checked_sub(slope(b)?),
-        Expr::Bin(BinOp::Mul, a, b) => match (a.as_int(), b.as_int()) {
-            (Some(k), _) => slope(b)?.checked_mul(k),
-            (_, Some(k)) => slope(a)?.checked_mul(k),
-            _ => None,
-        },
-        Expr::Int(_) | Expr::Un(..) | Expr::Bin(..) | Expr::Select(..) | Expr::Table(..) => None,
-    }
+    e.linear_in(CALL).map(|(slope, _)| slope)
 }
 
 /// Limit on the number of calls: no 32-bit counter lasts for more.

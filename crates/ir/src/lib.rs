@@ -23,6 +23,7 @@ pub mod grouped;
 pub mod host;
 pub mod interval;
 pub mod linear;
+mod linear_form;
 pub mod local;
 pub mod local_op;
 pub mod match_collectives;

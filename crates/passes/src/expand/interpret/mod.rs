@@ -22,4 +22,4 @@ pub(in crate::expand) use group::{Group, World};
 pub(in crate::expand) use nodes::{Node, Transfer};
 pub(in crate::expand) use options::{Options, refused};
 pub(in crate::expand) use region::{Cx, FreshVars, Gen, Region};
-pub(in crate::expand) use sym::{Evaluator, IntoStop, Ranges, Res, Stop, Sym, linear, not_symbolic, strip};
+pub(in crate::expand) use sym::{Evaluator, IntoStop, Ranges, Res, Stop, Sym, not_symbolic, strip};

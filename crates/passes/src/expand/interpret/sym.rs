@@ -160,26 +160,6 @@ pub(in crate::expand) fn strip(e: &Expr, k: i64) -> Expr {
     }
 }
 
-/// Returns `(coefficient, rest)` with `e == coefficient * var + rest`, if `e` has that form.
-pub(in crate::expand) fn linear(e: &Expr, var: &Name) -> Option<(i64, Expr)> {
-    if !e.mentions(var) {
-        return Some((0, e.clone()));
-    }
-    match e {
-        Expr::Var(_) => Some((1, Expr::Int(0))),
-        Expr::Bin(op @ (BinOp::Add | BinOp::Sub), a, b) => {
-            let ((ca, ra), (cb, rb)) = (linear(a, var)?, linear(b, var)?);
-            let c = if *op == BinOp::Add { ca.checked_add(cb)? } else { ca.checked_sub(cb)? };
-            Some((c, Expr::bin(*op, ra, rb)))
-        }
-        Expr::Un(UnOp::Neg, a) => {
-            let (c, r) = linear(a, var)?;
-            Some((-c, Expr::un(UnOp::Neg, r)))
-        }
-        _ => None,
-    }
-}
-
 /// The domain of symbolic values.
 #[derive(Default)]
 pub(in crate::expand) struct Symbols {

@@ -1,7 +1,7 @@
 //! Forms: the relation between the coordinates of a rank and those of its peer, in closed form
 //! where possible, and the simplification of the conditions that follow.
 
-use crate::expand::interpret::{Ranges, Transfer, linear, strip};
+use crate::expand::interpret::{Ranges, Transfer, strip};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::interval;
 
@@ -142,7 +142,7 @@ pub(in crate::expand) fn shift(e: &Expr, own: &Expr, wrap: Option<i64>, ranges: 
     direct.or_else(|| {
         // Both are the same coordinate plus an expression that is the same on every rank.
         ranges.coords().iter().find_map(|c| {
-            let ((1, x), (1, y)) = (linear(e, c)?, linear(own, c)?) else { return None };
+            let ((1, x), (1, y)) = (e.linear_in(c)?, own.linear_in(c)?) else { return None };
             (ranges.uniform(&x) && ranges.uniform(&y)).then(|| x - y)
         })
     })

@@ -1,0 +1,63 @@
+//! Linear forms of index expressions: a coefficient of one name, and the rest.
+
+use crate::expr::{BinOp, Expr, UnOp};
+
+impl Expr {
+    /// Returns `(coefficient, rest)` with `self == coefficient * name + rest` and no `name` in the
+    /// rest, if sums and products with constants show that the expression has that form.
+    pub fn linear_in(&self, name: &str) -> Option<(i64, Expr)> {
+        if !self.mentions(name) {
+            return Some((0, self.clone()));
+        }
+        match self {
+            Expr::Var(_) => Some((1, Expr::Int(0))),
+            Expr::Un(UnOp::Neg, a) => {
+                let (c, rest) = a.linear_in(name)?;
+                Some((c.checked_neg()?, Expr::un(UnOp::Neg, rest)))
+            }
+            Expr::Bin(op @ (BinOp::Add | BinOp::Sub), a, b) => {
+                let ((c, x), (d, y)) = (a.linear_in(name)?, b.linear_in(name)?);
+                let both = if *op == BinOp::Add { c.checked_add(d)? } else { c.checked_sub(d)? };
+                Some((both, Expr::bin(*op, x, y)))
+            }
+            Expr::Bin(BinOp::Mul, a, b) => {
+                let (k, other) = a.as_int().map(|k| (k, b)).or_else(|| Some((b.as_int()?, a)))?;
+                let (c, rest) = other.linear_in(name)?;
+                Some((c.checked_mul(k)?, Expr::bin(BinOp::Mul, rest, Expr::Int(k))))
+            }
+            Expr::Int(_) | Expr::Un(..) | Expr::Bin(..) | Expr::Select(..) | Expr::Table(..) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::expr::EvalError;
+
+    #[test]
+    fn a_linear_form_has_the_value_of_the_expression() {
+        let (v, r, n) = (|| Expr::var("v"), || Expr::var("r"), |k| Expr::Int(k));
+        let forms = [
+            (v(), 1),
+            (r() * r(), 0),
+            (v() * n(3) - (n(2) * v() + r().modulo(3)), 1),
+            (Expr::un(UnOp::Neg, (v() - r()) * n(-4)), 4),
+            (v() - v(), 0),
+        ];
+        for (e, coefficient) in forms {
+            let (found, rest) = e.linear_in("v").expect("it is linear");
+            assert_eq!(found, coefficient, "{e}");
+            assert!(!rest.mentions("v"), "{e}: {rest}");
+            for (at, rank) in [(0, 0), (5, 2), (-7, 9)] {
+                let value = |e: &Expr| -> Result<i64, EvalError> {
+                    e.eval(&|name: &crate::name::Name| Some(if name.as_str() == "v" { at } else { rank }))
+                };
+                assert_eq!(value(&e).unwrap(), coefficient * at + value(&rest).unwrap(), "{e}");
+            }
+        }
+        for e in [v() * v(), v() * r(), v().modulo(4), Expr::bin(BinOp::Shl, v(), n(1))] {
+            assert_eq!(e.linear_in("v"), None, "{e}");
+        }
+    }
+}
