@@ -22,6 +22,19 @@ pub struct Module {
     pub props: Props,
 }
 
+impl Module {
+    /// Returns a schedule as a module that has no machine and claims no properties.
+    pub fn of_schedule(schedule: &Schedule) -> Module {
+        Module {
+            name: schedule.name.clone(),
+            machine: None,
+            mesh: schedule.mesh.clone(),
+            body: Body::Schedule(schedule.clone()),
+            props: Props::NONE,
+        }
+    }
+}
+
 /// The program of a module, at one of its levels.
 #[derive(Clone, Debug)]
 pub enum Body {

@@ -7,20 +7,20 @@
 //! on the number of a schedule.
 
 use super::rng::Rng;
-use super::{catalogue, generate, library, machine, make, rounds, written};
+use super::{catalogue, generate, library, machine, make, rounds, shown, written};
 use crate::mutate::{parallel, reasons};
 use kbc_backend_sim::interp::{self, RunOptions};
 use kbc_checker::mutate::{MutationKind, all, apply, apply_on};
 use kbc_checker::{CheckOptions, check};
 use kbc_diag::{Diagnostics, FileId, Severity, Span};
+use kbc_ir::Module;
 use kbc_ir::expr::{BinOp, Expr, gcd};
 use kbc_ir::schedule::{BufferRole, CALL, Calls, SOp, SStmt, Schedule};
-use kbc_ir::text::{PrintOptions, parse, print};
+use kbc_ir::text::parse;
 use kbc_ir::types::{DType, ReduceOp, TensorType};
 use kbc_ir::verify::verify;
 use kbc_ir::visit::{Field, FieldMut, each_field, op_fields_mut};
 use kbc_ir::walk::{Cursor, Program, Step};
-use kbc_ir::{Body, Module, Props};
 use kbc_judge::oracle::{Undetermined, required_results};
 use kbc_judge::{Behaviour, ClassifyOptions, Evidence, classify, same};
 use kbc_numerics::generate::{exact, exact_range, powers};
@@ -188,17 +188,6 @@ impl CheckerSummary {
             let _ = writeln!(out, "  {code} {n} x, first number {first}: {why}");
         }
         out
-    }
-}
-
-/// Returns a schedule as a module.
-pub fn module(s: &Schedule) -> Module {
-    Module {
-        name: s.name.clone(),
-        machine: None,
-        mesh: s.mesh.clone(),
-        body: Body::Schedule(s.clone()),
-        props: Props::default(),
     }
 }
 
@@ -400,7 +389,7 @@ fn codes(list: &Diagnostics) -> Vec<&'static str> {
 /// Returns the codes of the verifier or the checker for a schedule, and whether they are the
 /// verifier's.
 fn verdict(s: &Schedule) -> (Vec<&'static str>, bool) {
-    let found = codes(&verify(&module(s)));
+    let found = codes(&verify(&Module::of_schedule(s)));
     if !found.is_empty() {
         return (found, true);
     }
@@ -453,7 +442,7 @@ fn random(rng: &mut Rng) -> Option<Schedule> {
 
 /// Returns schedule `number` of a seed before and after the changes, with their descriptions.
 fn drawn(pool: &Pool, seed: u64, number: u64) -> Option<(Schedule, Schedule, Vec<String>)> {
-    let rng = &mut Rng::new(&[seed, number, 7]);
+    let rng = &mut stream(seed, number);
     let base = if pool.0.is_empty() || rng.chance(60) { random(rng)? } else { rng.pick(&pool.0).clone() };
     let mut s = base.clone();
     let mut changes = vec![];
@@ -547,10 +536,6 @@ fn insert(s: &mut Schedule, rng: &mut Rng) -> Option<String> {
     Some(text)
 }
 
-fn shown(s: &Schedule) -> String {
-    print(&module(s), &PrintOptions::default())
-}
-
 fn trial(pool: &Pool, settings: &FuzzSettings, number: u64) -> ScheduleTrial {
     let mut t = ScheduleTrial {
         number,
@@ -573,7 +558,10 @@ fn trial(pool: &Pool, settings: &FuzzSettings, number: u64) -> ScheduleTrial {
     };
     t.ranks = s.mesh.ranks();
     let alike = AssertUnwindSafe(|| s == base || headers_alike(&base, &s) && same(&base, &s, calls(&s).0));
-    if !changes.is_empty() && verify(&module(&s)).list.is_empty() && catch_unwind(alike).unwrap_or(false) {
+    if !changes.is_empty()
+        && verify(&Module::of_schedule(&s)).list.is_empty()
+        && catch_unwind(alike).unwrap_or(false)
+    {
         return t;
     }
     t.changes = changes;
@@ -589,9 +577,14 @@ fn trial(pool: &Pool, settings: &FuzzSettings, number: u64) -> ScheduleTrial {
     t
 }
 
+/// Returns the random numbers of a schedule.
+fn stream(seed: u64, number: u64) -> Rng {
+    Rng::new(&[seed, number, 7])
+}
+
 /// Returns the random numbers of a schedule after the choice of its kind.
 fn after_choice(seed: u64, number: u64) -> Rng {
-    let mut rng = Rng::new(&[seed, number, 7]);
+    let mut rng = stream(seed, number);
     rng.chance(60);
     rng
 }

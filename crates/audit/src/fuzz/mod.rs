@@ -31,6 +31,7 @@ use kbc_frontend::load::{Loaded, Sources, load};
 use kbc_frontend::lower::{LowerOptions, lower};
 use kbc_ir::graph::Graph;
 use kbc_ir::schedule::Schedule;
+use kbc_ir::text::{PrintOptions, print};
 use kbc_ir::{Body, Module};
 use kbc_passes::instrument::Instrument;
 use kbc_passes::pipeline::{Pipeline, PipelineStep};
@@ -113,6 +114,11 @@ pub fn make(text: &str) -> Result<CompiledProgram, Diagnostics> {
     let schedule =
         schedule.ok_or_else(|| Diagnostic::error("E901", "the default pipeline made no schedule"))?;
     Ok(CompiledProgram { typed: keep.0, schedule })
+}
+
+/// Returns the text of a schedule, for a reproducer.
+fn shown(s: &Schedule) -> String {
+    print(&Module::of_schedule(s), &PrintOptions::default())
 }
 
 /// A program or schedule on which the engines differ.

@@ -97,6 +97,17 @@ impl Gen<'_> {
         name
     }
 
+    fn queue(&mut self, depth: u64, capacity: u64) -> String {
+        let name = self.fresh("q");
+        let _ = writeln!(self.decls, "queue @{name}[1] : {}[{depth} x {capacity}] tcm", self.dtype);
+        name
+    }
+
+    /// Returns the line that awaits the region before on the other stream, if there is one.
+    fn awaited(&mut self) -> String {
+        self.back.take().map_or(String::new(), |e| format!("      await {e}\n"))
+    }
+
     fn after(&self) -> String {
         if self.last.is_empty() { String::new() } else { format!(" after @{}", self.last) }
     }
@@ -108,11 +119,8 @@ impl Gen<'_> {
         let name = self.fresh("l");
         let from = self.value.clone();
         let to = self.temp();
-        let mut body = String::new();
         let mut operands = String::new();
-        if let Some(e) = self.back.take() {
-            let _ = writeln!(body, "      await {e}");
-        }
+        let mut body = self.awaited();
         match what {
             "relu" => body += &format!("      compute %{to} = relu(%{from})\n"),
             "neg" => body += &format!("      compute %{to} = neg(%{from})\n"),
@@ -255,16 +263,7 @@ impl Gen<'_> {
         let lines = format!(
             "{wait}{put}fence.release\nnotify {peer} : @{arrived}[0]\nwait @{arrived}[0] >= call + 1\nfence.acquire\n{copy}fence.release\nnotify ((r - {k}) mod {p}) : @{free}[0]\n"
         );
-        let operands = format!("  on v = %{from} line {n}\n  on u = %{to} line {n}\n");
-        let contract = format!(
-            "shift over (q of p) on v[n], u[n]\n    start v[i]\n    end u[i] = v[i] at (q - {k}) mod p"
-        );
-        self.region(&operands, &contract, &lines);
-        if self.value == from {
-            self.value = to;
-        } else {
-            self.moved(&to);
-        }
+        self.shifted(k, &from, to, &lines);
     }
 
     /// Uses one slot in every call, with a barrier in one of three forms before it is used again.
@@ -303,11 +302,22 @@ for j in 0..{rounds}
   wait {wait}
 "
         );
+        self.shifted(k, &from, to, &lines);
+    }
+
+    /// Adds the region of a shift by `k` ranks, from one buffer to another.
+    fn shifted(&mut self, k: u64, from: &str, to: String, lines: &str) {
+        let n = self.n;
         let operands = format!("  on v = %{from} line {n}\n  on u = %{to} line {n}\n");
         let contract = format!(
             "shift over (q of p) on v[n], u[n]\n    start v[i]\n    end u[i] = v[i] at (q - {k}) mod p"
         );
-        self.region(&operands, &contract, &lines);
+        self.region(&operands, &contract, lines);
+        self.result(from, to);
+    }
+
+    /// Makes the result `to` of the last region the value, which was in `from` before it.
+    fn result(&mut self, from: &str, to: String) {
         if self.value == from {
             self.value = to;
         } else {
@@ -332,46 +342,20 @@ for j in 0..{rounds}
         let (p, n) = (self.p, self.n);
         let k = 1 + self.rng.below(p.min(20) as usize - 1) as u64;
         let depth = 1 + self.rng.below(2) as u64;
-        let q = self.fresh("q");
-        let _ = writeln!(self.decls, "queue @{q}[1] : {}[{depth} x {n}] tcm", self.dtype);
+        let q = self.queue(depth, n);
         let from = self.value.clone();
         let to = self.temp();
         let lines =
             format!("send v -> ((r + {k}) mod {p}) : @{q}[0]\nrecv u <- ((r - {k}) mod {p}) : @{q}[0]\n");
-        let operands = format!("  on v = %{from} line {n}\n  on u = %{to} line {n}\n");
-        let contract = format!(
-            "shift over (q of p) on v[n], u[n]\n    start v[i]\n    end u[i] = v[i] at (q - {k}) mod p"
-        );
-        self.region(&operands, &contract, &lines);
-        if self.value == from {
-            self.value = to;
-        } else {
-            self.moved(&to);
-        }
+        self.shifted(k, &from, to, &lines);
     }
 
     fn ring_all_reduce(&mut self) {
         let (p, n, op) = (self.p, self.n, self.op());
         let d = 2 * (p - 1);
         let m = p - 1;
-        let (w, s) = (self.window(2 * d, n.div_ceil(p)), self.signal(1, "arrival"));
-        let lines = format!(
-            "for s in 1..{p}
-  put v[(r - s) mod {p} of {p}] -> ((r + 1) mod {p}) : @{w}[call mod 2 * {d} + s - 1]
-  fence.release
-  notify ((r + 1) mod {p}) : @{s}[0]
-  wait @{s}[0] >= call * {d} + s
-  fence.acquire
-  reduce {op} v[(r - s - 1) mod {p} of {p}], @{w}[call mod 2 * {d} + s - 1]
-for s in 1..{p}
-  put v[(r - s + 1) mod {p} of {p}] -> ((r + 1) mod {p}) : @{w}[call mod 2 * {d} + {m} + s - 1]
-  fence.release
-  notify ((r + 1) mod {p}) : @{s}[0]
-  wait @{s}[0] >= call * {d} + {m} + s
-  fence.acquire
-  copy v[(r - s) mod {p} of {p}] = @{w}[call mod 2 * {d} + {m} + s - 1]
-"
-        );
+        let at = (self.window(2 * d, n.div_ceil(p)), self.signal(1, "arrival"));
+        let lines = self.reduced_around(&at, d, op) + &self.gathered_around(&at, d, &format!("{m} + "));
         let operands = format!("  on v = %{} line {n}\n", self.value);
         self.region(&operands, &format!("all_reduce {op}"), &lines);
     }
@@ -437,19 +421,48 @@ for k in 1..{p}
     }
 
     fn gather_lines(&mut self, capacity: u64) -> String {
+        let m = self.p - 1;
+        let at = (self.window(2 * m, capacity), self.signal(1, "arrival"));
+        self.gathered_around(&at, m, "")
+    }
+
+    /// Returns the lines of a step of a ring for every other rank: a block goes to the next rank, and
+    /// one of the rank before is taken. `at` are a window and a signal, which have `d` steps in a
+    /// call; these steps begin at `base`.
+    fn around(
+        &self,
+        (w, s): &(String, String),
+        (d, base): (u64, &str),
+        sent: &str,
+        take: impl Fn(&str) -> String,
+    ) -> String {
         let p = self.p;
-        let m = p - 1;
-        let (w, s) = (self.window(2 * m, capacity), self.signal(1, "arrival"));
+        let slot = format!("@{w}[call mod 2 * {d} + {base}s - 1]");
+        let take = take(&slot);
         format!(
             "for s in 1..{p}
-  put v[(r - s + 1) mod {p} of {p}] -> ((r + 1) mod {p}) : @{w}[call mod 2 * {m} + s - 1]
+  put v[({sent}) mod {p} of {p}] -> ((r + 1) mod {p}) : {slot}
   fence.release
   notify ((r + 1) mod {p}) : @{s}[0]
-  wait @{s}[0] >= call * {m} + s
+  wait @{s}[0] >= call * {d} + {base}s
   fence.acquire
-  copy v[(r - s) mod {p} of {p}] = @{w}[call mod 2 * {m} + s - 1]
+  {take}
 "
         )
+    }
+
+    /// Returns the lines after which every rank has the combination of its own block.
+    fn reduced_around(&self, at: &(String, String), d: u64, op: &str) -> String {
+        let p = self.p;
+        let take = |slot: &str| format!("reduce {op} v[(r - s - 1) mod {p} of {p}], {slot}");
+        self.around(at, (d, ""), "r - s", take)
+    }
+
+    /// Returns the lines after which every rank has all blocks.
+    fn gathered_around(&self, at: &(String, String), d: u64, base: &str) -> String {
+        let p = self.p;
+        let take = |slot: &str| format!("copy v[(r - s) mod {p} of {p}] = {slot}");
+        self.around(at, (d, base), "r - s + 1", take)
     }
 
     /// Makes a buffer that holds only this rank's block of the value.
@@ -458,7 +471,7 @@ for k in 1..{p}
         let part = self.fresh("t");
         let _ = writeln!(self.decls, "buffer %{part} : {}[{}] hbm temp", self.dtype, n / p);
         let (from, to, name, after) = (self.value.clone(), self.temp(), self.fresh("l"), self.after());
-        let begin = self.back.take().map_or(String::new(), |e| format!("      await {e}\n"));
+        let begin = self.awaited();
         self.ready = None;
         let _ = write!(
             self.regions,
@@ -483,9 +496,8 @@ for k in 1..{p}
     fn queue_all_gather(&mut self) {
         let (p, n) = (self.p, self.n);
         let (rule, capacity) = self.rule();
-        let depth = 1 + self.rng.below(2);
-        let q = self.fresh("q");
-        let _ = writeln!(self.decls, "queue @{q}[1] : {}[{depth} x {capacity}] tcm", self.dtype);
+        let depth = 1 + self.rng.below(2) as u64;
+        let q = self.queue(depth, capacity);
         let lines = format!(
             "for s in 1..{p}
   send v[(r - s + 1) mod {p} of {p}] -> ((r + 1) mod {p}) : @{q}[0]
@@ -500,17 +512,8 @@ for k in 1..{p}
         let (p, n, op) = (self.p, self.n, self.op());
         let m = p - 1;
         let capacity = n.div_ceil(p);
-        let (w, s) = (self.window(2 * m, capacity), self.signal(1, "arrival"));
-        let lines = format!(
-            "for s in 1..{p}
-  put v[(r - s) mod {p} of {p}] -> ((r + 1) mod {p}) : @{w}[call mod 2 * {m} + s - 1]
-  fence.release
-  notify ((r + 1) mod {p}) : @{s}[0]
-  wait @{s}[0] >= call * {m} + s
-  fence.acquire
-  reduce {op} v[(r - s - 1) mod {p} of {p}], @{w}[call mod 2 * {m} + s - 1]
-"
-        );
+        let at = (self.window(2 * m, capacity), self.signal(1, "arrival"));
+        let lines = self.reduced_around(&at, m, op);
         let operands = format!("  on v = %{} line {p} of {n}\n", self.value);
         self.ready = None;
         self.region_main(&operands, &format!("reduce_scatter {op}"), &lines);
@@ -546,11 +549,7 @@ for k in 1..{p}
         );
         let operands = format!("  on src = %{from} line {p} of {n}\n  on dst = %{to} line {p} of {n}\n");
         self.region(&operands, "all_to_all", &lines);
-        if self.value == from {
-            self.value = to;
-        } else {
-            self.moved(&to);
-        }
+        self.result(&from, to);
     }
 
     /// A chain from a root, in pieces through slots with credits.
@@ -647,7 +646,7 @@ wait @{read}[0] >= call * {m} + {m}
         let name = self.fresh("r");
         let after = self.after();
         let value = self.value.clone();
-        let begin = self.back.take().map_or(String::new(), |e| format!("      await {e}\n"));
+        let begin = self.awaited();
         let _ = write!(
             self.regions,
             "region @{name} over tp as (r of {p}){after}\n  on v = %{value} line {n}\n  promise all_reduce {op}\n  role all\n    stream main\n{begin}      record {go}\n{a}      await {done}\n    stream lane\n      await {go}\n{b}      record {done}\n\n"
@@ -657,7 +656,7 @@ wait @{read}[0] >= call * {m} + {m}
 
     fn finish(mut self) -> String {
         let (n, value, last) = (self.n, self.value.clone(), self.after());
-        let wait = self.back.take().map_or(String::new(), |e| format!("      await {e}\n"));
+        let wait = self.awaited();
         let (p, dtype) = (self.p, self.dtype);
         let regions = std::mem::take(&mut self.regions);
         let kernels =

@@ -8,15 +8,14 @@ use super::catalogue::Catalogue;
 use super::compare::{CompareOptions, compare};
 use super::machine::RandomMachine;
 use super::rng::Rng;
-use super::{Difference, MAX_BYTES, Summary, bits, generate, library, make};
+use super::{Difference, MAX_BYTES, Summary, bits, generate, library, make, shown};
 use kbc_checker::mutate::{self, Mutation};
 use kbc_diag::Diagnostics;
 use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::Schedule;
-use kbc_ir::text::{self, PrintOptions};
 use kbc_ir::types::DType;
 use kbc_ir::walk::Program;
-use kbc_ir::{Body, Module, Props, verify};
+use kbc_ir::{Module, verify};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Number of changed schedules that are tried for each correct one.
@@ -35,23 +34,8 @@ fn retyped(s: &Schedule, to: DType) -> Schedule {
     out
 }
 
-fn module(s: &Schedule) -> Module {
-    Module {
-        name: s.name.clone(),
-        machine: None,
-        mesh: s.mesh.clone(),
-        body: Body::Schedule(s.clone()),
-        props: Props::default(),
-    }
-}
-
-/// Returns the text for a reproducer.
-fn shown(s: &Schedule) -> String {
-    text::print(&module(s), &PrintOptions::default())
-}
-
 fn well_formed(s: &Schedule) -> Result<(), Diagnostics> {
-    let found = verify::verify(&module(s));
+    let found = verify::verify(&Module::of_schedule(s));
     if found.has_errors() {
         return Err(found);
     }
