@@ -7,13 +7,13 @@
 //! * [`kbc_evaluation`] compares many runs: sweeps, published figures.
 //! * [`kbc_audit`] tests kbc itself: random programs, mutants of schedules, emitted code.
 //!
-//! What is below them, in the order of a program's path: [`kbc_frontend`] reads it, [`kbc_rounds`] says
-//! what its algorithms mean, [`kbc_ir`] holds it, [`kbc_passes`] makes a schedule of it,
+//! What is below them, in the order of a program's path: [`kbc_frontend`] reads it, [`kbc_rounds`]
+//! says what its algorithms mean, [`kbc_ir`] holds it, [`kbc_passes`] makes a schedule of it,
 //! `kbc_checker` proves the schedule, [`kbc_backend_sim`] executes it, [`kbc_time`] times it, and
 //! [`kbc_tiles`] lowers it to kernels.
 //!
-//! This crate has one module per subcommand ([`commands`]); it reads the flags ([`cli`]), calls one of
-//! these crates, and prints. [`session`] is their environment: it reads files and writes to the
+//! This crate has one module per subcommand ([`commands`]); it reads the flags ([`cli`]), calls one
+//! of these crates, and prints. [`session`] is their environment: it reads files and writes to the
 //! terminal.
 
 pub mod cache;

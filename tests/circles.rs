@@ -1,7 +1,7 @@
 //! Tests that the files of a crate do not import each other in a circle.
 //!
-//! A file imports another one if a path in it leads to an item of the other, in a `use` or where the
-//! item is used. Declarations of modules do not count.
+//! A file imports another one if a path in it leads to an item of the other, in a `use` or where
+//! the item is used. Declarations of modules do not count.
 
 use crate::common::root;
 use std::collections::{BTreeMap, BTreeSet};

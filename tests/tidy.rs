@@ -160,6 +160,22 @@ fn modules_say_what_they_own_and_stay_short() {
 }
 
 #[test]
+fn comments_are_wrapped() {
+    let mut found = vec![];
+    for (file, text) in files(&["src", "crates", "tests", "benches"], &[".rs"]) {
+        for (i, line) in text.lines().enumerate() {
+            let comment = line.trim_start();
+            // A row of a table is one line.
+            let row = comment.trim_start_matches(['/', '!', ' ']).starts_with('|');
+            if comment.starts_with("//") && !row && line.chars().count() > 100 {
+                found.push(format!("{file}:{}: {}", i + 1, line.trim()));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
 fn only_the_driver_prints_and_reads_files() {
     let words = [
         "println!",
@@ -210,10 +226,8 @@ fn built_with(name: &str) -> BTreeSet<String> {
     seen
 }
 
-/// The judge of the checker (`kbc mutate`, `kbc fuzz checker`) cannot import it: the compiler
-/// ensures that as long as no crate that the judge is built with is built with the checker.
-/// A manifest may say `test = false` where there are no unit tests, which saves a binary; then there
-/// must be none.
+/// A manifest may say `test = false` where there are no unit tests, which saves a binary; then
+/// there must be none.
 #[test]
 fn no_unit_test_is_left_out() {
     let mut found = 0;
@@ -241,6 +255,8 @@ fn no_unit_test_is_left_out() {
     assert!(found > 10, "{found}");
 }
 
+/// The judge of the checker (`kbc mutate`, `kbc fuzz checker`) cannot import it: the compiler
+/// ensures that as long as no crate that the judge is built with is built with the checker.
 #[test]
 fn the_judge_is_built_without_the_checker() {
     let judge = built_with("kbc-judge");

@@ -1,6 +1,6 @@
-//! `kbc check`: proof without execution. A `.kir` file: its schedule as it stands. A file with a program: its schedule.
-//! A file of algorithms, or the library: each of them on many shapes ([`kbc_compiler::check`]). A `.tile` file:
-//! [`super::tile`]. PyTorch programs: [`super::torch`].
+//! `kbc check`: proof without execution. A `.kir` file: its schedule as it stands. A file with a
+//! program: its schedule. A file of algorithms, or the library: each of them on many shapes
+//! ([`kbc_compiler::check`]). A `.tile` file: [`super::tile`]. PyTorch programs: [`super::torch`].
 
 use super::output::{finish, show};
 use super::{refusals, tile};

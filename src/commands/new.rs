@@ -25,8 +25,8 @@ const FILES: [(&str, &str); 4] = [
 /// Writes the folder, and prints what to do next.
 ///
 /// # Errors
-/// Returns E413 for a name that no algorithm can have or that the library has already, E411 for a folder with files of
-/// somebody else, and E410 if it cannot be written.
+/// Returns E413 for a name that no algorithm can have or that the library has already, E411 for a
+/// folder with files of somebody else, and E410 if it cannot be written.
 pub fn run(session: &mut Session, args: &New) -> Outcome {
     let name = &args.name;
     fits(session, name)?;

@@ -13,8 +13,8 @@ use kbc_ir::text::{self, PrintOptions};
 use kbc_machine::topology::Topology;
 use kbc_passes::PassCx;
 
-/// Reads, runs passes and writes. If the text is from a crash of another subcommand, nothing is done,
-/// and that command is returned.
+/// Reads, runs passes and writes. If the text is from a crash of another subcommand, nothing is
+/// done, and that command is returned.
 ///
 /// # Errors
 /// Returns the errors of the text, of the passes and of writing the result.

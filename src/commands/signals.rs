@@ -1,4 +1,5 @@
-//! `kbc check --sync`: the signals of every algorithm against a barrier a round, or those of a schedule as text.
+//! `kbc check --sync`: the signals of every algorithm against a barrier a round, or those of a
+//! schedule as text.
 
 use crate::cli::{Check, ReportFormat};
 use crate::session::{Outcome, Session};

@@ -1,4 +1,5 @@
-//! [`kbc_audit::standin::case::Case`] for tests: made from texts and files; every failure is a panic.
+//! [`kbc_audit::standin::case::Case`] for tests: made from texts and files; every failure is a
+//! panic.
 
 use crate::standin::{self, Job, Outputs, Run, StandinSource};
 use clap::Parser;
@@ -100,8 +101,8 @@ impl Case {
         }
     }
 
-    /// Runs the kernel at one size; returns the expected and the actual outputs, or nothing if there
-    /// is no C++ compiler.
+    /// Runs the kernel at one size; returns the expected and the actual outputs, or nothing if
+    /// there is no C++ compiler.
     pub fn outputs(&mut self, ranks: u64, count: u64, calls: usize) -> Option<(Sized, Outputs)> {
         let program = self.program()?;
         let sized = self.at(ranks, count, calls);

@@ -1,10 +1,10 @@
 //! Programs of the system that some tests need and a Rust toolchain does not bring: a C++ compiler,
 //! Chromium, Python.
 //!
-//! [`found`] is the only way to one of them. If it is missing, the caller gets `None` and leaves out
-//! what needs it; the test counts as skipped. When the test binary ends, it prints one line for each
-//! program that was missing, with the tests that were skipped, after the summary of the harness. If
-//! `KBC_NO_SKIPS` is set, a missing program fails the test.
+//! [`found`] is the only way to one of them. If it is missing, the caller gets `None` and leaves
+//! out what needs it; the test counts as skipped. When the test binary ends, it prints one line for
+//! each program that was missing, with the tests that were skipped, after the summary of the
+//! harness. If `KBC_NO_SKIPS` is set, a missing program fails the test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;

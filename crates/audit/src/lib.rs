@@ -1,11 +1,11 @@
 //! Audit of kbc itself: are its engines, its checker, its bounds, its choices and the code that it
 //! emits right?
 //!
-//! * [`fuzz`] makes random programs, schedules and damaged files, and compares what several parts of
-//!   kbc say about them.
+//! * [`fuzz`] makes random programs, schedules and damaged files, and compares what several parts
+//!   of kbc say about them.
 //! * [`mutate`] measures the error rate of the checker with small changes of schedules.
-//! * [`standin`] compares emitted kernels with the simulator, under a memory model that demands every
-//!   fence.
+//! * [`standin`] compares emitted kernels with the simulator, under a memory model that demands
+//!   every fence.
 //! * [`selection`] compares the selected algorithms with the fastest ones.
 //!
 //! Everything depends only on seeds and numbers, so that a finding can be made again.

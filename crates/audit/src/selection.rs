@@ -2,7 +2,8 @@
 //! of every legal algorithm, over a grid of collectives, machines and sizes that is drawn from a
 //! seed.
 //!
-//! Owns the grid, the comparison and the report. What is chosen is the pass's, what it takes is the event engine's.
+//! Owns the grid, the comparison and the report. What is chosen is the pass's, what it takes is the
+//! event engine's.
 
 use crate::fuzz;
 use crate::fuzz::rng::Rng;

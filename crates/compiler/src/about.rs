@@ -41,8 +41,8 @@ pub fn begin(command: &'static str, file: &str, built: &Built, schedule: &Schedu
     }
 }
 
-/// Puts an execution into the report: engine, inputs, what the host read, and the comparisons. The report
-/// is ok if all of them pass. Returns the inputs and the results.
+/// Puts an execution into the report: engine, inputs, what the host read, and the comparisons. The
+/// report is ok if all of them pass. Returns the inputs and the results.
 pub fn executed(
     report: &mut Report,
     built: &Built,

@@ -95,7 +95,8 @@ pub struct Origin {
 /// Loads, lowers and runs the pipeline.
 ///
 /// # Errors
-/// Of reading, of the program, of an algorithm of the program that does not keep its promise, or of a pass.
+/// Of reading, of the program, of an algorithm of the program that does not keep its contract, or
+/// of a pass.
 pub fn build(
     workspace: &mut Workspace,
     source: &Source,

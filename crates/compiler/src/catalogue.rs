@@ -1,4 +1,5 @@
-//! Catalogue: what there is to name in a program or in an option, the library's and the user's side by side.
+//! Catalogue: what there is to name in a program or in an option, the library's and the user's side
+//! by side.
 
 use crate::backends::platforms;
 use crate::failure::Outcome;
@@ -47,8 +48,8 @@ pub fn is_declared(what: &str) -> bool {
     ["algorithms", "collectives", "functions", "kernels", "programs"].contains(&what)
 }
 
-/// Lists what has that name in [`WHAT`], with what `files` declare; the codes of messages for another
-/// name.
+/// Lists what has that name in [`WHAT`], with what `files` declare; the codes of messages for
+/// another name.
 ///
 /// # Errors
 /// Of reading and parsing the files.

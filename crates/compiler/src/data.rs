@@ -418,7 +418,8 @@ pub fn check_outputs(data: &Feeds, names: &[String]) -> Outcome {
 /// the global value, put together from the parts of the ranks.
 ///
 /// # Errors
-/// E413 a name that is no result; E415 a result that is not one tensor; E40x a format that cannot hold it.
+/// E413 a name that is no result; E415 a result that is not one tensor; E40x a format that cannot
+/// hold it.
 pub fn outputs(
     data: &Feeds,
     names: &[String],
@@ -464,8 +465,8 @@ pub fn outputs(
     Ok(made)
 }
 
-/// Generates exact integers for every input of a schedule that comes without a program: by call, then
-/// input.
+/// Generates exact integers for every input of a schedule that comes without a program: by call,
+/// then input.
 ///
 /// # Errors
 /// Of an input too large to be generated.

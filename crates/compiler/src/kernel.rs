@@ -56,7 +56,8 @@ impl KernelSource {
         Ok(KernelSource { kernel, target, file, text })
     }
 
-    /// Verifies a kernel that its passes have completed. Returns the numbers of its barriers and flags.
+    /// Verifies a kernel that its passes have completed. Returns the numbers of its barriers and
+    /// flags.
     ///
     /// # Errors
     /// Returns E449 to E456 and E459 at the lines of the text.
@@ -66,8 +67,8 @@ impl KernelSource {
         if found.has_errors() { Err(found) } else { Ok(sync::counts(&self.kernel)) }
     }
 
-    /// Runs passes. Returns the texts of the kernel before the first pass and after each of them, with
-    /// the names of files for them.
+    /// Runs passes. Returns the texts of the kernel before the first pass and after each of them,
+    /// with the names of files for them.
     ///
     /// # Errors
     /// Returns E456 for wrong names in the text, and the errors of a pass.
@@ -91,11 +92,12 @@ impl KernelSource {
         Ok(dump)
     }
 
-    /// Verifies the kernel if all passes of its target are among those that ran. Otherwise it is not
-    /// complete.
+    /// Verifies the kernel if all passes of its target are among those that ran. Otherwise it is
+    /// not complete.
     ///
     /// # Errors
-    /// Returns the errors of the verifier. They have no lines, because passes have changed the kernel.
+    /// Returns the errors of the verifier. They have no lines, because passes have changed the
+    /// kernel.
     pub fn verify_after(&self, passes: &[&str]) -> Result<(), Diagnostics> {
         if passes.len() != self.target.backend().passes().len() {
             return Ok(());

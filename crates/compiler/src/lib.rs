@@ -150,8 +150,8 @@
 //! # More about a source
 //!
 //! * [`check`](mod@check) proves algorithms on many numbers of ranks, and the programs of a file.
-//! * [`explain`] says why an algorithm was chosen, where values and tensors are, what bounds the time,
-//!   and where the time goes.
+//! * [`explain`] says why an algorithm was chosen, where values and tensors are, what bounds the
+//!   time, and where the time goes.
 //! * [`costs`] and [`signals`] count what algorithms send, and how many signals they need.
 //! * [`catalogue`] lists what a program can name.
 //! * [`msccl`] and [`torch`] take schedules and programs of other tools as sources.

@@ -133,8 +133,8 @@ fn bytes(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// Reads, builds and proves. A schedule that is wrong is no error: [`Imported::finding`] says what is
-/// wrong.
+/// Reads, builds and proves. A schedule that is wrong is no error: [`Imported::finding`] says what
+/// is wrong.
 ///
 /// # Errors
 /// Of reading; E413 for values of `-D`; E387 for a contract that does not fit.
@@ -281,8 +281,8 @@ pub struct Execution {
     pub seed: u64,
 }
 
-/// Executes the schedule and compares its results with the definition of its collective. Returns the
-/// type of the result, and the results of the last call by rank.
+/// Executes the schedule and compares its results with the definition of its collective. Returns
+/// the type of the result, and the results of the last call by rank.
 ///
 /// # Errors
 /// Of the run; E387 for a contract without numbers. Results that differ are in the report.

@@ -29,8 +29,8 @@ pub(crate) fn uses<'g>(graph: &'g Graph, local: Option<&'g Local>) -> Vec<(&'g G
     .collect()
 }
 
-/// Checks the user's own algorithms against their promises before their schedules are: the error is
-/// then in the innermost text that is wrong, with ranks, chunks and rounds. With more ranks than
+/// Checks the user's own algorithms against their contracts before their schedules are: the error
+/// is then in the innermost text that is wrong, with ranks, chunks and rounds. With more ranks than
 /// [`EVERY_RANK`] the schedule is proven first, and the rounds are looked at where that fails, for
 /// the words; the verdict then comes along.
 pub(crate) fn right_algorithms(

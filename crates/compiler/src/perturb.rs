@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 /// Times the schedule under every seed.
 ///
 /// # Errors
-/// E465, E447 for ranks and links that the machine does not have; of the engine; E990, a time below the bound of the
-/// machine of its run.
+/// E465, E447 for ranks and links that the machine does not have; of the engine; E990, a time below
+/// the bound of the machine of its run.
 pub fn runs<'a>(
     subject: impl Into<Subject<'a>>,
     topology: &Topology,

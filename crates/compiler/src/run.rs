@@ -49,8 +49,8 @@ impl RunRequest {
 /// Executes a program and compares every element. Returns the results.
 ///
 /// # Errors
-/// Returns the errors of the data, of the runs and of the evaluator. Results that differ are no error:
-/// the report is not ok then.
+/// Returns the errors of the data, of the runs and of the evaluator. Results that differ are no
+/// error: the report is not ok then.
 pub fn program(
     workspace: &Workspace,
     report: &mut Report,
@@ -62,18 +62,17 @@ pub fn program(
     let (data, order) = (&request.data, request.order());
     let done = analyse::execute(workspace, built, schedule, data, request.calls(), order, watch)?;
     let (inputs, result) = executed(report, built, schedule, data, done);
-    report.inside =
-        analyse::inside(workspace, schedule, &built.topology, &inputs.calls, &result, order)?;
+    report.inside = analyse::inside(workspace, schedule, &built.topology, &inputs.calls, &result, order)?;
     adversaries(workspace, report, schedule, &inputs, request)?;
     Ok(result)
 }
 
-/// Executes a schedule on generated inputs and compares the results with its contracts, as far as they
-/// define them. Returns the inputs and the results.
+/// Executes a schedule on generated inputs and compares the results with its contracts, as far as
+/// they define them. Returns the inputs and the results.
 ///
 /// # Errors
-/// Returns the errors of the data and of the run, with the state of each rank if the run did not end.
-/// Results that differ are no error: the report is not ok then.
+/// Returns the errors of the data and of the run, with the state of each rank if the run did not
+/// end. Results that differ are no error: the report is not ok then.
 pub fn schedule(
     workspace: &Workspace,
     report: &mut Report,
@@ -95,9 +94,9 @@ pub fn schedule(
             report.ok = analyse::passes(&found) && found.unbounded == 0;
             if found.unbounded > 0 {
                 let (n, of) = (found.unbounded, found.elements);
-                report.unchecked.push(format!(
-                    "not compared: {n} of {of} elements, which are functions of rounded sums"
-                ));
+                report
+                    .unchecked
+                    .push(format!("not compared: {n} of {of} elements, which are functions of rounded sums"));
             }
             report.compare = Some(found);
         }
@@ -109,12 +108,12 @@ pub fn schedule(
     Ok((inputs, result))
 }
 
-/// Executes a schedule under the adversaries, if they are requested. Their first finding is reported to
-/// the environment.
+/// Executes a schedule under the adversaries, if they are requested. Their first finding is
+/// reported to the environment.
 ///
 /// # Errors
-/// Returns the errors of the data and of the undisturbed run. A finding is no error: the report is not
-/// ok then.
+/// Returns the errors of the data and of the undisturbed run. A finding is no error: the report is
+/// not ok then.
 pub fn adversaries(
     workspace: &Workspace,
     report: &mut Report,
@@ -131,8 +130,8 @@ pub fn adversaries(
     Ok(())
 }
 
-/// Checks whether a report shows that results are wrong, in the order of the text or in another one.
-/// A report that is not ok may also be about results that nothing defines.
+/// Checks whether a report shows that results are wrong, in the order of the text or in another
+/// one. A report that is not ok may also be about results that nothing defines.
 pub fn is_wrong(report: &Report) -> bool {
     report.compare.as_ref().is_some_and(|c| !analyse::passes(c))
         || report.adversarial.as_ref().is_some_and(|a| a.failure.is_some())

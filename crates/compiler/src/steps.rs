@@ -16,8 +16,8 @@ use kbc_time::{TimeOptions, Timing};
 /// Compiles a program or an algorithm to a schedule.
 ///
 /// # Errors
-/// Of reading, of the program, of an algorithm of the program that does not keep its contract, or of
-/// a pass.
+/// Of reading, of the program, of an algorithm of the program that does not keep its contract, or
+/// of a pass.
 pub fn compile(workspace: &mut Workspace, source: &Source, options: &Options) -> Outcome<Built> {
     build::build(workspace, source, &options.passes, &mut Unwatched)
 }

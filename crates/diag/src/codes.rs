@@ -212,7 +212,7 @@ codes! {
     E432 "something that was not checked",
     // machines and bounds
     E440 "an unknown topology generator",
-    E442 "wrong arguments of a topology generator",
+    E442 "arguments that a topology generator does not take",
     E443 "a machine that is too large, empty or not connected",
     E444 "an unknown setting of a topology",
     E445 "an invalid value of a topology setting",

@@ -8,8 +8,8 @@
 //! * [`traffic`] counts what a schedule moves, beside what it must move and beside hand-written
 //!   kernels.
 //!
-//! Every time is that of a program that was proven, and executed and compared unless that is too much
-//! data ([`kbc_compiler::measure`]).
+//! Every time is that of a program that was proven, and executed and compared unless that is too
+//! much data ([`kbc_compiler::measure`]).
 //!
 //! # Example
 //!

@@ -1,10 +1,11 @@
 //! Collectives: one row for each, with its name and with what the ranks of a group hold before and
 //! after it.
 //!
-//! The two [`Holding`]s of a collective define it; [`Movement`] lists the pairs that exist. Its contract ([`crate::contract_std`]), its
-//! placement rules, the sizes of its result in local programs, the lines on which `expand` works,
-//! its lower bounds and its factor of the bus bandwidth are derived from them. Further axes of a
-//! program's collective are attributes of [`crate::graph::Collective`].
+//! The two [`Holding`]s of a collective define it; [`Movement`] lists the pairs that exist. Its
+//! contract ([`crate::contract_std`]), its placement rules, the sizes of its result in local
+//! programs, the lines on which `expand` works, its lower bounds and its factor of the bus
+//! bandwidth are derived from them. Further axes of a program's collective are attributes of
+//! [`crate::graph::Collective`].
 
 use crate::optable::Level::Graph;
 use crate::optable::word;

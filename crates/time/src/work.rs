@@ -63,7 +63,21 @@ impl Job {
                 return Ok(Job { all: work.total(), tiles: Some(work) });
             }
             TimedOp::Local(op) => of_local(program, op, rank)?,
-            TimedOp::Put { .. } | TimedOp::Get { .. } | TimedOp::Send { .. } | TimedOp::Recv { .. } | TimedOp::Room { .. } | TimedOp::Notify { .. } | TimedOp::Wait { .. } | TimedOp::FenceRelease | TimedOp::FenceAcquire | TimedOp::FenceComplete | TimedOp::Record(_) | TimedOp::Await(_) | TimedOp::Mark(_) | TimedOp::HostRead(_) | TimedOp::Host(_) => [0; 3],
+            TimedOp::Put { .. }
+            | TimedOp::Get { .. }
+            | TimedOp::Send { .. }
+            | TimedOp::Recv { .. }
+            | TimedOp::Room { .. }
+            | TimedOp::Notify { .. }
+            | TimedOp::Wait { .. }
+            | TimedOp::FenceRelease
+            | TimedOp::FenceAcquire
+            | TimedOp::FenceComplete
+            | TimedOp::Record(_)
+            | TimedOp::Await(_)
+            | TimedOp::Mark(_)
+            | TimedOp::HostRead(_)
+            | TimedOp::Host(_) => [0; 3],
         };
         Ok(Job { all, tiles: None })
     }
@@ -134,19 +148,39 @@ fn of_local(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<Amounts, F
             results.min(reads.get(src).copied().unwrap_or(0))
         }
         LocalOp::Pack { at: None, .. } | LocalOp::Unpack { at: None, .. } => results,
-        LocalOp::Compute { .. } | LocalOp::Matmul { .. } | LocalOp::ReduceDim { .. } | LocalOp::Cast { .. } | LocalOp::Copy { .. } | LocalOp::Transpose { .. } | LocalOp::Embedding { .. } | LocalOp::Grouped { .. } | LocalOp::Tiles { .. } | LocalOp::Fill { .. } | LocalOp::Slice { .. } => results,
+        LocalOp::Compute { .. }
+        | LocalOp::Matmul { .. }
+        | LocalOp::ReduceDim { .. }
+        | LocalOp::Cast { .. }
+        | LocalOp::Copy { .. }
+        | LocalOp::Transpose { .. }
+        | LocalOp::Embedding { .. }
+        | LocalOp::Grouped { .. }
+        | LocalOp::Tiles { .. }
+        | LocalOp::Fill { .. }
+        | LocalOp::Slice { .. } => results,
     };
     Ok(of_elements(op, &size, (results, moved), &reads, depth(program, op, rank)?))
 }
 
-/// Returns the number of products that are added up in an element of a product of matrices, and 0 for
-/// any other operation.
+/// Returns the number of products that are added up in an element of a product of matrices, and 0
+/// for any other operation.
 pub(super) fn depth(program: &Program<'_>, op: &LocalOp, rank: u64) -> Result<u64, Fault> {
     match op {
         LocalOp::Matmul { a, .. } | LocalOp::Grouped { x: a, .. } => {
             Ok(program.dims(*a, rank)?.last().copied().unwrap_or(0))
         }
-        LocalOp::Compute { .. } | LocalOp::ReduceDim { .. } | LocalOp::Cast { .. } | LocalOp::Copy { .. } | LocalOp::Pack { .. } | LocalOp::Unpack { .. } | LocalOp::Transpose { .. } | LocalOp::Embedding { .. } | LocalOp::Tiles { .. } | LocalOp::Fill { .. } | LocalOp::Slice { .. } => Ok(0),
+        LocalOp::Compute { .. }
+        | LocalOp::ReduceDim { .. }
+        | LocalOp::Cast { .. }
+        | LocalOp::Copy { .. }
+        | LocalOp::Pack { .. }
+        | LocalOp::Unpack { .. }
+        | LocalOp::Transpose { .. }
+        | LocalOp::Embedding { .. }
+        | LocalOp::Tiles { .. }
+        | LocalOp::Fill { .. }
+        | LocalOp::Slice { .. } => Ok(0),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Views of a run: the HTML page, traces, logs, and pictures of machines.
 //!
-//! Everything here is made from a program or a schedule that [`kbc_compiler`] built and timed. Pages
-//! and pictures are texts and bytes; records are written during the run to sinks that the caller
-//! opens ([`record::Sinks`]).
+//! Everything here is made from a program or a schedule that [`kbc_compiler`] built and timed.
+//! Pages and pictures are texts and bytes; records are written during the run to sinks that the
+//! caller opens ([`record::Sinks`]).
 //!
 //! # Examples
 //!

@@ -426,9 +426,9 @@ for k in 1..{p}
         self.gathered_around(&at, m, "")
     }
 
-    /// Returns the lines of a step of a ring for every other rank: a block goes to the next rank, and
-    /// one of the rank before is taken. `at` are a window and a signal, which have `d` steps in a
-    /// call; these steps begin at `base`.
+    /// Returns the lines of a step of a ring for every other rank: a block goes to the next rank,
+    /// and one of the rank before is taken. `at` are a window and a signal, which have `d` steps in
+    /// a call; these steps begin at `base`.
     fn around(
         &self,
         (w, s): &(String, String),

@@ -201,8 +201,8 @@ fn fewest(module: &Module, many: u64) -> u64 {
     most.max(1)
 }
 
-/// Returns the schedules of the library's algorithms; with a name (`ring`, `all_reduce.ring`), of those
-/// that have it.
+/// Returns the schedules of the library's algorithms; with a name (`ring`, `all_reduce.ring`), of
+/// those that have it.
 ///
 /// # Errors
 /// Returns the errors of the front end.

@@ -5,8 +5,8 @@
 //! A [`Compiled`] program is the result of one compilation: the kernels of one program with its
 //! orchestration, or of many programs, so that headers are read and objects linked once for all. It
 //! runs many [`Job`]s in one process. The caller has the compiler and the headers ([`Runner`]);
-//! [`mod@unit`] makes the text to compile, and [`job`] the text of runs. Nothing here knows what a kernel
-//! computes, except [`case`].
+//! [`mod@unit`] makes the text to compile, and [`job`] the text of runs. Nothing here knows what a
+//! kernel computes, except [`case`].
 
 pub mod case;
 pub mod job;

@@ -182,7 +182,7 @@ using TileOf = pto::Tile<pto::TileType::Vec, T, 1, N, pto::BLayout::RowMajor, 1,
             }
             Helper::WholeOf => {
                 "\
-// The same with a length that is fixed, for conversions and masks.
+// One row of exactly N elements in UB, for conversions and masks.
 template <typename T, int N>
 using WholeOf = pto::Tile<pto::TileType::Vec, T, 1, N, pto::BLayout::RowMajor, 1, N>;
 "
@@ -218,7 +218,7 @@ AICORE inline void Store(__gm__ T *to, Tile &tile, int64_t length) {
             }
             Helper::RowAt => {
                 "\
-// The number of a row, of which `first` is row 0; whatever it is, it wraps to one of 64 bits.
+// The position of a row after row `first`, modulo 2^64: ids may be any numbers.
 template <typename Tile>
 AICORE inline int64_t RowAt(Tile &ids, int64_t index, int64_t first) {
     const int64_t id = ids.GetValue(static_cast<uint32_t>(index));
@@ -282,8 +282,8 @@ AICORE inline void Notify(__gm__ CommContext *ctx, __gm__ int32_t *counter, int6
             }
             Helper::WaitFor => {
                 "\
-// Waits until a counter has a value. The first wait that is given up on leaves its counter's byte
-// offset in the window, and no other wait begins after it.
+// Waits until a counter has a value. The first wait that fails stores the byte offset of its
+// counter in `detail`, and no other wait begins after it.
 AICORE inline void WaitFor(__gm__ int32_t *counter, int64_t value, __gm__ uint8_t *window, int64_t &error,
                            int64_t &detail) {
     if (error != 0) return;

@@ -57,7 +57,7 @@ fn words(t: &TensorArg<'_>) -> String {
         TensorArg::Area(a) => format!("{}, {}", a.name, a.dtype),
         TensorArg::Tables => "tables, i32".into(),
         TensorArg::Window => "window, this rank's part of the domain".into(),
-        TensorArg::Status => "status, a line a core".into(),
+        TensorArg::Status => "status, one line per core".into(),
     }
 }
 
@@ -126,7 +126,7 @@ fn program_of(kernel: &Kernel, tasks: &[Task]) -> (String, String) {
         let bytes = value(&layout::shared_bytes(kernel));
         let _ = writeln!(
             parts,
-            "    // What peers reach.\n    const ChipTensor shared = Part(window, 0, {bytes});"
+            "    // The part of the window that peers access.\n    const ChipTensor shared = Part(window, 0, {bytes});"
         );
     }
     if own {
@@ -159,7 +159,7 @@ fn program_of(kernel: &Kernel, tasks: &[Task]) -> (String, String) {
 }
 
 const PART: &str = "\
-// A part of a tensor of one dimension: the runtime orders tasks by what they take.
+// A part of a tensor of one dimension. The runtime orders tasks by the parts that they use.
 static ChipTensor Part(const ChipTensor &of, int64_t at, int64_t size) {
     const uint32_t shape[] = {static_cast<uint32_t>(size)};
     const uint32_t offset[] = {static_cast<uint32_t>(at)};
@@ -198,13 +198,13 @@ fn task(
             arg => format!("args.tensor({}).ref()", of(arg)),
         };
         let what = match &t.arg {
-            TensorArg::Window => "what peers reach".into(),
+            TensorArg::Window => "the part of the window that peers access".into(),
             arg => words(arg),
         };
         let _ = writeln!(out, "    {name}.{}({from});  // {what}", add(t.direction));
     }
     for w in &waits[i] {
-        let _ = writeln!(out, "    {name}.add_dep(t{w}_id);  // it reads what this overwrites");
+        let _ = writeln!(out, "    {name}.add_dep(t{w}_id);  // that task reads what this one overwrites");
     }
     out
 }

@@ -1,8 +1,9 @@
 //! Index expressions as machine code, with the faults of the walk.
 //!
-//! The module owns 64-bit integers with what [`kbc_ir::interval`] knows about them. A check that the
-//! intervals make superfluous is not emitted. The remaining checks branch to the fault exit of the function; the interpreter then
-//! explains what is wrong. [`super::address`] emits chunks and peers.
+//! The module owns 64-bit integers with what [`kbc_ir::interval`] knows about them. A check that
+//! the intervals make superfluous is not emitted. The remaining checks branch to the fault exit of
+//! the function; the interpreter then explains what is wrong. [`super::address`] emits chunks and
+//! peers.
 
 use super::abi::{self, Frame};
 use super::tables::Tables;

@@ -1,8 +1,8 @@
 //! Checks of algorithms: correct on many shapes, schedules proven on small ones, cost as
 //! documented.
 //!
-//! Owns the shapes of a check. Rounds come first: a mistake is then told in the author's own terms, and the schedules are of
-//! rounds that are right.
+//! Owns the shapes of a check. Rounds come first: a mistake is then told in the author's own terms,
+//! and the schedules are of rounds that are right.
 
 use super::grid::{self, Setting};
 use crate::algorithm_request::{self, AlgorithmRequest};

@@ -1,4 +1,5 @@
-//! Check: proof without execution, of programs, schedules, and the algorithms of a file or of the library.
+//! Check: proof without execution, of programs, schedules, and the algorithms of a file or of the
+//! library.
 
 pub mod algorithms;
 pub mod grid;

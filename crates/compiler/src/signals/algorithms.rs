@@ -78,7 +78,8 @@ fn counts(policy: Policy, c: &SyncCounts) -> Counts {
     }
 }
 
-/// Counts the signals of the algorithms of a file; of the library, if the name of the file is empty.
+/// Counts the signals of the algorithms of a file; of the library, if the name of the file is
+/// empty.
 ///
 /// # Errors
 /// Returns the errors of reading, E416 if there is no algorithm, and the errors of an algorithm or

@@ -1,4 +1,5 @@
-//! PyTorch programs, one a rank, as files or a folder of them (docs/torch.md): checked here, made `.kb` in [`mod@make`].
+//! PyTorch programs, one a rank, as files or a folder of them (docs/torch.md): checked here, made
+//! `.kb` in [`mod@make`].
 
 mod arrays;
 pub mod files;
@@ -17,8 +18,8 @@ use kbc_import::torch::summary;
 use make::{WrittenProgram, make};
 use std::path::Path;
 
-/// Checks programs, and finds out their placements. `define` are sizes, each as `NAME=VALUE`. A report
-/// that is not ok has something that could not be shown.
+/// Checks programs, and finds out their placements. `define` are sizes, each as `NAME=VALUE`. A
+/// report that is not ok has something that could not be shown.
 ///
 /// # Errors
 /// What is wrong with them.
@@ -114,8 +115,8 @@ pub fn import(workspace: &mut Workspace, what: &Import<'_>) -> Outcome<WrittenPr
     make(workspace, &it, what.name, what.beside, what.lift)
 }
 
-/// Lets the `.kb` text of programs and its data stand for files beside the programs, and returns the
-/// name of the text. Reports about this text tell what was found out about the programs.
+/// Lets the `.kb` text of programs and its data stand for files beside the programs, and returns
+/// the name of the text. Reports about this text tell what was found out about the programs.
 ///
 /// # Errors
 /// Those of [`import`].

@@ -1,6 +1,7 @@
 //! Run of a kernbench all-reduce: proven, executed, compared element by element, timed.
 //!
-//! Owns the line for people, the words about wrong elements and the JSON. What runs is [`mod@super::prepare`]'s.
+//! Owns the line for people, the words about wrong elements and the JSON. What runs is
+//! [`mod@super::prepare`]'s.
 
 use super::prepare::{CclOptions, PeSelection, PreparedBench, prepare};
 use kbc_backend_sim::interp::RunOptions;
@@ -111,7 +112,8 @@ pub struct Finished {
     pub bench: PreparedBench,
     /// What was found.
     pub found: CclReport,
-    /// What the checker and the run report, and E430 where numbers are wrong; empty if all is right.
+    /// What the checker and the run report, and E430 where numbers are wrong; empty if all is
+    /// right.
     pub errors: Diagnostics,
 }
 

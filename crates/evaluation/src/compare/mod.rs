@@ -1,7 +1,8 @@
-//! Comparison of two algorithms, machines or programs over sizes: who wins where, from where on, and why.
+//! Comparison of two algorithms, machines or programs over sizes: who wins where, from where on,
+//! and why.
 //!
-//! Rows are those of sweeps ([`crate::sweep`]), kept and checked like them; crossovers are simulated (`crossing`). Two files of
-//! rows are compared in [`rows`].
+//! Rows are those of sweeps ([`crate::sweep`]), kept and checked like them; crossovers are
+//! simulated (`crossing`). Two files of rows are compared in [`rows`].
 
 mod both;
 mod crossing;

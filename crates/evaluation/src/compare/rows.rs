@@ -77,7 +77,8 @@ fn read(workspace: &mut Workspace, path: &str) -> Outcome<Rows> {
 /// Compares two files of rows, row by row.
 ///
 /// # Errors
-/// E588: one that is no file of rows, or two of different grids; an option that means nothing for rows.
+/// E588: one that is no file of rows, or two of different grids; an option that means nothing for
+/// rows.
 pub fn compare(workspace: &mut Workspace, sides: &Sides) -> Outcome<RowsReport> {
     let flags = [
         ("--of", sides.of.is_some()),

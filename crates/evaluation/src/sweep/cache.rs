@@ -7,7 +7,8 @@
 //! * A *question* holds the digest of every file that was read for a request, and the key of the
 //!   answer. It leads to the answer without compiling.
 //!
-//! The caller keeps the entries ([`Entries`]). If it cannot, nothing is cached and there is no error.
+//! The caller keeps the entries ([`Entries`]). If it cannot, nothing is cached and there is no
+//! error.
 //!
 //! The first line of an entry has its key and a digest of key and content. If the content does not
 //! match, the entry is not used: its row is computed again, and the run prints a warning (E592).
@@ -37,7 +38,8 @@ pub trait Entries: Send + Sync {
     /// Returns an entry as it was kept; `None` if there is none.
     fn load(&self, key: &str) -> Option<Vec<u8>>;
 
-    /// Keeps an entry, all of it or nothing. One that cannot be kept is computed again another time.
+    /// Keeps an entry, all of it or nothing. One that cannot be kept is computed again another
+    /// time.
     fn keep(&self, key: &str, entry: &[u8]);
 
     /// Returns the content of a file; `None` if it cannot be read.

@@ -1,4 +1,5 @@
-//! A sweep file that was read: its rows and the figures that are drawn of them; which rows are asked for.
+//! A sweep file that was read: its rows and the figures that are drawn of them; which rows are
+//! asked for.
 
 use super::cache::digest;
 use super::figures::{self, Entry};
@@ -56,7 +57,8 @@ pub fn load(workspace: &mut Workspace, path: &str) -> Outcome<Loaded> {
     Ok(Loaded { text, grid, columns, figures })
 }
 
-/// Returns the rows with the wanted values of axes (`n=64`, `n=64,128`), and of one shard if there is one.
+/// Returns the rows with the wanted values of axes (`n=64`, `n=64,128`), and of one shard if there
+/// is one.
 ///
 /// # Errors
 /// E413: what is no axis, or no value of it.
@@ -111,8 +113,8 @@ impl Loaded {
         table::lines(&self.grid, &self.text, &found.rows)
     }
 
-    /// Returns the files of a folder of rows: both tables, and the figures of the whole grid as SVG and
-    /// PNG. Part of the rows makes no figure: it would look like all there is.
+    /// Returns the files of a folder of rows: both tables, and the figures of the whole grid as SVG
+    /// and PNG. Part of the rows makes no figure: it would look like all there is.
     ///
     /// # Errors
     /// E590: rows that cannot be drawn.

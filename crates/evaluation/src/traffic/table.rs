@@ -1,7 +1,9 @@
-//! Table of the traffic of a schedule: what it moves, beside what it has to move and beside hand-written kernels.
+//! Table of the traffic of a schedule: what it moves, beside what it has to move and beside
+//! hand-written kernels.
 //!
-//! Owns the tables. Counting is [`super::count`]'s. What has to be moved is the bound of [`kbc_compiler::bounds`] on a machine on
-//! which every rank has one link of a byte a nanosecond to a switch, so that nanoseconds are bytes of a rank.
+//! Owns the tables. Counting is [`super::count`]'s. What has to be moved is the bound of
+//! [`kbc_compiler::bounds`] on a machine on which every rank has one link of a byte a nanosecond to
+//! a switch, so that nanoseconds are bytes of a rank.
 
 use super::kernels::{self, KernelTraffic};
 use super::{CountedTraffic, Traffic, count, kernel};
@@ -21,7 +23,8 @@ use kbc_machine::topology::{LinkRate, Settings, Shape, Topology};
 use kbc_time::TimeOptions;
 use serde::Serialize;
 
-/// The traffic of a schedule, by collective and as a whole; it serialises to the JSON of `kbc explain traffic`.
+/// The traffic of a schedule, by collective and as a whole; it serialises to the JSON of `kbc
+/// explain traffic`.
 #[derive(Serialize)]
 pub struct TrafficReport {
     schema: u32,
@@ -86,8 +89,8 @@ struct Copied {
     bytes: u64,
 }
 
-/// Counts the traffic of a program or of a `.kir` schedule in one call. `target` is the target whose
-/// kernel is counted and whose hand-written kernels are named.
+/// Counts the traffic of a program or of a `.kir` schedule in one call. `target` is the target
+/// whose kernel is counted and whose hand-written kernels are named.
 ///
 /// # Errors
 /// Returns the errors of compiling or reading the file, and E30x and E354 of counting.

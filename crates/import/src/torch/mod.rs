@@ -1,8 +1,8 @@
 //! PyTorch programs: one local program per rank, checked on its own and against those of the other
 //! ranks (row TP-8 of `docs/features.md`).
 //!
-//! A reader of a format ([`exported()`] or the text reader) yields a program that refers to values by
-//! name. `resolve` replaces names by value numbers and operations by rows of the table [`ops`],
+//! A reader of a format ([`exported()`] or the text reader) yields a program that refers to values
+//! by name. `resolve` replaces names by value numbers and operations by rows of the table [`ops`],
 //! whose results follow from `rules`. `local` checks one rank and [`matching`] all ranks together.
 //! These files do not contain the process groups; [`groups`] reads them from separate files. All
 //! readers and users share the data model in [`model`].

@@ -232,7 +232,8 @@ pub fn shape_example(name: &str) -> &'static str {
 fn form(name: &Spanned<String>, found: usize) -> Diagnostic {
     let form = shape_form(&name.node);
     let (plural, name_text) = (if found == 1 { "" } else { "s" }, &name.node);
-    Diagnostic::error("E442", format!("invalid arguments of `{name_text}`: found {found} argument{plural}"))
+    let title = format!("`{name_text}` does not take these arguments: found {found} argument{plural}");
+    Diagnostic::error("E442", title)
         .primary(name.span, "this generator")
         .help(format!("write {form}, with integer sizes"))
 }

@@ -124,6 +124,6 @@ class Holding {
       return el("td", {}, text + (collective.done(state, r * collective.width + k) > 0 ? " ✓" : ""));
     })));
     return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "What each rank holds" },
-      el("table", {}, el("caption", {}, "What each rank holds now: " + (collective.flow.red ? "number of contributions, and the ranks that they come from" : "the rank that the chunk comes from") + "; ✓ as promised"), el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "rank"), heads)), el("tbody", {}, rows)));
+      el("table", {}, el("caption", {}, "What each rank holds now: " + (collective.flow.red ? "number of contributions, and the ranks that they come from" : "the rank that the chunk comes from") + "; ✓ as the contract states"), el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "rank"), heads)), el("tbody", {}, rows)));
   }
 }

@@ -80,7 +80,7 @@ class Collective {
     return state.set[place] === this.due.set[place] && state.of[place] === this.due.of[place] && state.chunk[place] === this.due.chunk[place] ? 1 : 0;
   }
 
-  /** How many places of a rank are as promised, and of how many. */
+  /** How many places of a rank hold what the contract states, and of how many. */
   progress(state, rank) {
     let good = 0, all = 0;
     for (let k = rank * this.width; k < (rank + 1) * this.width; k++) {
