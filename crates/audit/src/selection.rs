@@ -2,8 +2,7 @@
 //! of every legal algorithm, over a grid of collectives, machines and sizes that is drawn from a
 //! seed.
 //!
-//! Owns the grid, the comparison and the report. What is chosen is the pass's, what it takes is the
-//! event engine's.
+//! The module owns the grid, the comparison and the report.
 
 use crate::fuzz;
 use crate::fuzz::rng::Rng;

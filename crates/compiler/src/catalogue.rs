@@ -1,5 +1,5 @@
-//! Catalogue: what there is to name in a program or in an option, the library's and the user's side
-//! by side.
+//! Catalogue: the names that a program or an option can use, from the library and from the user's
+//! files.
 
 use crate::backends::platforms;
 use crate::failure::Outcome;

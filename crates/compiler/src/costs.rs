@@ -1,4 +1,4 @@
-//! Costs of algorithms: what a call of one sends, in rounds, messages and bytes, beside its
+//! Costs of algorithms: the rounds, messages and bytes of a call, with the algorithm's
 //! documentation.
 
 use crate::arguments::defines;

@@ -1,4 +1,7 @@
-//! Machine of a schedule that is given as text.
+//! The machine of a schedule that comes from text: the one that its text names, or the one of
+//! `--topology`, with settings.
+//!
+//! The module refuses machines on which the schedule cannot run.
 
 use crate::arguments::{self, Argument};
 use crate::failure::Outcome;

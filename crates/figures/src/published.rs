@@ -1,4 +1,4 @@
-//! Published points: a chart of times over size beside values that others have published.
+//! Chart of times over size, with published times as points.
 
 use crate::canvas::{Figure, Rect, solid};
 use crate::frame::{Axis, Frame};

@@ -1,4 +1,5 @@
-//! Report of a simulation.
+//! Result of a simulation: times of calls, regions and ranks, the critical path, and the use of
+//! links and memories.
 
 use super::clock::Time;
 use super::log::Record;

@@ -1,4 +1,4 @@
-//! Errors of the printer.
+//! Errors of the C++ printer (E451): parts of a kernel for which the target has no instruction.
 
 use kbc_diag::Diagnostic;
 

@@ -1,4 +1,4 @@
-//! Element types and their numbers in C++.
+//! Names of element types in C++ and in the runtime, and literals of their numbers.
 
 use super::errors::no_instruction;
 use kbc_diag::Diagnostic;

@@ -1,8 +1,8 @@
 //! Checks of algorithms: correct on many shapes, schedules proven on small ones, cost as
 //! documented.
 //!
-//! Owns the shapes of a check. Rounds come first: a mistake is then told in the author's own terms,
-//! and the schedules are of rounds that are right.
+//! The module owns the shapes of a check. It checks rounds before schedules, so that a message
+//! about a mistake is in terms of the algorithm's text.
 
 use super::grid::{self, Setting};
 use crate::algorithm_request::{self, AlgorithmRequest};

@@ -1,4 +1,4 @@
-//! Human-readable form of a report.
+//! Reports as text for people, and the forms of times, sizes and shares in it.
 
 use super::{AlgorithmReport, CompareReport, PerturbReport, Report, path};
 use kbc_machine::topology::brief;

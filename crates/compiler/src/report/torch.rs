@@ -1,4 +1,4 @@
-//! Reports about PyTorch programs.
+//! The part of a report about PyTorch programs: ranks, operations, collectives and placements.
 
 use super::human::{bytes, count};
 use serde::Serialize;

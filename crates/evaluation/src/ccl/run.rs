@@ -1,7 +1,7 @@
-//! Run of a kernbench all-reduce: proven, executed, compared element by element, timed.
+//! Run of a kernbench all-reduce: proven, executed, compared element by element, and timed.
 //!
-//! Owns the line for people, the words about wrong elements and the JSON. What runs is
-//! [`mod@super::prepare`]'s.
+//! The module owns the line for people, the words about wrong elements and the JSON.
+//! [`mod@super::prepare`] decides what is run.
 
 use super::prepare::{CclOptions, PeSelection, PreparedBench, prepare};
 use kbc_backend_sim::interp::RunOptions;

@@ -1,4 +1,4 @@
-//! Both sides of a comparison at one size.
+//! The two sides of a comparison at one size: their times, what limits them, and their ratio.
 
 use crate::sweep::Facts;
 use serde::Serialize;

@@ -1,6 +1,5 @@
-//! Published figures as files: what was published and where, and how kbc measures the same.
-//!
-//! Owns the form of these files (docs/reference.md). Measuring is [`super::measured`]'s.
+//! Format of files of published figures (docs/reference.md): what was published and where, and how
+//! kbc measures the same. [`super::measured`] measures.
 
 use crate::yaml;
 use kbc_diag::{Diagnostic, FileId, Span};

@@ -1,7 +1,9 @@
-//! Published figures beside those of kbc.
+//! Comparison of published figures with kbc: runs the program of each figure, and computes how far
+//! the two are apart.
 //!
-//! Every time is that of a program that was proven before and, if that is not too much data,
-//! executed and compared with its single-device result.
+//! A figure is a time, a rate, a count of notifies, or a change or ratio of two runs. A program is
+//! proven before it is timed. If it does not have too much data, it is also executed and compared
+//! with its single-device result.
 
 use super::file::{Figure, Measure, ReferenceRun, read};
 use crate::traffic;

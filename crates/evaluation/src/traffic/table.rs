@@ -1,9 +1,9 @@
-//! Table of the traffic of a schedule: what it moves, beside what it has to move and beside
-//! hand-written kernels.
+//! Table of the traffic of a schedule: the bytes that it moves, those that it must move, and those
+//! of hand-written kernels.
 //!
-//! Owns the tables. Counting is [`super::count`]'s. What has to be moved is the bound of
-//! [`kbc_compiler::bounds`] on a machine on which every rank has one link of a byte a nanosecond to
-//! a switch, so that nanoseconds are bytes of a rank.
+//! [`super::count`] counts. The bytes that must move follow from the bound of
+//! [`kbc_compiler::bounds`] on a machine where every rank has one link to a switch, which takes a
+//! nanosecond per byte.
 
 use super::kernels::{self, KernelTraffic};
 use super::{CountedTraffic, Traffic, count, kernel};

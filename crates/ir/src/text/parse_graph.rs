@@ -1,4 +1,4 @@
-//! Parsing of graphs and local programs.
+//! Parser of the body of a `.kir` text at graph level: graphs, and the parts of local programs.
 
 use super::cursor::LineCursor;
 use super::expr::atom;

@@ -1,4 +1,4 @@
-//! Printing of graphs and local programs.
+//! Printer of the body of a `.kir` text at graph level: graphs, and the parts of local programs.
 
 use super::kernels::{Kernels, Used};
 use super::names::{labels, quoted};

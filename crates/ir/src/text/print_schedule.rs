@@ -1,4 +1,5 @@
-//! Printing of schedules.
+//! Printer of the body of a `.kir` text at schedule level: declarations, regions and the host's
+//! program.
 
 use super::expr::{ATOM, show};
 use super::kernels::{Kernels, Used};

@@ -1,4 +1,4 @@
-//! Errors of lowering.
+//! Errors of lowering: operations that a target does not support (E470), and faults of the walk.
 
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::walk::Fault;

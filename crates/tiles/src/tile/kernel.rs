@@ -1,4 +1,5 @@
-//! Kernels as data.
+//! Types of the tile level: a kernel with its tensors, tables, signals, areas, tiles and
+//! statements.
 
 use super::dialect::Dialect;
 use super::ids::{AreaId, LINE, SignalsId, TensorId, TileId};

@@ -1,4 +1,4 @@
-//! Visitor of the expressions of a kernel.
+//! Visitors of a kernel: every expression of a statement, and the numbers in an expression.
 
 use super::kernel::Stmt;
 use super::op::Op;

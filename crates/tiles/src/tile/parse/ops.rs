@@ -1,4 +1,4 @@
-//! Parser of the operations of a kernel.
+//! Parser of one operation of a `.tile` text.
 
 use super::reader::Reader;
 use crate::tile::Dialect;

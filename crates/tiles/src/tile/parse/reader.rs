@@ -1,4 +1,4 @@
-//! State of the parser.
+//! State of the parser of `.tile` texts: the kernel that was read so far, and its names.
 
 use crate::tile::{Core, Dialect, Kernel};
 use kbc_diag::Diagnostics;
