@@ -514,10 +514,10 @@ pub fn time_observed<'a>(
     workspace.stage(Stage::Time);
     let subject = subject.into();
     let schedule = subject.schedule;
-    workspace.memory_budget().simulation_fits(schedule, topology)?;
+    let options = TimeOptions { memory: workspace.memory_budget().limit, ..options.clone() };
     let scene = Scene::new(schedule, topology, &workspace.map);
     let (timing, lower) = observe(&scene, (&report.file, &report.program), &mut |watch| {
-        bounds::timed(subject, topology, options, watch)
+        bounds::timed(subject, topology, &options, watch)
     })?;
     report.simulated = Some(match &timing.walked {
         Walked::Orbits(n) => {

@@ -7,6 +7,7 @@
 pub mod codes;
 pub mod diagnostic;
 pub mod escape_controls;
+pub mod memory;
 pub mod nearest;
 pub mod place_fallback;
 pub mod render;

@@ -28,6 +28,7 @@ mod path;
 pub mod perturb;
 mod queues;
 mod report;
+mod room;
 mod setup;
 mod state;
 mod ties;
@@ -58,11 +59,13 @@ pub struct TimeOptions {
     pub path: bool,
     /// Whether to simulate every rank even if one rank of each orbit is enough.
     pub every_rank: bool,
+    /// Memory in bytes that a simulation of every rank may take; `None` if there is no limit.
+    pub memory: Option<u64>,
 }
 
 impl Default for TimeOptions {
     fn default() -> Self {
-        TimeOptions { calls: 1, path: true, every_rank: false }
+        TimeOptions { calls: 1, path: true, every_rank: false, memory: None }
     }
 }
 
@@ -160,6 +163,8 @@ pub trait Observer {
 ///
 /// # Errors
 /// * E361: deadlock.
+/// * E369: every rank has to be simulated, and their messages do not fit in the memory of the
+///   options.
 /// * E370: the schedule is not synchronised.
 /// * E371: the number of devices differs from the number of ranks of the mesh.
 /// * E372: a time or a record is out of range.
@@ -214,6 +219,7 @@ fn go(
         }
         setup.orbits = None;
     }
+    room::fits(options.memory, &program, topo)?;
     let mut engine = Engine::new(&setup, State::new(&setup), observer);
     let marks = path::run(&mut engine).map_err(|f| fault(schedule, &f))?;
     timing(&setup, engine, marks, Walked::Every(why))
