@@ -4,7 +4,7 @@ use crate::build::Built;
 use crate::keep::GraphRecorder;
 use crate::simulated::Simulated;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
-use kbc_frontend::lower::{Lowered, lower};
+use kbc_frontend::lower::{LowerOptions, Lowered, lower, ranks};
 use kbc_ir::Body;
 use kbc_ir::graph::{Graph, OpKind};
 use kbc_ir::schedule::Schedule;
@@ -82,12 +82,27 @@ pub fn select_again(built: &Built, options: &str) -> Result<SelectTable, Diagnos
     Ok(cx.findings.into_inner().select)
 }
 
-/// The rank count of the same program with other parameters; passes are not run for it.
+/// The rank count of the same program with other parameters; neither the program is lowered for it,
+/// nor are passes run.
 ///
 /// # Errors
-/// Of lowering.
+/// Of the parameters or the machine.
 pub fn ranks_with(built: &Built, defines: &[(String, String)]) -> Result<u64, Diagnostics> {
-    Ok(lower_again(built, None, defines)?.module.mesh.ranks())
+    ranks(&built.origin.loaded, &options_again(built, None, defines))
+}
+
+fn options_again(
+    built: &Built,
+    line: Option<(String, FileId)>,
+    defines: &[(String, String)],
+) -> LowerOptions {
+    let mut options = built.origin.options.clone();
+    options.defines.extend(defines.iter().cloned());
+    if line.is_some() {
+        options.topology = line;
+        options.machine = None;
+    }
+    options
 }
 
 fn lower_again(
@@ -95,11 +110,5 @@ fn lower_again(
     line: Option<(String, FileId)>,
     defines: &[(String, String)],
 ) -> Result<Lowered, Diagnostics> {
-    let mut options = built.origin.options.clone();
-    options.defines.extend(defines.iter().cloned());
-    if line.is_some() {
-        options.topology = line;
-        options.machine = None;
-    }
-    lower(&built.origin.loaded, &options)
+    lower(&built.origin.loaded, &options_again(built, line, defines))
 }

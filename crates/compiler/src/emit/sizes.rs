@@ -229,7 +229,7 @@ impl<'a> Makers<'a> {
         let names: Vec<String> = self.built.integers().map(|(n, _)| n.to_owned()).collect();
         names.into_iter().find_map(|name| {
             // A parameter that sets the size of the mesh is not a count. Checking the ranks first
-            // avoids compiling a program for a thousand ranks.
+            // avoids lowering and compiling a program for a thousand ranks.
             let defines = [(name.clone(), COUNTS[0].to_string())];
             if ranks_with(self.built, &defines).ok()? != self.ranks {
                 return None;

@@ -197,11 +197,15 @@ enum Target<'a> {
     Algorithm(AlgId),
 }
 
-/// Lowers the program that the options select to a graph.
-///
-/// # Errors
-/// Returns all errors of the program, sorted by place.
-pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnostics> {
+/// What the options select, with the parameters and the machine that it has.
+struct Selected<'a> {
+    target: Target<'a>,
+    params: Params<'a>,
+    machine: machine::Machine<'a>,
+    mesh: Mesh,
+}
+
+fn selected<'a>(loaded: &'a Loaded, options: &LowerOptions) -> Result<Selected<'a>, Diagnostics> {
     let root = loaded
         .root
         .ok_or_else(|| Diagnostic::error("E224", "there is no file to compile").help("name a `.kb` file"))?;
@@ -220,6 +224,24 @@ pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnos
         Target::Program(_) | Target::Local(_) => machine.mesh(&params)?,
         Target::Algorithm(_) => machine.joined(&params)?,
     };
+    Ok(Selected { target, params, machine, mesh })
+}
+
+/// Returns the number of ranks of the program that the options select. The program itself is not
+/// lowered, which takes long for many ranks: lists of lengths have a number for each pair of them.
+///
+/// # Errors
+/// Returns the errors of the parameters and of the machine.
+pub fn ranks(loaded: &Loaded, options: &LowerOptions) -> Result<u64, Diagnostics> {
+    Ok(selected(loaded, options)?.mesh.ranks())
+}
+
+/// Lowers the program that the options select to a graph.
+///
+/// # Errors
+/// Returns all errors of the program, sorted by place.
+pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnostics> {
+    let Selected { target, params, machine, mesh } = selected(loaded, options)?;
     let kernels = Kernels::new(loaded, &params);
     let locals = Locals::default();
     let cx = Cx { loaded, params: &params, kernels: &kernels, mesh: &mesh, locals, called: false };

@@ -359,25 +359,33 @@ impl<'k> HazardProgram<'k> {
                 // The tiles of one loop are disjoint: each is at `base + pos` with the same base
                 // and is no longer than a tile. If they are in different slots, they are disjoint
                 // in any case. If tiles take turns, the second of two begins one full tile later.
-                let tiles = |l: &Loop, distance: &dyn Fn(i64, i64) -> bool| {
-                    let Some((pos, piece, step)) = &l.tiles else { return false };
-                    let at = Expr::Var(pos.clone());
-                    let base = |e: &Expr| {
-                        let base = (e.clone() - at.clone()).simplify();
-                        same(&base).then_some(base)
-                    };
+                let short = |l: &Loop| {
+                    let (_, piece, step) = l.tiles.as_ref()?;
                     let pieces = [Expr::Var(piece.clone()), Expr::Var(other_length(piece))];
-                    let short = |e: &Expr| pieces.contains(e) || e.as_int().is_some_and(|n| n <= *step);
-                    let (Some(a), Some(b)) = (base(offset), base(offset2)) else { return false };
-                    short(len) && short(len2) && apart(&a, &b).is_some_and(|d| distance(d, *step))
+                    let fits = |e: &Expr| pieces.contains(e) || e.as_int().is_some_and(|n| n <= *step);
+                    (fits(len) && fits(len2)).then_some(*step)
+                };
+                let based = |l: &Loop| {
+                    let at = Expr::Var(l.tiles.as_ref()?.0.clone());
+                    let base = |e: &Expr| (e.clone() - at.clone()).simplify();
+                    let (a, b) = (base(offset), base(offset2));
+                    if same(&a) && same(&b) { apart(&a, &b) } else { None }
                 };
                 !match age {
                     Age::Crossed(l) => {
-                        let twice = self.loops[l].twice;
-                        tiles(&self.loops[l], &|d, step| d == 0 || twice && d.abs() == step)
+                        let l = &self.loops[l];
+                        short(l).is_some_and(|step| {
+                            based(l).is_some_and(|d| d == 0 || l.twice && d.abs() == step)
+                        })
                     }
-                    Age::Fresh => self.loops.iter().any(|l| l.twice && tiles(l, &|d, step| d.abs() == step)),
-                    Age::Any => false,
+                    // With the same values of all names, the distance of the bases is that of the
+                    // offsets, whichever the loop is.
+                    Age::Fresh if self.loops.iter().any(|l| l.twice) => {
+                        apart(offset, offset2).is_some_and(|d| {
+                            self.loops.iter().any(|l| l.twice && short(l).is_some_and(|step| d.abs() == step))
+                        })
+                    }
+                    Age::Fresh | Age::Any => false,
                 }
             }
             _ => false,
