@@ -125,7 +125,7 @@ pub fn before(d: &Diagnostic, words: &[String]) -> String {
 pub enum ReportFormat {
     /// Text for people.
     Human,
-    /// One JSON object (docs/report.md).
+    /// One JSON object (docs/reference/report.md).
     Json,
 }
 
@@ -598,8 +598,8 @@ pub struct Explain {
 /// `kbc compare-reference`
 #[derive(Args, Debug)]
 pub struct CompareReference {
-    /// Files of published figures (docs/reference.md), or folders with such files; specs/reference
-    /// of kbc's source by default.
+    /// Files of published figures (docs/reference/published-figures.md), or folders with such
+    /// files; specs/reference of kbc's source by default.
     pub files: Vec<String>,
     /// Format of the table.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]

@@ -1,6 +1,7 @@
 //! Published figures as files: what was published and where, and how kbc measures the same.
 //!
-//! Owns the form of these files (docs/reference.md). Measuring is [`super::measured`]'s.
+//! Owns the form of these files (docs/reference/published-figures.md). Measuring is
+//! [`super::measured`]'s.
 
 use crate::yaml;
 use kbc_diag::{Diagnostic, FileId, Span};
@@ -143,7 +144,9 @@ pub fn in_ns(unit: &str) -> Option<f64> {
 /// twice, or a change of figures that do not exist.
 pub fn read(text: &str, file: FileId) -> Result<Reference, Diagnostic> {
     let wrong = |title: String, at: Span| {
-        Diagnostic::error("E481", title).primary(at, "here").help("docs/reference.md describes these files")
+        Diagnostic::error("E481", title)
+            .primary(at, "here")
+            .help("docs/reference/published-figures.md describes these files")
     };
     let whole = Span::new(file, 0, 0);
     let reference: Reference = yaml::read(text, file).map_err(|(title, at)| wrong(title, at))?;
