@@ -1,6 +1,6 @@
-//! Transcripts: every `console` block of tests/cli/*.md, docs/*.md and README.md is replayed in a
-//! fresh folder and compared byte for byte. tests/docs.rs checks that no other block of a page
-//! contains output of commands.
+//! Transcripts: every `console` block of tests/cli/*.md, of the pages of docs and of README.md is
+//! replayed in a fresh folder and compared byte for byte. tests/docs.rs checks that no other block
+//! of a page contains output of commands.
 //!
 //! In a block, a line `$ kbc ..` is a command. The lines after it are its standard output, those
 //! that begin with `! ` its standard error, and `? 2` its exit code if it is not 0. `[..]` in a
@@ -138,7 +138,7 @@ fn transcripts_are_replayed() {
         .into_iter()
         .filter(|p| std::fs::read_to_string(p).is_ok_and(|t| t.lines().any(|l| l == "```console")))
         .collect();
-    for page in ["guide.md", "first-collective.md", "cli.md"] {
+    for page in ["tutorials/guide.md", "tutorials/first-collective.md", "reference/cli.md"] {
         assert!(pages.iter().any(|p| p.ends_with(page)), "docs/{page} has no transcript");
     }
     all.extend(pages);

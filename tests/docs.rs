@@ -17,7 +17,6 @@ use kbc_machine::topology::{SETTING_NAMES, SHAPE_NAMES, unit_names};
 use kbc_rounds::eval::BUILTINS;
 use kbc_rounds::options::{OPTIONS, OptionKind};
 use std::collections::BTreeSet;
-use std::path::Path;
 
 pub fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
@@ -55,21 +54,21 @@ fn blocks(page: &str) -> Vec<Fenced> {
 fn blocks_of_the_reference_are_right() {
     let scratch = Scratch::new();
     let (mut right, mut wrong) = ([0, 0], vec![]);
-    for block in blocks(&read("docs/language.md")) {
+    for block in blocks(&read("docs/reference/language.md")) {
         let fails = match block.info.split_once(",fails=") {
             Some(("kb", code)) => Some(code),
             None if block.info == "kb" => None,
-            _ => panic!("docs/language.md:{}: a block of `{}`", block.line, block.info),
+            _ => panic!("docs/reference/language.md:{}: a block of `{}`", block.line, block.info),
         };
         // Placed beside the page, for the paths in it.
-        scratch.write("docs/block.kb", block.text.as_bytes());
+        scratch.write("docs/reference/block.kb", block.text.as_bytes());
         let verb = if block.text.lines().any(|l| l.starts_with("program ") || l.starts_with("local program "))
         {
             "compile"
         } else {
             "check"
         };
-        let ran = scratch.line(&format!("kbc {verb} docs/block.kb --diagnostics short"));
+        let ran = scratch.line(&format!("kbc {verb} docs/reference/block.kb --diagnostics short"));
         let codes: BTreeSet<String> = short(&ran.stderr).into_iter().map(|m| m.code).collect();
         let as_said = match fails {
             Some(code) => ran.code == 1 && codes.iter().eq([code]),
@@ -80,7 +79,7 @@ fn blocks_of_the_reference_are_right() {
         } else {
             let (stdout, stderr) = (ran.stdout, ran.stderr);
             wrong.push(format!(
-                "docs/language.md:{}: {verb}, exit {}\n{stderr}{stdout}",
+                "docs/reference/language.md:{}: {verb}, exit {}\n{stderr}{stdout}",
                 block.line, ran.code
             ));
         }
@@ -91,7 +90,7 @@ fn blocks_of_the_reference_are_right() {
 
 #[test]
 fn the_reference_has_every_name() {
-    let page = read("docs/language.md");
+    let page = read("docs/reference/language.md");
     let words: BTreeSet<&str> = page.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
     let mut names: Vec<String> = vec![];
     let mut add = |list: Vec<&str>| names.extend(list.into_iter().map(str::to_owned));
@@ -117,7 +116,7 @@ fn the_reference_has_every_name() {
     let refused = ["group", "ranks"];
     add(reserved_words().filter(|w| !refused.contains(w)).collect());
     let missing: Vec<&String> = names.iter().filter(|n| !words.contains(n.as_str())).collect();
-    assert!(missing.is_empty(), "docs/language.md does not speak of {missing:?}");
+    assert!(missing.is_empty(), "docs/reference/language.md does not speak of {missing:?}");
 }
 
 /// Returns the flags of a command, or those common to all commands, as a table.
@@ -175,7 +174,7 @@ fn the_command_line_has_its_page() {
     use clap::CommandFactory;
     let mut command = kbc::cli::Cli::command();
     command.build();
-    let page = read("docs/cli.md");
+    let page = read("docs/reference/cli.md");
     let (mut new, mut seen) = (String::new(), BTreeSet::new());
     let mut rest = page.as_str();
     while let Some((before, after)) = rest.split_once("<!-- flags: ") {
@@ -198,13 +197,13 @@ fn the_command_line_has_its_page() {
     let verbs = command.get_subcommands().filter(|c| c.get_name() != "help").map(|c| c.get_name().to_owned());
     let missing: Vec<String> =
         verbs.filter(|v| !seen.contains(v) || !page.contains(&format!("| [`{v}`](#kbc-{v})"))).collect();
-    assert!(missing.is_empty(), "docs/cli.md does not speak of {missing:?}");
+    assert!(missing.is_empty(), "docs/reference/cli.md does not speak of {missing:?}");
     if std::env::var_os("KBC_BLESS").is_some() && new != page {
-        std::fs::write(root().join("docs/cli.md"), new).expect("can be written");
+        std::fs::write(root().join("docs/reference/cli.md"), new).expect("can be written");
     } else {
         assert!(
             new == page,
-            "docs/cli.md is not what the command line says; KBC_BLESS=1 cargo test --workspace --test end_to_end docs:: writes it"
+            "docs/reference/cli.md is not what the command line says; KBC_BLESS=1 cargo test --workspace --test end_to_end docs:: writes it"
         );
     }
 }
@@ -222,14 +221,19 @@ fn the_index_leads_to_every_page() {
     for link in &linked {
         assert!(docs.join(link).exists(), "docs/README.md links to {link}, which does not exist");
     }
-    let names = |dir: &Path| -> Vec<String> {
-        let entries = std::fs::read_dir(dir).expect("a folder of the repository");
-        entries.map(|e| e.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
-    };
-    let mut pages = names(&docs);
-    pages.extend(names(&docs.join("adr")).into_iter().map(|n| format!("adr/{n}")));
-    for page in pages.iter().filter(|p| *p != "README.md") {
-        assert!(linked.contains(page.as_str()), "docs/README.md does not lead to {page}");
+    // A folder of pages that tests generate or check as a whole has one link.
+    const WHOLE: [&str; 4] = ["errors", "evaluation", "passes", "pictures"];
+    let mut folders = vec![docs.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder of the repository") {
+            let path = entry.expect("an entry").path();
+            let name = path.strip_prefix(&docs).expect("below").to_string_lossy().into_owned();
+            if path.is_dir() && !WHOLE.contains(&name.as_str()) {
+                folders.push(path);
+            } else if name != "README.md" {
+                assert!(linked.contains(name.as_str()), "docs/README.md does not lead to {name}");
+            }
+        }
     }
 }
 

@@ -1,12 +1,12 @@
-//! Tests that `docs/features.md` is complete and true: every id that the repository uses has a row,
-//! files and tests that it names exist, and the command line accepts its commands.
+//! Tests that `docs/reference/features.md` is complete and true: every id that the repository uses
+//! has a row, files and tests that it names exist, and the command line accepts its commands.
 
 use crate::common::root;
 use crate::docs::{read, words};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Areas of the rows of docs/features.md.
+/// Areas of the rows of docs/reference/features.md.
 const AREAS: [&str; 16] = [
     "LANG", "TOPO", "TP", "ALG", "SYNC", "SIM", "ASC", "EVAL", "IR", "IO", "TOOL", "TRUST", "SYN", "HOST",
     "PY", "PLAN",
@@ -37,10 +37,10 @@ fn texts(dir: &Path, out: &mut Vec<(String, String)>) {
     }
 }
 
-/// Every id that the repository uses has a row on docs/features.md.
+/// Every id that the repository uses has a row on docs/reference/features.md.
 #[test]
 fn every_id_has_its_row() {
-    let page = read("docs/features.md");
+    let page = read("docs/reference/features.md");
     // A row is a heading, or an item among the ids that were dropped.
     let rows: BTreeSet<String> = page
         .lines()
@@ -63,13 +63,13 @@ fn every_id_has_its_row() {
     for (name, text) in &all {
         lost.extend(ids(text).difference(&rows).map(|id| format!("{name}: {id}")));
     }
-    assert!(lost.is_empty(), "docs/features.md has no row for\n{}", lost.join("\n"));
+    assert!(lost.is_empty(), "docs/reference/features.md has no row for\n{}", lost.join("\n"));
 }
 
-/// Paths and test functions of docs/features.md exist.
+/// Paths and test functions of docs/reference/features.md exist.
 #[test]
 fn evidence_of_features_exists() {
-    let page = read("docs/features.md");
+    let page = read("docs/reference/features.md");
     let (mut wrong, mut tests) = (vec![], 0);
     for paragraph in page.split("\n\n") {
         let is_evidence = paragraph.starts_with("Tests: ");
@@ -108,7 +108,7 @@ fn evidence_of_features_exists() {
             }
         }
     }
-    assert!(wrong.is_empty(), "docs/features.md:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "docs/reference/features.md:\n{}", wrong.join("\n"));
     assert!(tests > 200, "{tests} tests");
 }
 
@@ -116,7 +116,7 @@ fn evidence_of_features_exists() {
 #[test]
 fn every_feature_shows_a_command() {
     use clap::Parser;
-    let page = read("docs/features.md");
+    let page = read("docs/reference/features.md");
     let (kept, _) = page.split_once("\n## Not kept, or kept in part\n").expect("the last section");
     let mut wrong = vec![];
     for row in kept.split("\n### ").skip(1) {
@@ -136,5 +136,5 @@ fn every_feature_shows_a_command() {
             }
         }
     }
-    assert!(wrong.is_empty(), "docs/features.md:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "docs/reference/features.md:\n{}", wrong.join("\n"));
 }

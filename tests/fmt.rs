@@ -15,7 +15,7 @@ fn the_specs_are_in_their_form() {
 #[test]
 fn blocks_of_the_pages_are_in_their_form() {
     let mut blocks = 0;
-    for name in ["README.md", "docs/guide.md", "docs/language.md"] {
+    for name in ["README.md", "docs/tutorials/guide.md", "docs/reference/language.md"] {
         let page = std::fs::read_to_string(root().join(name)).expect(name);
         let (mut new, mut rest) = (String::new(), page.as_str());
         while let Some((before, after)) = rest.split_once("\n```kb") {

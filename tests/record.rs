@@ -1,5 +1,5 @@
 //! Tests of records of a timed run: the trace follows the format's rules; trace, log and report
-//! agree; docs/oplog.md and logs have the same fields; limits are enforced.
+//! agree; docs/reference/oplog.md and logs have the same fields; limits are enforced.
 
 use crate::common;
 use crate::fields;
@@ -347,7 +347,7 @@ fn the_page_and_the_log_agree() {
         fields(&log[0], "header", &mut found);
         log[1..].iter().for_each(|l| fields(l, "", &mut found));
     }
-    let page = documented("docs/oplog.md");
+    let page = documented("docs/reference/oplog.md");
     assert_eq!(page.keys().collect::<Vec<_>>(), found.keys().collect::<Vec<_>>());
     for (name, kinds) in found {
         let want: BTreeSet<&str> = page[&name].split(" or ").collect();
@@ -358,7 +358,7 @@ fn the_page_and_the_log_agree() {
 #[test]
 fn the_page_about_traces_names_every_argument() {
     let scratch = Scratch::new();
-    let page = std::fs::read_to_string(root().join("docs/trace.md")).expect("the page");
+    let page = std::fs::read_to_string(root().join("docs/reference/trace.md")).expect("the page");
     let rows: String = page.lines().filter(|l| l.starts_with("| `")).collect();
     let words: BTreeSet<&str> = rows.split('`').skip(1).step_by(2).collect();
     let mut seen = BTreeSet::new();

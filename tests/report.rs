@@ -1,4 +1,5 @@
-//! Test that docs/report.md and real reports have the same fields, of the documented types.
+//! Test that docs/reference/report.md and real reports have the same fields, of the documented
+//! types.
 
 use crate::common;
 use crate::fields;
@@ -58,7 +59,7 @@ fn the_page_and_the_reports_agree() {
         let report = serde_json::from_str(&ran.stdout).expect("one object");
         fields(&report, "", &mut found);
     }
-    let page = documented("docs/report.md");
+    let page = documented("docs/reference/report.md");
     let missing: Vec<_> = found.keys().filter(|f| !page.contains_key(*f)).collect();
     let unknown: Vec<_> = page.keys().filter(|f| !found.contains_key(*f)).collect();
     assert!(

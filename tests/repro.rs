@@ -16,7 +16,7 @@ fn nothing_drifted() {
 #[test]
 fn every_figure_is_shown() {
     let docs = root().join("docs");
-    let pages: String = ["evaluation.md", "kernbench.md", "figures.md"]
+    let pages: String = ["explanation/evaluation.md", "explanation/kernbench.md", "reference/figures.md"]
         .iter()
         .map(|p| std::fs::read_to_string(docs.join(p)).expect("a page"))
         .collect();
@@ -31,7 +31,7 @@ fn every_figure_is_shown() {
         let svg = std::fs::read_to_string(docs.join("evaluation").join(n)).expect("a figure");
         assert!(svg.contains("<svg") && svg.contains("<title>"), "{n}");
     }
-    for shown in pages.split("](evaluation/").skip(1).map(|s| s.split(')').next().unwrap_or("")) {
+    for shown in pages.split("](../evaluation/").skip(1).map(|s| s.split(')').next().unwrap_or("")) {
         assert!(names.iter().any(|n| n == shown), "{shown} is shown and not made");
     }
 }

@@ -132,7 +132,7 @@ fn total(report: &Value, cause: &str) -> f64 {
 
 /// Preloading changes no bit. Preloaded operands come in first; then tiles pass through the units
 /// as in a pipeline. The time is that of the slowest unit, plus the work of the others on the first
-/// tiles before it and on the last ones after it (`docs/time.md`, tile kernels).
+/// tiles before it and on the last ones after it (`docs/explanation/time.md`, tile kernels).
 #[test]
 fn preloaded_operands_come_in_first() {
     // Times in ns: 4096 B of a tile of an operand take 16, its matmul 32 (shown as 8), its

@@ -9,7 +9,7 @@ use kbc_evaluation::sweep::grid::Shard;
 /// `kbc sweep`
 #[derive(Args, Debug)]
 pub struct Sweep {
-    /// The sweep file (docs/sweep.md).
+    /// The sweep file (docs/reference/sweep.md).
     pub file: String,
     /// Where the rows go: FILE.csv, FILE.jsonl, or a folder for both and the figures. By default a
     /// table goes to standard output.
@@ -113,8 +113,8 @@ impl Compare {
 /// `kbc repro`
 #[derive(Args, Debug)]
 pub struct Repro {
-    /// The list of figures and tables (docs/evaluation.md); docs/repro.yaml of kbc's source by
-    /// default.
+    /// The list of figures and tables (docs/explanation/evaluation.md); docs/repro.yaml of kbc's
+    /// source by default.
     pub file: Option<String>,
     /// Writes nothing; exits with 1 and the names of files that differ from what would be made.
     #[arg(long)]

@@ -432,8 +432,8 @@ pub struct Explain {
 /// `kbc compare-reference`
 #[derive(Args, Debug)]
 pub struct CompareReference {
-    /// Files of published figures (docs/reference.md), or folders with such files; specs/reference
-    /// of kbc's source by default.
+    /// Files of published figures (docs/reference/published-figures.md), or folders with such
+    /// files; specs/reference of kbc's source by default.
     pub files: Vec<String>,
     /// Format of the table.
     #[arg(long, value_enum, default_value_t = ReportFormat::Human)]

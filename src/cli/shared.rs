@@ -15,7 +15,7 @@ pub(super) fn at_least_one() -> clap::builder::RangedU64ValueParser<usize> {
 pub enum ReportFormat {
     /// Text for people.
     Human,
-    /// One JSON object (docs/report.md).
+    /// One JSON object (docs/reference/report.md).
     Json,
 }
 

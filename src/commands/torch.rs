@@ -1,5 +1,5 @@
-//! PyTorch programs, one a rank, as files or a folder of them (docs/torch.md): checked, compiled,
-//! and made `.kb`.
+//! PyTorch programs, one a rank, as files or a folder of them (docs/reference/torch.md): checked,
+//! compiled, and made `.kb`.
 
 use super::output::show;
 use super::refusals;

@@ -22,14 +22,21 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns the hand-written pages of the documentation: docs/*.md and README.md.
+/// Folders of `docs` whose pages are written by hand and have no test of their own.
+const FOLDERS: [&str; 5] = ["", "tutorials", "how-to", "reference", "explanation"];
+
+/// Returns the hand-written pages of the documentation: those of docs and of its folders by
+/// purpose, and README.md.
 pub fn pages() -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(root().join("docs")).expect("a folder of the repository");
-    let mut out: Vec<PathBuf> = entries
-        .map(|e| e.expect("an entry").path())
-        .filter(|p| p.extension().is_some_and(|e| e == "md"))
-        .chain([root().join("README.md")])
-        .collect();
+    let in_folder = |folder: &str| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(root().join("docs").join(folder)).expect("a folder of the repository");
+        entries
+            .map(|e| e.expect("an entry").path())
+            .filter(|p| p.extension().is_some_and(|e| e == "md"))
+            .collect()
+    };
+    let mut out: Vec<PathBuf> = FOLDERS.into_iter().flat_map(in_folder).collect();
+    out.push(root().join("README.md"));
     out.sort();
     out
 }

@@ -1,6 +1,6 @@
 //! Tests of elementwise functions as instructions: the library's kernels and each operation are
 //! compared with the interpreter's functions. Instructions are executed in f32 as the core would do
-//! it, with the functions of `docs/numbers.md` for `exp`, `log` and `sqrt`.
+//! it, with the functions of `docs/reference/numbers.md` for `exp`, `log` and `sqrt`.
 
 use kbc_backend_ascend::elementwise::{Arg, Bound, Chain, Reg, Step, bound, chain, round};
 use kbc_diag::{Diagnostic, FileId};

@@ -12,7 +12,7 @@
 //! The checker knows no pass and trusts none: it reads the schedule through [`kbc_ir::walk`], as
 //! every consumer of schedules does. One abstract execution (`engine`) is run with a domain of
 //! contents (`contents`) and a group of symmetries (`group`, proven by `symmetry`). The
-//! memory model is that of `docs/ir.md`.
+//! memory model is that of `docs/reference/ir.md`.
 
 #![deny(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
 

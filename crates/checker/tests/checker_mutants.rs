@@ -300,7 +300,7 @@ fn harmless_fields_change_nothing() {
     }
 }
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/mutation.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/explanation/mutation.md");
 
 /// The tables of changes on the page are those of the code. With `KBC_BLESS` set, they are written.
 #[test]
@@ -341,7 +341,10 @@ fn the_page_has_the_table_of_changes() {
     if std::env::var_os("KBC_BLESS").is_some() {
         std::fs::write(PAGE, &fresh).expect("the page can be written");
     }
-    assert!(fresh == page, "docs/mutation.md is not what mutate says; run this test with KBC_BLESS=1");
+    assert!(
+        fresh == page,
+        "docs/explanation/mutation.md is not what mutate says; run this test with KBC_BLESS=1"
+    );
 }
 
 /// Returns the names of the types that a source declares.

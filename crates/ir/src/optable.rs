@@ -1,8 +1,8 @@
 //! Table of all operations: name, text, effects and meaning of each.
 //!
 //! The parsers take the names of operations from this table for their diagnostics, and the tables
-//! of `docs/ir.md` are generated from it. The exact meaning of an operation is documented at its
-//! definition ([`crate::graph`], [`crate::schedule`]).
+//! of `docs/reference/ir.md` are generated from it. The exact meaning of an operation is documented
+//! at its definition ([`crate::graph`], [`crate::schedule`]).
 
 /// Level of the IR.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

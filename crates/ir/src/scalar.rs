@@ -1,7 +1,8 @@
 //! Elementwise functions: scalar expressions over named operands.
 //!
 //! Graphs, schedules, the reference evaluator, the interpreter and the emitters use the same form.
-//! `docs/numbers.md` defines how each operation rounds; this module only represents the expression.
+//! `docs/reference/numbers.md` defines how each operation rounds; this module only represents the
+//! expression.
 
 use crate::name::Name;
 use std::fmt;

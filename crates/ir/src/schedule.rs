@@ -3,8 +3,8 @@
 //!
 //! A schedule states what every rank does, with expressions in the rank's coordinates and in the
 //! steps of loops. Steps are not unrolled and ranks are not expanded unless that is necessary.
-//! `docs/ir.md` defines the meaning of the operations, [`crate::verify`] decides which schedules
-//! are well-formed, and [`crate::walk`] yields what one concrete rank does.
+//! `docs/reference/ir.md` defines the meaning of the operations, [`crate::verify`] decides which
+//! schedules are well-formed, and [`crate::walk`] yields what one concrete rank does.
 
 use crate::contract::Contract;
 use crate::expr::Expr;

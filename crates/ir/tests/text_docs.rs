@@ -1,5 +1,5 @@
 //! Tests of documentation that is generated from operations and modules: the tables of
-//! `docs/ir.md`, pictures.
+//! `docs/reference/ir.md`, pictures.
 
 use kbc_diag::FileId;
 use kbc_ir::Body;
@@ -8,7 +8,7 @@ use kbc_ir::optable::{Level, markdown, names};
 use kbc_ir::text::parse;
 use std::collections::BTreeSet;
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/ir.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/ir.md");
 
 /// The tables in the page are those of the table of operations. With `KBC_BLESS` set, they are
 /// written.
@@ -25,7 +25,7 @@ fn the_page_has_the_table_of_operations() {
     if std::env::var_os("KBC_BLESS").is_some() {
         std::fs::write(PAGE, &fresh).unwrap();
     }
-    assert!(fresh == page, "docs/ir.md is not what optable.rs says; run this test with KBC_BLESS=1");
+    assert!(fresh == page, "docs/reference/ir.md is not what optable.rs says; run this test with KBC_BLESS=1");
 }
 
 /// Every operation of the table occurs in a file of `kir`, and every operation of those files is in

@@ -2,8 +2,8 @@
 //! every order that can make a difference if that ends within a budget, and otherwise in many
 //! orders drawn from seeds.
 //!
-//! The memory is that of [`kbc_backend_sim::adversary`], as weak as `docs/ir.md` allows. A put
-//! reads its source and lands at any two moments before the next release of its stream, a get
+//! The memory is that of [`kbc_backend_sim::adversary`], as weak as `docs/reference/ir.md` allows.
+//! A put reads its source and lands at any two moments before the next release of its stream, a get
 //! before its completion. Copies and reductions happen late, and notifies arrive late. Data that a
 //! peer wrote is certainly seen only after a notify of the writer that follows a release of the
 //! write, and an acquire. Calls follow each other on the same windows, and ranks run ahead into

@@ -2,7 +2,7 @@
 //!
 //! A new function is a name in [`kbc_ir::scalar::ScalarUn`], a row here, and a row in each backend.
 //! The interpreter, compiled code, the reference evaluator, the import of PyTorch programs and the
-//! table in `docs/numbers.md` read this table.
+//! table in `docs/reference/numbers.md` read this table.
 
 use kbc_ir::scalar::ScalarUn;
 use std::f64::consts::FRAC_2_SQRT_PI;
@@ -166,7 +166,7 @@ pub fn function(f: ScalarUn) -> &'static Function {
                 }
             }
         }
-        // Up to 30,000: the error of emitted kernels (docs/ascend.md).
+        // Up to 30,000: the error of emitted kernels (docs/reference/ascend.md).
         ScalarUn::Sin => {
             const {
                 &Function {

@@ -1,10 +1,10 @@
 //! Rules of arithmetic: for each operation the type in which it is computed, the order, and where
 //! it is rounded.
 //!
-//! The module owns [`RULES`] (printed in `docs/numbers.md`), rounding to a dtype, conversions and
-//! the combiners of reductions. [`crate::scalar_eval`] implements elementwise expressions,
-//! [`crate::local`] whole local operations. Interpreter, reference evaluator and compiled code must
-//! agree on everything here.
+//! The module owns [`RULES`] (printed in `docs/reference/numbers.md`), rounding to a dtype,
+//! conversions and the combiners of reductions. [`crate::scalar_eval`] implements elementwise
+//! expressions, [`crate::local`] whole local operations. Interpreter, reference evaluator and
+//! compiled code must agree on everything here.
 
 use crate::functions;
 use crate::tensor::{Data, Value};
@@ -141,7 +141,7 @@ pub const RULES: &[Rule] = &[
     rule("copy, put, get, pack, unpack, slice", "-", "any dtype", "exact, bit for bit"),
 ];
 
-/// Returns the table as markdown, as it is in `docs/numbers.md`.
+/// Returns the table as markdown, as it is in `docs/reference/numbers.md`.
 pub fn table() -> String {
     let mut out =
         String::from("| operation | computed in | order, special values | rounded |\n|---|---|---|---|\n");

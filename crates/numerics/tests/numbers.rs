@@ -11,9 +11,13 @@ use kbc_numerics::tensor::{Data, Value};
 
 #[test]
 fn the_document_holds_the_table() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/numbers.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/numbers.md");
     let text = std::fs::read_to_string(path).unwrap();
-    assert!(text.contains(&numbers::table()), "docs/numbers.md must contain:\n{}", numbers::table());
+    assert!(
+        text.contains(&numbers::table()),
+        "docs/reference/numbers.md must contain:\n{}",
+        numbers::table()
+    );
 }
 
 /// All 2^16 halves against a search: the nearer neighbour, or the even one on a tie.

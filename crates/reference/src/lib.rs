@@ -104,7 +104,7 @@ use std::sync::Arc;
 /// The elementwise functions of the execution whose error is bounded.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Accuracy {
-    /// kbc's own functions, whose errors are in `docs/numbers.md`.
+    /// kbc's own functions, whose errors are in `docs/reference/numbers.md`.
     #[default]
     Own,
     /// The functions of another program whose result is stored. They are vectorised and less

@@ -1,5 +1,5 @@
-//! Documented costs of algorithms, and their verification (`docs/language.md`, "Costs that
-//! are checked").
+//! Documented costs of algorithms, and their verification (`docs/reference/language.md`, "Costs
+//! that are checked").
 //!
 //! This module owns the three figures, formulas over exact fractions, and the comparison with the
 //! cost of the rounds. A formula is an expression of the language with two differences: `/` is

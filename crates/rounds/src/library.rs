@@ -1,4 +1,5 @@
-//! Library: all declarations, and their visibility (`docs/language.md`, "Files and scopes").
+//! Library: all declarations, and their visibility (`docs/reference/language.md`, "Files and
+//! scopes").
 //!
 //! This module owns files of declarations, lookups by name, and the errors about names declared
 //! twice. A file's own declarations take precedence over those of the files that it uses, and

@@ -1,4 +1,5 @@
-//! Options of a use, such as `using: ring(pipeline: 4)` (`docs/language.md`, "Options of a use").
+//! Options of a use, such as `using: ring(pipeline: 4)` (`docs/reference/language.md`, "Options of
+//! a use").
 //!
 //! This module owns their names, their values and the check of both. Options never change the
 //! meaning of an algorithm, so this crate only parses and records them; the passes act on them.

@@ -1,5 +1,5 @@
 //! DMA channels: the limit on simultaneous transfers of a device in each direction (setting `dma`
-//! of docs/machine.md).
+//! of docs/reference/machine.md).
 //!
 //! This module owns the allocation of channels and the queue of waiting transfers. A put holds a
 //! writing channel until the acknowledgement of its receiver has returned. A get holds a reading

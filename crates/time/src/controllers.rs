@@ -1,4 +1,5 @@
-//! Memory controllers: the channels in front of a slice of HBM (docs/time.md, "Memories").
+//! Memory controllers: the channels in front of a slice of HBM (docs/explanation/time.md,
+//! "Memories").
 //!
 //! This module owns the time at which a message has passed a controller. Every channel is a FIFO
 //! and serves its bursts of a message one after another. A message requests all its bursts at once,

@@ -1,5 +1,5 @@
 //! Cores in time: how fast one stream of a rank moves data to and from its peers, and when a notify
-//! through memory takes effect (docs/time.md, "Cores").
+//! through memory takes effect (docs/explanation/time.md, "Cores").
 //!
 //! A stream that moves its data itself, tile by tile, does nothing else meanwhile. With
 //! `engine: sdma` the stream continues, and the transfers of its queue are performed one after

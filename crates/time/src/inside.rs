@@ -1,5 +1,5 @@
 //! Time of local work inside a device whose PEs share it: fetches over the device's own links, then
-//! the work of each PE (docs/time.md, "Local work inside a device").
+//! the work of each PE (docs/explanation/time.md, "Local work inside a device").
 //!
 //! This module owns the time of such work. [`kbc_machine::share`] decides which PE computes and
 //! sends what. The links are those of the package between the PEs of one device

@@ -1,7 +1,7 @@
 //! Time: a discrete-event engine that simulates a verified schedule on a machine.
 //!
-//! This crate owns the time model of docs/time.md, including the rules that a machine may set
-//! instead of the defaults: links, messages, local work, and the report of a run. It reads
+//! This crate owns the time model of docs/explanation/time.md, including the rules that a machine
+//! may set instead of the defaults: links, messages, local work, and the report of a run. It reads
 //! schedules only through [`kbc_ir::walk`] and never looks at data, and no algorithm has a formula
 //! here. Bounds are in [`kbc_machine::bounds`], data is computed in [`kbc_backend_sim::interp`],
 //! and charts are drawn by the caller.

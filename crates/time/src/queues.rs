@@ -1,4 +1,4 @@
-//! Queues in time (docs/time.md, "Queues").
+//! Queues in time (docs/explanation/time.md, "Queues").
 //!
 //! For each queue, a rank has four tallies among its counters: messages arrived, slots credited,
 //! messages sent, and messages received. A sender continues while it has sent fewer messages than

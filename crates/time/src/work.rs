@@ -1,8 +1,8 @@
 //! Local work: the amounts of arithmetic, memory traffic and vector work of an operation, and the
 //! units that perform it.
 //!
-//! This module owns the table of docs/time.md, "Local work". Shapes are checked by the engines that
-//! compute data.
+//! This module owns the table of docs/explanation/time.md, "Local work". Shapes are checked by the
+//! engines that compute data.
 
 use super::clock::{Rate, Time};
 use kbc_ir::schedule::{BufferId, LocalOp};

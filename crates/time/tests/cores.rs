@@ -1,6 +1,6 @@
-//! Tests of the cores of a machine (docs/time.md, "Cores"): what one stream moves, several streams
-//! together, queues that copy on their own, notifies through memory, and a core's share of the
-//! memory.
+//! Tests of the cores of a machine (docs/explanation/time.md, "Cores"): what one stream moves,
+//! several streams together, queues that copy on their own, notifies through memory, and a core's
+//! share of the memory.
 
 use crate::time_kit;
 

@@ -1,5 +1,5 @@
 //! Tests of the time model: exact figures of small schedules, and the properties that
-//! `docs/time.md` states.
+//! `docs/explanation/time.md` states.
 
 use crate::time_kit;
 

@@ -1,5 +1,5 @@
 //! Tests of time under the rules of a machine (`forward`, `round`, `endpoint`) and with perturbed
-//! ranks and links (docs/machine.md).
+//! ranks and links (docs/reference/machine.md).
 
 use crate::time_kit;
 

@@ -26,7 +26,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Codes with which emission rejects a program (docs/ascend.md); any other code is a difference.
+/// Codes with which emission rejects a program (docs/reference/ascend.md); any other code is a
+/// difference.
 const REFUSALS: [&str; 6] = ["E450", "E451", "E457", "E470", "E471", "E472"];
 
 /// Text of the model's message for behaviour of the core that is not documented.

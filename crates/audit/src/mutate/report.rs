@@ -1,5 +1,5 @@
-//! Report of `kbc mutate`: the counts as an object with a documented schema (docs/report.md), and
-//! as tables of text.
+//! Report of `kbc mutate`: the counts as an object with a documented schema
+//! (docs/reference/report.md), and as tables of text.
 
 use super::reasons::why;
 use super::subjects::{LeftOut, Subject};

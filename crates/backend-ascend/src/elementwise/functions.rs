@@ -88,7 +88,7 @@ impl Build<'_> {
         self.bin(ScalarBin::Sub, up, Val::Num(ROUND))
     }
 
-    /// Computes a function of the libm row of `docs/numbers.md`.
+    /// Computes a function of the libm row of `docs/reference/numbers.md`.
     pub(super) fn libm(&mut self, f: ScalarUn, x: Val) -> R<Val> {
         match f {
             ScalarUn::Exp => self.vector(VecOp::Exp, &[x]),

@@ -5,9 +5,9 @@
 //! is a tile of the compute type, which is f32 for f32, f16 and bf16, and i32 for i32. The caller
 //! loads, converts and stores.
 //!
-//! Values are those of `docs/numbers.md`: every operation rounds to f32, in the order in which it
-//! is written, and numbers are first rounded to the operands' type. A function without libm
-//! functions is exact to the bit, with two reservations, because no document states what the
+//! Values are those of `docs/reference/numbers.md`: every operation rounds to f32, in the order in
+//! which it is written, and numbers are first rounded to the operands' type. A function without
+//! libm functions is exact to the bit, with two reservations, because no document states what the
 //! instructions do: `max` and `min` of NaN, and of zeros of different sign, are those of the core.
 
 mod build;

@@ -104,7 +104,8 @@ impl Change {
         }
     }
 
-    /// Returns the word of the change without its number, for the table of `docs/mutation.md`.
+    /// Returns the word of the change without its number, for the table of
+    /// `docs/explanation/mutation.md`.
     pub fn kind(self) -> &'static str {
         match self {
             Change::Next => "the next one",

@@ -9,9 +9,9 @@
 //! a second fence, or a wait that another wait implies.
 //!
 //! Every kind is an [`Operator`] on a [`Target`]; a test generates the table of them in
-//! `docs/mutation.md`. [`mutations`] has the kinds of [`MutationKind::is_basic`], for each of which
-//! tests list the correct error codes; [`meaning_preserving`] has those that leave the meaning of a
-//! program alone; [`all`] has all.
+//! `docs/explanation/mutation.md`. [`mutations`] has the kinds of [`MutationKind::is_basic`], for
+//! each of which tests list the correct error codes; [`meaning_preserving`] has those that leave
+//! the meaning of a program alone; [`all`] has all.
 
 #![deny(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
 

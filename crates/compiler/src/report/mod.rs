@@ -1,5 +1,5 @@
-//! Reports: one object with a documented, versioned schema (docs/report.md), and its human-readable
-//! form.
+//! Reports: one object with a documented, versioned schema (docs/reference/report.md), and its
+//! human-readable form.
 
 pub mod human;
 pub mod path;

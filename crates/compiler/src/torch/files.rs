@@ -181,7 +181,7 @@ fn folder(workspace: &Workspace, path: &str) -> Outcome<Vec<Vec<File>>> {
     }
     if by.is_empty() {
         return Err(Diagnostic::error("E416", format!("{path} contains no exported program"))
-            .help("name the files rank0.model.json, rank0.pt2, rank0.ep.txt or rank0.readable.py, likewise for every rank (docs/torch.md)")
+            .help("name the files rank0.model.json, rank0.pt2, rank0.ep.txt or rank0.readable.py, likewise for every rank (docs/reference/torch.md)")
             .into());
     }
     Ok(by.into_values().map(|ranks| ranks.into_values().collect()).collect())

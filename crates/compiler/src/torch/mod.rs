@@ -1,5 +1,5 @@
-//! PyTorch programs, one a rank, as files or a folder of them (docs/torch.md): checked here, made
-//! `.kb` in [`mod@make`].
+//! PyTorch programs, one a rank, as files or a folder of them (docs/reference/torch.md): checked
+//! here, made `.kb` in [`mod@make`].
 
 mod arrays;
 pub mod files;

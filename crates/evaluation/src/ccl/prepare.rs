@@ -24,8 +24,8 @@ const ALGORITHMS: (&str, &str) = ("<kernbench>/ccl.kb", include_str!("../../../.
 /// Name of the generated program.
 const PROGRAM: &str = "<bench ccl>";
 
-/// Cost model of slots if the topology states none: the cost of their memory (docs/machine.md,
-/// `queue`).
+/// Cost model of slots if the topology states none: the cost of their memory
+/// (docs/reference/machine.md, `queue`).
 const MODEL: usize = 1;
 
 /// Largest number of PEs for which a sum of f16 zeros and ones is exact.

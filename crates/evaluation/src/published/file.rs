@@ -1,4 +1,4 @@
-//! Format of files of published figures (docs/reference.md): what was published and where, and how
+//! Format of files of published figures (docs/reference/published-figures.md): what was published and where, and how
 //! kbc measures the same. [`super::measured`] measures.
 
 use crate::yaml;
@@ -142,7 +142,9 @@ pub fn in_ns(unit: &str) -> Option<f64> {
 /// twice, or a change of figures that do not exist.
 pub fn read(text: &str, file: FileId) -> Result<Reference, Diagnostic> {
     let wrong = |title: String, at: Span| {
-        Diagnostic::error("E481", title).primary(at, "here").help("docs/reference.md describes these files")
+        Diagnostic::error("E481", title)
+            .primary(at, "here")
+            .help("docs/reference/published-figures.md describes these files")
     };
     let whole = Span::new(file, 0, 0);
     let reference: Reference = yaml::read(text, file).map_err(|(title, at)| wrong(title, at))?;

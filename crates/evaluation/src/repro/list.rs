@@ -78,7 +78,9 @@ pub struct MachinePicture {
 /// format.
 pub fn read(text: &str, file: FileId) -> Result<ReproList, Diagnostic> {
     let wrong = |(title, at): (String, Span)| {
-        Diagnostic::error("E589", title).primary(at, "here").help("docs/evaluation.md describes this file")
+        Diagnostic::error("E589", title)
+            .primary(at, "here")
+            .help("docs/explanation/evaluation.md describes this file")
     };
     let list: ReproList = yaml::read(text, file).map_err(wrong)?;
     if list.repro != FORM {

@@ -1,4 +1,4 @@
-//! Sweeps: grids of runs that a file describes (docs/sweep.md).
+//! Sweeps: grids of runs that a file describes (docs/reference/sweep.md).
 //!
 //! * [`spec`] owns the format of the file, and [`grid`] its rows.
 //! * [`row`] owns the facts of a row, [`cache`] their storage, and [`run`] the parallel execution

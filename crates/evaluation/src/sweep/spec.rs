@@ -104,7 +104,7 @@ pub fn scalar(v: &Value) -> Option<String> {
 
 /// Returns E583 at a place of the file.
 pub fn wrong(title: impl Into<String>, at: Span) -> Diagnostic {
-    Diagnostic::error("E583", title).primary(at, "here").help("docs/sweep.md describes sweep files")
+    Diagnostic::error("E583", title).primary(at, "here").help("docs/reference/sweep.md describes sweep files")
 }
 
 /// Returns the span of a key or value under a key of the file (such as `axes`; empty for the whole

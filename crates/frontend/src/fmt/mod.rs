@@ -1,5 +1,5 @@
 //! Formatter of `kbc fmt`: gives `.kb` text its standard form (docs/adr/010-formatter.md,
-//! docs/fmt.md).
+//! docs/reference/fmt.md).
 //!
 //! The formatter changes blanks, line ends and indentation, and nothing else. Every token and every
 //! comment of the text is preserved in order. The only token that it ever adds is a `;` between two

@@ -350,7 +350,7 @@ fn ill(name: &str, takes: Takes, is: &str, word: &str, span: Span) -> Diagnostic
     let d = Diagnostic::error("E462", format!("`{name}` must be {wanted}, and this is {is}"))
         .primary(span, "here");
     d.help(
-        near.map_or("docs/machine.md lists the keys and their values".into(), |n| {
+        near.map_or("docs/reference/machine.md lists the keys and their values".into(), |n| {
             format!("did you mean `{n}`?")
         }),
     )
@@ -363,8 +363,8 @@ impl CclFile {
     }
 
     /// Returns the run of the chosen entry on a machine of `sips` SIPs with `pes` PEs each. A value
-    /// of the entry overrides one of `defaults`. docs/machine.md lists the values of keys that are
-    /// not given.
+    /// of the entry overrides one of `defaults`. docs/reference/machine.md lists the values of keys
+    /// that are not given.
     ///
     /// If the file does not state `ranks`, the ranks are the SIPs if the world size is their
     /// number, and otherwise PEs of SIP 0, which is noted.

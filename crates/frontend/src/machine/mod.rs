@@ -1,4 +1,5 @@
-//! Machine files: shape, rates, rules and perturbations of a machine, as YAML (docs/machine.md).
+//! Machine files: shape, rates, rules and perturbations of a machine, as YAML
+//! (docs/reference/machine.md).
 //!
 //! Three other formats are read, too: networks of ASTRA-sim's analytical simulator (`network`),
 //! and the two files of the kernbench simulator of packages (`kernbench` and [`ccl`]). This
@@ -210,7 +211,7 @@ impl<'t> Reader<'t> {
         };
         Diagnostic::error("E462", format!("{wanted}, and this is {is}"))
             .primary(self.0.span(node.number), "here")
-            .help("docs/machine.md lists the keys and their values")
+            .help("docs/reference/machine.md lists the keys and their values")
     }
 
     /// Returns E463 for a missing key.

@@ -4,8 +4,8 @@
 //! [`read`] parses a text into an [`Algo`]. [`build`] translates that into a schedule: one role per
 //! rank, one stream per thread block, queues for connections, `record` and `await` for
 //! dependencies. A step means what the interpreter of microsoft/msccl does with it; fields that the
-//! interpreter never reads have no meaning (`docs/msccl.md`). [`fifo`] computes how many operations
-//! a queue holds, and so the message size up to which a schedule is free of deadlock.
+//! interpreter never reads have no meaning (`docs/reference/msccl.md`). [`fifo`] computes how many
+//! operations a queue holds, and so the message size up to which a schedule is free of deadlock.
 
 mod build;
 mod coll;

@@ -334,7 +334,7 @@ fn assumed(programs: &[Program], size: u64) -> Result<Vec<BTreeMap<String, Vec<u
             .primary(p.span(node), "used here")
             .note(p.place(node))
             .help(format!(
-                "give its members, --group {name}=0-{}, or write a file rank0.groups.json beside the program, and likewise for every rank (docs/torch.md)",
+                "give its members, --group {name}=0-{}, or write a file rank0.groups.json beside the program, and likewise for every rank (docs/reference/torch.md)",
                 size.saturating_sub(1)
             ))
             .into());

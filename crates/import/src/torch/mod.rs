@@ -1,5 +1,5 @@
 //! PyTorch programs: one local program per rank, checked on its own and against those of the other
-//! ranks (row TP-8 of `docs/features.md`).
+//! ranks (row TP-8 of `docs/reference/features.md`).
 //!
 //! A reader of a format ([`exported()`] or the text reader) yields a program that refers to values
 //! by name. `resolve` replaces names by value numbers and operations by rows of the table [`ops`],

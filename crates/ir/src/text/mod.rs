@@ -3,9 +3,9 @@
 //! Each line holds one operation, indentation makes blocks, and `;` opens a comment (inside
 //! brackets it is a separator). Names are kept as hints: if two values share a name, the second is
 //! printed as `%x#1`, and reading returns the hint `x`. `parse(print(m))` yields `m`, except for
-//! its source locations; with printed locations it yields them, too. `docs/ir.md` defines the text.
-//! The parser rejects only text that it cannot represent; [`crate::verify`] decides whether the
-//! module is well-formed.
+//! its source locations; with printed locations it yields them, too. `docs/reference/ir.md` defines
+//! the text. The parser rejects only text that it cannot represent; [`crate::verify`] decides
+//! whether the module is well-formed.
 //!
 //! Error codes: E310 characters, E311 syntax, E312 unknown names, E313 duplicate declarations, E314
 //! structure, E315 unknown words, E316 numbers and sizes out of range, E317 another version of the

@@ -5,7 +5,8 @@
 //! can send at most C_out(i) bytes per second, so T >= 2 (k - 1) n / sum of C_out. If every device
 //! is a rank, a link between parts counts once in that sum. The best partition is then the one that
 //! defines the strength of the graph whose edges carry both directions together. If the rates of
-//! both directions are also equal, there is an algorithm that reaches the bound (docs/bounds.md).
+//! both directions are also equal, there is an algorithm that reaches the bound
+//! (docs/explanation/bounds.md).
 //!
 //! The first method that applies finds the row:
 //!

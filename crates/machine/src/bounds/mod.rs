@@ -1,4 +1,4 @@
-//! Bounds: lower limits on the time of a collective on a machine (docs/bounds.md).
+//! Bounds: lower limits on the time of a collective on a machine (docs/explanation/bounds.md).
 //!
 //! This module owns the rows of a collective's bound (latency, bandwidth over the best cut or
 //! partition, reduction) and their combination: the bound is the largest row, never the sum. A row

@@ -172,7 +172,8 @@ pub(super) fn must_leave(demand: &Demand, set: &FixedBitSet) -> f64 {
 }
 
 /// Returns the maximum flow from a set of ranks to all other ranks, for each of the sets, in units
-/// of the network. This is C_out of docs/bounds.md. No set may be empty or contain all ranks.
+/// of the network. This is C_out of docs/explanation/bounds.md. No set may be empty or contain all
+/// ranks.
 pub(super) fn out_of(topo: &Topology, demand: &Demand, sets: impl Iterator<Item = FixedBitSet>) -> Vec<i128> {
     let sets: Vec<FixedBitSet> = sets.collect();
     let mut of = group(demand);

@@ -8,7 +8,7 @@
 //! added one by one, the tightest set that contains the rank just added is a minimum cut, and tight
 //! sets that intersect are united. The search is repeated with the ratio of the partition found
 //! until no ratio is smaller (Dinkelbach). All numbers are integers. The all-reduce row of a
-//! partition is `2 n (|P| - 1) / C_out(P)` (docs/bounds.md).
+//! partition is `2 n (|P| - 1) / C_out(P)` (docs/explanation/bounds.md).
 
 use super::flow::Flow;
 

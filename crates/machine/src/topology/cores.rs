@@ -3,8 +3,8 @@
 //! This module owns these settings and their text: how fast a core reads a peer's data and writes
 //! data to a peer, by itself or through a queue that copies on its own; the time of a notify
 //! through memory; and a core's share of the memory bandwidth. Their effect on time is defined in
-//! docs/time.md, "Cores", and implemented in the event engine; the cost model uses them for
-//! choices. They have no default values: without a setting there is no such limit.
+//! docs/explanation/time.md, "Cores", and implemented in the event engine; the cost model uses them
+//! for choices. They have no default values: without a setting there is no such limit.
 
 use kbc_diag::{Diagnostic, Spanned};
 

@@ -1,9 +1,9 @@
 //! Topology: the devices, switches and directed links of a machine, with coordinates, rates and
 //! settings.
 //!
-//! This module owns the generators of topologies (docs/language.md, "Machines and meshes"), their
-//! settings and text, the numbering of links, and routing. A machine is a product of axes or a list
-//! of links:
+//! This module owns the generators of topologies (docs/reference/language.md, "Machines and
+//! meshes"), their settings and text, the numbering of links, and routing. A machine is a product
+//! of axes or a list of links:
 //!
 //! * Each axis of a product is a line, a ring, complete, or a tree of switches (TOPO-1). Links and
 //!   routes are computed, and no table per device or link is stored, so a machine of 65,536 devices

@@ -4,8 +4,8 @@
 //! This module owns the routing rule. A message takes a shortest route. Of several, it takes the
 //! one that uses the lowest axis first, and along a ring whose two directions are equally long, the
 //! positive one. Around a wrap of size two with two links in each direction (`wrap2: 2`), the
-//! direction in which the peer is written selects the link (docs/time.md, "Links"). The hint has no
-//! other effect.
+//! direction in which the peer is written selects the link (docs/explanation/time.md, "Links"). The
+//! hint has no other effect.
 
 use super::line::AxisPosition;
 use super::wiring::Wiring;

@@ -1,12 +1,12 @@
 //! Queues: sends messages through queues instead of windows, signals and fences.
 //!
-//! The pass is for machines whose devices have queues to each other (docs/machine.md, `queue`). It
-//! starts from the marks that `expand` left and needs neither `allocate` nor `synchronize`. A
-//! message is sent piece by piece (`put` becomes `send`) and received where it lands. A message
-//! that is added is received into a register, which is a scratch operand as long as the operand it
-//! is added to, and added from there. A message that lands at several places is received at one of
-//! them and copied to the others. A queue has credits of its own, so the marks that ask for credits
-//! are removed.
+//! The pass is for machines whose devices have queues to each other (docs/reference/machine.md,
+//! `queue`). It starts from the marks that `expand` left and needs neither `allocate` nor
+//! `synchronize`. A message is sent piece by piece (`put` becomes `send`) and received where it
+//! lands. A message that is added is received into a register, which is a scratch operand as long
+//! as the operand it is added to, and added from there. A message that lands at several places is
+//! received at one of them and copied to the others. A queue has credits of its own, so the marks
+//! that ask for credits are removed.
 //!
 //! A rank has one queue for each direction that messages come from, named like a window of the
 //! receiver. A message sent up an axis (`(r + 1) mod 4`) arrives at `@r_minus`, a message sent down

@@ -92,7 +92,7 @@ fn elements(ty: &TensorType, mesh: &Mesh) -> f64 {
 }
 
 /// Returns the nanoseconds of an operation that is not a collective, by the rates of the machine
-/// (docs/time.md, local work).
+/// (docs/explanation/time.md, local work).
 pub(super) fn local(graph: &Graph, id: OpId, mesh: &Mesh, rates: &Settings) -> f64 {
     let op = graph.op(id);
     let types = graph.operands(id).into_iter().filter_map(|o| graph.op(o).ty.clone()).collect::<Vec<_>>();

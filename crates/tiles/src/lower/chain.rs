@@ -64,7 +64,7 @@ pub struct Chain {
     pub registers: usize,
     /// Whether a mask tile is needed, because there is a `select`.
     pub mask: bool,
-    /// Whether the result is that of `docs/numbers.md` to the bit.
+    /// Whether the result is that of `docs/reference/numbers.md` to the bit.
     pub exact: bool,
     /// Functions that are only exact up to an error bound, each once.
     pub inexact: Vec<ScalarUn>,
@@ -107,7 +107,7 @@ pub enum Bound {
     },
 }
 
-/// Rounds a number to a value of a type, once, to nearest even (`docs/numbers.md`).
+/// Rounds a number to a value of a type, once, to nearest even (`docs/reference/numbers.md`).
 pub fn round(v: f64, dtype: DType) -> f64 {
     let Some(f) = dtype.float().filter(|_| dtype != DType::F32) else {
         return if dtype == DType::I32 { f64::from(v.round_ties_even() as i32) } else { f64::from(v as f32) };

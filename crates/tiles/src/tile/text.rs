@@ -2,7 +2,7 @@
 //!
 //! The module owns how a kernel is written; [`super::parse`] reads it. Lines, names and expressions
 //! are those of `.kir` (`kbc_ir::text`). What no pass has decided yet (an offset, an address) is
-//! not written. `docs/tile.md` describes the text.
+//! not written. `docs/reference/tile.md` describes the text.
 
 use super::*;
 use kbc_ir::expr::Expr;

@@ -1,5 +1,5 @@
 //! The page of `kbc report`: one HTML file with a program's text, its schedule, its timed run and
-//! the evidence for its correctness (docs/page.md).
+//! the evidence for its correctness (docs/reference/page.md).
 //!
 //! This module owns the content of the page and puts it into one file. `assets/` holds its
 //! appearance: plain HTML, CSS and JavaScript. The data are columns of numbers in a JSON element.

@@ -1,4 +1,4 @@
-//! Operation log of a timed run: JSON lines, one per operation of a rank (docs/oplog.md).
+//! Operation log of a timed run: JSON lines, one per operation of a rank (docs/reference/oplog.md).
 //!
 //! A line is written when the operation is over and, if it sends a message, when the message has
 //! arrived. Memory grows with the number of messages in flight.

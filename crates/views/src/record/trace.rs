@@ -1,4 +1,5 @@
-//! Perfetto trace of a timed run: ranks, their streams and links as tracks (docs/trace.md).
+//! Perfetto trace of a timed run: ranks, their streams and links as tracks
+//! (docs/reference/trace.md).
 //!
 //! Events are written in the order of time during the simulation. Events in the future wait in a
 //! heap, which grows with the number of messages and operations in progress. [`super::proto`]

@@ -40,13 +40,13 @@ pub(super) fn read(
     file.memory(&leaves, shape.as_ref(), out, found);
     file.settings(&leaves, out, found);
     // In the kernbench machine, the arithmetic and vector work of a PE share one slot, and its DMA
-    // has one channel per direction (docs/machine.md).
+    // has one channel per direction (docs/reference/machine.md).
     out.settings.compute.get_or_insert(Compute::Shared);
     out.settings.dma.get_or_insert(1);
     out.shape = shape.map(|s| Spanned::new(s, file.at("system.sips.count")));
 }
 
-/// The size of a burst in bytes if the file does not give it (docs/machine.md).
+/// The size of a burst in bytes if the file does not give it (docs/reference/machine.md).
 const BURST: f64 = 256.0;
 
 /// The file, with its keys at fixed places.
@@ -329,7 +329,7 @@ impl File<'_, '_> {
                 _ => continue,
             };
             let d = Diagnostic::warning("E466", "kbc ignores this value").primary(l.span, why);
-            out.warnings.push(d.help("docs/machine.md lists the keys that kbc uses"));
+            out.warnings.push(d.help("docs/reference/machine.md lists the keys that kbc uses"));
         }
     }
 
@@ -368,7 +368,7 @@ impl File<'_, '_> {
                     ),
                 )
                 .primary(other.1, "this one is shorter");
-                out.warnings.push(d.help("docs/machine.md lists the keys that kbc uses"));
+                out.warnings.push(d.help("docs/reference/machine.md lists the keys that kbc uses"));
             }
         }
         let lost = leaves.iter().filter(|l| l.place.is_some()).find(|l| !l.cube || router.is_none());

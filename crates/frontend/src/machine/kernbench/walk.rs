@@ -162,9 +162,9 @@ impl Walk<'_, '_> {
         let near = nearest(name, all.iter().copied()).or_else(|| closest(name, &all));
         let help = match near.filter(|_| !group) {
             Some(near) => {
-                format!("the nearest key is `{near}`; docs/machine.md lists the keys that kbc uses")
+                format!("the nearest key is `{near}`; docs/reference/machine.md lists the keys that kbc uses")
             }
-            None => "docs/machine.md lists the keys that kbc uses".into(),
+            None => "docs/reference/machine.md lists the keys that kbc uses".into(),
         };
         let title = format!("kbc ignores `{}`", path.join("."));
         self.warnings.push(
@@ -186,5 +186,5 @@ pub(super) fn ill(wanted: &str, node: &Node, span: Span) -> Diagnostic {
     };
     Diagnostic::error("E462", format!("{wanted}, and this is {is}"))
         .primary(span, "here")
-        .help("docs/machine.md lists the keys of a topology.yaml and their values")
+        .help("docs/reference/machine.md lists the keys of a topology.yaml and their values")
 }

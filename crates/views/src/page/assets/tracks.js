@@ -90,7 +90,7 @@ function eventOf(laneKind, i) {
 
 const span = (from, to) => psWords(from) + " to " + psWords(to) + " (" + psWords(to - from) + ")";
 
-/** An event in words: what docs/trace.md lists as arguments. */
+/** An event in words: what docs/reference/trace.md lists as arguments. */
 function eventWords(laneKind, i) {
   const about = (op) => ["op " + op + ": " + OPS[op].text, OPS[op].source ? "source " + OPS[op].source : ""];
   let lines = [];
