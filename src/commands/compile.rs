@@ -48,7 +48,7 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
 /// As [`run`].
 pub fn program(session: &mut Session, args: &Compile) -> Outcome {
     let target = emit::target(&args.target)?;
-    super::msccl::no_post(&args.source)?;
+    refusals::no_post(&args.source)?;
     let asked = asked(args, target.is_some())?;
     let wanted = Wanted::new(asked.records.clone(), args.trace_ranks.clone())?;
     watch::forced(&args.watch, asked.out.is_some())?;
@@ -182,27 +182,6 @@ fn emitted(
     Ok(emitted)
 }
 
-/// Writes a text to a file; `-` is standard output.
-fn write_text(session: &Session, path: &str, text: &str) -> Outcome {
-    if path == "-" {
-        session.print_artefact(text);
-    } else {
-        outdir::write_file(Path::new(path), text.as_bytes())?;
-    }
-    Ok(())
-}
-
-/// Writes results for `--output`: the global value, assembled from the parts of the ranks.
-///
-/// # Errors
-/// Returns the errors of [`data::outputs`], and E410 if a file cannot be written.
-pub fn write_results(asked: &Data, names: &[String], types: &[TensorType], parts: &[Vec<Part>]) -> Outcome {
-    for (file, bytes) in data::outputs(&asked.plain(), names, types, parts)? {
-        outdir::write_file(Path::new(&file), &bytes)?;
-    }
-    Ok(())
-}
-
 /// What `--emit` and `--out` request.
 struct EmitRequest {
     /// Records of the timed run.
@@ -256,36 +235,6 @@ fn asked(args: &Compile, emits: bool) -> Outcome<EmitRequest> {
     Ok(EmitRequest { records, artefacts, texts, out })
 }
 
-/// Prints a report. A report that is not ok gives exit code 1.
-///
-/// # Errors
-/// Returns E430 if a comparison failed.
-pub fn finish(session: &Session, report: &Report, format: ReportFormat, print: bool) -> Outcome {
-    crash::stage(Stage::Report);
-    if print {
-        show(session, report, format)?;
-    }
-    if report.ok {
-        return Ok(());
-    }
-    Err(Failure::Program(Diagnostics::from(
-        Diagnostic::error("E430", format!("{}: the results are wrong", report.file))
-            .note("the report lists the wrong elements"),
-    )))
-}
-
-/// Writes a report to standard output.
-///
-/// # Errors
-/// E991: it cannot be written as JSON.
-pub fn show(session: &Session, report: &Report, format: ReportFormat) -> Outcome {
-    match format {
-        ReportFormat::Human => session.result(&human(report)),
-        ReportFormat::Json => session.json(report)?,
-    }
-    Ok(())
-}
-
 /// Returns the default folder of a package: the program's name followed by the target's, in the
 /// working directory.
 fn folder(args: &Compile) -> Outcome<String> {
@@ -303,27 +252,6 @@ fn folder(args: &Compile) -> Outcome<String> {
 }
 
 const ARTEFACTS: [&str; 8] = ["graph", "kir", "dot", "dot-graph", "trace", "log", "tile", "cpp"];
-
-/// Parses `KIND[=PATH]`, where the path `-` is standard output.
-///
-/// # Errors
-/// Returns E416 for an unknown kind.
-pub fn artefacts(emit: &[String], kinds: &[&'static str]) -> Outcome<Vec<(String, String)>> {
-    let mut out = vec![];
-    for e in emit {
-        let (kind, path) = e.split_once('=').unwrap_or((e, "-"));
-        if !kinds.contains(&kind) {
-            let mut d = Diagnostic::error("E416", format!("unknown output `{kind}` of --emit"))
-                .note(format!("the outputs are {}", kinds.join(", ")));
-            if let Some(near) = nearest(kind, kinds.iter().copied()) {
-                d = d.help(format!("did you mean `{near}`?"));
-            }
-            return Err(Failure::Usage(d.into()));
-        }
-        out.push((kind.to_owned(), path.to_owned()));
-    }
-    Ok(out)
-}
 
 fn write_artefacts(session: &Session, artefacts: &[(String, String)], built: &Built) -> Outcome {
     if !artefacts.is_empty() {

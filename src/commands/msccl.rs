@@ -1,9 +1,9 @@
 //! MSCCL schedules (`.xml`): checked, compiled and run as they stand.
 
-use super::compile::write_results;
-use super::compile::{artefacts, finish, show};
+use super::output::{artefacts, finish, show, write_results, write_text};
+use super::refusals;
 use crate::cli::{Check, Compile, Data, ReportFormat, Run, Selection, Source};
-use crate::outdir::{self, Records};
+use crate::outdir::Records;
 use crate::session::{Failure, Outcome, Session};
 use crate::watch::Watching;
 use kbc_compiler::msccl::{Execution, Imported, execute, import, inputs};
@@ -14,32 +14,15 @@ use kbc_ir::text::{self, PrintOptions};
 use kbc_numerics::tensor::Tensor;
 use kbc_time::TimeOptions;
 use kbc_views::record::{self, Wanted};
-use std::path::Path;
 
 pub use kbc_compiler::msccl::is_one;
-
-/// Rejects `--post` without an imported schedule.
-///
-/// # Errors
-/// Returns E416 (wrong usage).
-pub fn no_post(source: &Source) -> Outcome {
-    match &source.post {
-        Some(_) if source.file.is_empty() => {
-            Err(Diagnostic::error("E416", "--post applies only to an imported schedule").into())
-        }
-        Some(_) => Err(Diagnostic::error("E416", format!("--post does not apply to {}", source.file))
-            .help("a program defines its own result; --post is for .xml files")
-            .into()),
-        None => Ok(()),
-    }
-}
 
 /// `kbc check`
 ///
 /// # Errors
 /// What is wrong with the schedule.
 pub fn check(session: &mut Session, args: &Check) -> Outcome {
-    super::check::single(args)?;
+    refusals::single(args)?;
     if args.sync {
         return super::signals::run(session, args);
     }
@@ -96,11 +79,7 @@ pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
             "dot" => dot::schedule_dot(schedule),
             _ => text::print(&it.built.module, &PrintOptions::default()),
         };
-        if path == "-" {
-            session.print_artefact(&text);
-        } else {
-            outdir::write_file(Path::new(path), text.as_bytes())?;
-        }
+        write_text(session, path, &text)?;
     }
     let alone = texts.iter().any(|a| a.1 == "-");
     if alone && args.data.output.is_empty() && wanted.list.is_empty() {

@@ -1,7 +1,7 @@
 //! `kbc run`: executes and times `.kb` and `.kir` files, without proof, with options of its own.
 
-use super::compile::write_results;
-use super::compile::{artefacts, finish, show};
+use super::output::{artefacts, finish, show, write_results};
+use super::refusals;
 use crate::cli::{ReportFormat, Run};
 use crate::outdir::Records;
 use crate::session::{Outcome, Session};
@@ -31,7 +31,7 @@ const ADVERSARIAL_CALLS: u32 = 4;
 /// Of any step; results that differ are an error, too.
 pub fn run(session: &mut Session, args: &Run) -> Outcome {
     let wanted = Wanted::new(artefacts(&args.emit, &record::KINDS)?, args.trace_ranks.clone())?;
-    super::msccl::no_post(&args.source)?;
+    refusals::no_post(&args.source)?;
     if args.source.file.ends_with(".kir") {
         return run_schedule(session, args, &wanted);
     }

@@ -26,21 +26,6 @@ pub fn is_one(session: &mut Session, path: &str) -> bool {
     first.is_some_and(|l| l.starts_with("tile "))
 }
 
-/// Rejects `--target` without a `.tile` text.
-///
-/// # Errors
-/// Returns E416 (wrong usage).
-pub fn no_target(target: Option<&String>, file: &str) -> Outcome {
-    match target {
-        Some(_) => {
-            usage(Diagnostic::error("E416", format!("--target does not apply to {file}")).help(
-                "--target is the target of a .tile file; use kbc compile to emit a program for a target",
-            ))
-        }
-        None => Ok(()),
-    }
-}
-
 fn usage<T>(d: Diagnostic) -> Outcome<T> {
     Err(Failure::Usage(d.into()))
 }
@@ -125,10 +110,6 @@ pub fn opt(session: &mut Session, args: &Opt) -> Outcome {
     }
     crash::stage(Stage::Emit);
     let text = text::print(&kernel);
-    if args.output == "-" {
-        session.print_artefact(&text);
-    } else {
-        outdir::write_file(Path::new(&args.output), text.as_bytes())?;
-    }
+    write_text(session, &args.output, &text)?;
     Ok(())
 }
