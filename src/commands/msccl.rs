@@ -7,7 +7,8 @@ use crate::outdir::Records;
 use crate::session::{Failure, Outcome, Session};
 use crate::watch::Watching;
 use kbc_compiler::msccl::{Execution, Imported, execute, import, inputs};
-use kbc_compiler::{analyse, arguments, data, perturb};
+use kbc_compiler::run::{RunRequest, adversaries};
+use kbc_compiler::{arguments, data, perturb};
 use kbc_diag::Diagnostic;
 use kbc_ir::dot;
 use kbc_ir::text::{self, PrintOptions};
@@ -124,13 +125,15 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
         options: TimeOptions { every_rank: args.every_rank, ..TimeOptions::default() },
     };
     let inputs = simulate(session, &mut it, &args.source, &run, &wanted)?;
-    if args.adversarial && !args.no_data {
+    if !args.no_data {
         let inputs = data::Inputs { calls: vec![vec![inputs]], origin: vec![] };
-        let (found, failure) =
-            analyse::adversary(session, &it.built.execute, &inputs, args.seed, args.seeds, 1)?;
-        it.report.ok &= failure.is_none();
-        it.report.adversarial = Some(found);
-        failure.into_iter().for_each(|d| session.report(&d.into()));
+        let request = RunRequest {
+            calls: Some(1),
+            seed: args.seed,
+            adversaries: args.adversarial.then_some(args.seeds),
+            ..RunRequest::default()
+        };
+        adversaries(session, &mut it.report, &it.built.execute, &inputs, &request)?;
     }
     finish(session, &it.report, args.report, !wanted.takes_output())
 }

@@ -6,10 +6,10 @@ use crate::cli::{Command, Opt};
 use crate::crash::{self, Stage};
 use crate::session::{Outcome, Session};
 use crate::watch::{self, Watching};
+use kbc_compiler::artefacts;
 use kbc_compiler::pipeline;
 use kbc_diag::Diagnostics;
 use kbc_ir::text::{self, PrintOptions};
-use kbc_ir::{Body, dot};
 use kbc_machine::topology::Topology;
 use kbc_passes::PassCx;
 
@@ -46,14 +46,9 @@ pub fn run(session: &mut Session, args: &Opt) -> Outcome<Option<Command>> {
     let mut watching = Watching::new(&args.watch, vec![]);
     pipeline::run(session, &mut module, &passes, &cx, &mut watching, None)?;
     crash::stage(Stage::Emit);
-    let text = if args.emit == "dot" {
-        match &module.body {
-            Body::Graph(g) => dot::graph_dot(g),
-            Body::Local(l) => dot::local_dot(l),
-            Body::Schedule(s) => dot::schedule_dot(s),
-        }
-    } else {
-        text::print(&module, &PrintOptions { locs: args.locs })
+    let text = match args.emit.as_str() {
+        "dot" => artefacts::picture(&module),
+        _ => text::print(&module, &PrintOptions { locs: args.locs }),
     };
     write_text(session, &args.output, &text)?;
     Ok(None)
