@@ -19,6 +19,7 @@ mod standin;
 mod ascend;
 mod bad;
 mod bench_ccl;
+mod circles;
 mod cli;
 mod compare;
 mod completions;

@@ -1,6 +1,7 @@
 //! Arguments of the subcommands that evaluate many runs and draw figures of them.
 
-use super::{ReportFormat, ThemeChoice};
+use super::shared::ReportFormat;
+use super::plot::ThemeChoice;
 use clap::Args;
 use kbc_evaluation::compare::Sides;
 use kbc_evaluation::sweep::grid::Shard;

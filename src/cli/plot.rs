@@ -1,6 +1,6 @@
 //! Arguments of `kbc plot`, which draws pictures.
 
-use super::{Selection, Source};
+use super::shared::{Selection, Source};
 use clap::{Args, Subcommand, ValueEnum};
 
 /// `kbc plot`

@@ -1,6 +1,6 @@
 //! Arguments of the subcommands that test kbc itself: its selection, its engines, its checker.
 
-use super::{ReportFormat, at_least_one};
+use super::shared::{ReportFormat, at_least_one};
 use clap::{Args, Subcommand};
 use kbc_evaluation::ccl::CclOptions;
 

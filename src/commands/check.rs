@@ -2,12 +2,11 @@
 //! A file of algorithms, or the library: each of them on many shapes ([`kbc_compiler::check`]). A `.tile` file:
 //! [`super::tile`]. PyTorch programs: [`super::torch`].
 
-use super::compile::{finish, show};
-use super::tile;
+use super::output::{finish, show};
+use super::{refusals, tile};
 use crate::cli::Check;
 use crate::session::{Outcome, Session};
 use kbc_compiler::check;
-use kbc_compiler::load::refuse;
 use kbc_compiler::report::ProgramReport;
 use kbc_diag::Diagnostic;
 
@@ -16,22 +15,22 @@ use kbc_diag::Diagnostic;
 /// # Errors
 /// Returns everything that is wrong.
 pub fn run(session: &mut Session, args: &Check) -> Outcome {
-    single(args)?;
+    refusals::single(args)?;
     if args.sync {
         return super::signals::run(session, args);
     }
     let source = args.source();
     if args.file.is_none() {
-        super::msccl::no_post(&source)?;
-        tile::no_target(args.target.as_ref(), "the library")?;
+        refusals::no_post(&source)?;
+        refusals::no_target(args.target.as_ref(), "the library")?;
         let report = check::library(session, &source.plain())?;
         return finish(session, &report, args.report, true);
     }
-    super::msccl::no_post(&source)?;
+    refusals::no_post(&source)?;
     if source.file.ends_with(".tile") {
         return tile::check(session, args);
     }
-    tile::no_target(args.target.as_ref(), &source.file)?;
+    refusals::no_target(args.target.as_ref(), &source.file)?;
     if source.file.ends_with(".kir") {
         let report = check::schedule(session, &source.plain())?;
         return finish(session, &report, args.report, true);
@@ -53,20 +52,4 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
     report.ok = false;
     show(session, &report, args.report)?;
     Err(d.into())
-}
-
-/// Rejects arguments that apply only to PyTorch programs.
-///
-/// # Errors
-/// E416 for several files, and for flags that belong to programs per rank.
-pub fn single(args: &Check) -> Outcome {
-    let of = &args.groups;
-    let flags = [
-        ("--group", !of.group.is_empty()),
-        ("--weights", of.weights.is_some()),
-        ("--reference", of.reference.is_some()),
-    ];
-    let file = args.file.as_deref().unwrap_or("the library");
-    refuse(&flags, file)?;
-    refuse(&[("a second file", !args.more.is_empty())], file)
 }

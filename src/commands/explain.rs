@@ -1,6 +1,6 @@
 //! `kbc explain`: error codes, choices of the compiler, and the parts of the time of a call.
 
-use super::compile::finish;
+use super::output::finish;
 use super::traffic;
 use crate::cli::{Explain, ReportFormat, Source};
 use crate::session::{Failure, Outcome, Session};

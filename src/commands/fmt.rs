@@ -1,13 +1,14 @@
 //! `kbc fmt`: brings files into their canonical form.
 //!
-//! The module selects the files, writes them, and implements `--check`. `kbc_frontend::fmt` and
-//! `kbc_ir::text` define the form.
+//! The module selects the files and writes them. [`kbc_compiler::format`] has the form and the
+//! difference from it.
 
 use crate::cli::Fmt;
 use crate::crash::{self, Stage};
 use crate::outdir;
 use crate::session::{Outcome, Session, named, words};
-use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
+use kbc_compiler::format;
+use kbc_diag::{Diagnostic, Diagnostics};
 use std::path::Path;
 
 /// Formats the files, or checks them.
@@ -75,19 +76,16 @@ fn below(dir: &Path, out: &mut Vec<String>) -> std::io::Result<()> {
 fn one(session: &mut Session, args: &Fmt, path: &str) -> Outcome {
     let (file, text) = session.read(path)?;
     crash::stage(Stage::Read);
-    let formatted = if is_kir(path, &text) {
-        kbc_ir::text::format(file, &text)?
-    } else {
-        kbc_frontend::fmt::format(file, &text)?
-    };
+    let formatted = format::format(file, path, &text)?;
     if args.check {
         if formatted == *text {
             return Ok(());
         }
         if args.diff {
-            session.result(&diff(path, &text, &formatted));
+            session.result(&format::diff(path, &text, &formatted));
         }
-        return Err(unformed(session, file, path, &text, &formatted).into());
+        let name = session.map.get(file).map_or(path, |f| &f.name);
+        return Err(format::unformatted(file, name, &text, &formatted).into());
     }
     if path == "-" {
         session.print_artefact(&formatted);
@@ -95,63 +93,4 @@ fn one(session: &mut Session, args: &Fmt, path: &str) -> Outcome {
         outdir::rewrite(Path::new(path), formatted.as_bytes())?;
     }
     Ok(())
-}
-
-/// A text on standard input is `.kir` if its first line of code says so.
-fn is_kir(path: &str, text: &str) -> bool {
-    let code = |l: &&str| !l.is_empty() && !l.starts_with(';');
-    match Path::new(path).extension() {
-        Some(e) => e == "kir",
-        None => text
-            .trim_start_matches('\u{feff}')
-            .lines()
-            .map(str::trim)
-            .find(code)
-            .is_some_and(|l| l.split_whitespace().next() == Some("kir")),
-    }
-}
-
-/// Returns E039 at the first line that would change.
-fn unformed(session: &Session, file: FileId, path: &str, text: &str, formatted: &str) -> Diagnostic {
-    let mut at = 0;
-    for (old, new) in text.split_inclusive('\n').zip(formatted.split_inclusive('\n')) {
-        if old != new {
-            break;
-        }
-        at += old.len();
-    }
-    let line = text[at..].lines().next().map_or(0, str::len);
-    let name = session.map.get(file).map_or(path, |f| &f.name);
-    Diagnostic::error("E039", format!("{name} is not formatted"))
-        .primary(Span::new(file, at, at + line), "first line that would change")
-        .help(format!("kbc fmt {name}"))
-}
-
-/// Returns removed and added lines, in hunks without context: `@ 12`, `- old`, `+ new`.
-fn diff(path: &str, old: &str, new: &str) -> String {
-    let (a, b): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
-    let (mut i, mut j) = (0, 0);
-    let mut out = format!("--- {path}\n+++ {path}, formatted\n");
-    if a == b {
-        out += "@ line ends, or a mark of the byte order\n";
-    }
-    while i < a.len() || j < b.len() {
-        if i < a.len() && j < b.len() && a[i] == b[j] {
-            (i, j) = (i + 1, j + 1);
-            continue;
-        }
-        // The nearest pair of equal lines with content ends the hunk. Beyond this distance,
-        // everything is one hunk.
-        let reach = (a.len() - i).max(b.len() - j);
-        let same = |x: Option<&&str>, y: Option<&&str>| x == y && x.is_some_and(|x| x.trim().len() > 1);
-        let (di, dj) = (0..=2 * reach.min(200))
-            .flat_map(|sum| (0..=sum).map(move |di| (di, sum - di)))
-            .find(|&(di, dj)| same(a.get(i + di), b.get(j + dj)))
-            .unwrap_or((a.len() - i, b.len() - j));
-        out += &format!("@ {}\n", i + 1);
-        a[i..i + di].iter().for_each(|l| out += &format!("-{}{l}\n", if l.is_empty() { "" } else { " " }));
-        b[j..j + dj].iter().for_each(|l| out += &format!("+{}{l}\n", if l.is_empty() { "" } else { " " }));
-        (i, j) = (i + di, j + dj);
-    }
-    out
 }

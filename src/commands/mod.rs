@@ -15,9 +15,11 @@ pub mod msccl;
 mod mutate;
 mod new;
 pub mod opt;
+pub mod output;
 pub mod passes;
 mod plot;
 pub mod reference;
+pub mod refusals;
 pub mod replay;
 pub mod report;
 pub mod repro;
@@ -112,12 +114,18 @@ fn verb(session: &mut Session, command: &Command) -> Outcome {
             Some(_) => Err(report::no_page(&args.file, report::NEITHER).into()),
             None => report::run(session, args),
         },
-        Command::Opt(args) => opt::run(session, args),
+        Command::Opt(args) => match opt::run(session, args)? {
+            Some(replayed) => verb(session, &replayed),
+            None => Ok(()),
+        },
         Command::Bench(args) => bench::run(session, args),
         Command::Fuzz(args) => fuzz::run(session, args),
         Command::Mutate(args) => mutate::run(session, args),
         Command::Fmt(args) => fmt::run(session, args),
-        Command::Replay(args) => replay::run(session, args),
+        Command::Replay(args) => {
+            let replayed = replay::command(session, args)?;
+            verb(session, &replayed)
+        }
         Command::Explain(args) => explain::run(session, args),
         Command::Passes(args) => passes::run(session, args),
         Command::CompareReference(args) => reference::run(session, args),

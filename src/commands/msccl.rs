@@ -1,45 +1,29 @@
 //! MSCCL schedules (`.xml`): checked, compiled and run as they stand.
 
-use super::compile::write_results;
-use super::compile::{artefacts, finish, show};
+use super::output::{artefacts, finish, show, write_results, write_text};
+use super::refusals;
 use crate::cli::{Check, Compile, Data, ReportFormat, Run, Selection, Source};
-use crate::outdir::{self, Records};
+use crate::outdir::Records;
 use crate::session::{Failure, Outcome, Session};
 use crate::watch::Watching;
 use kbc_compiler::msccl::{Execution, Imported, execute, import, inputs};
-use kbc_compiler::{analyse, arguments, data, perturb};
+use kbc_compiler::run::{RunRequest, adversaries};
+use kbc_compiler::{arguments, data, perturb};
 use kbc_diag::Diagnostic;
 use kbc_ir::dot;
 use kbc_ir::text::{self, PrintOptions};
 use kbc_numerics::tensor::Tensor;
 use kbc_time::TimeOptions;
 use kbc_views::record::{self, Wanted};
-use std::path::Path;
 
 pub use kbc_compiler::msccl::is_one;
-
-/// Rejects `--post` without an imported schedule.
-///
-/// # Errors
-/// Returns E416 (wrong usage).
-pub fn no_post(source: &Source) -> Outcome {
-    match &source.post {
-        Some(_) if source.file.is_empty() => {
-            Err(Diagnostic::error("E416", "--post applies only to an imported schedule").into())
-        }
-        Some(_) => Err(Diagnostic::error("E416", format!("--post does not apply to {}", source.file))
-            .help("a program defines its own result; --post is for .xml files")
-            .into()),
-        None => Ok(()),
-    }
-}
 
 /// `kbc check`
 ///
 /// # Errors
 /// What is wrong with the schedule.
 pub fn check(session: &mut Session, args: &Check) -> Outcome {
-    super::check::single(args)?;
+    refusals::single(args)?;
     if args.sync {
         return super::signals::run(session, args);
     }
@@ -96,11 +80,7 @@ pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
             "dot" => dot::schedule_dot(schedule),
             _ => text::print(&it.built.module, &PrintOptions::default()),
         };
-        if path == "-" {
-            session.print_artefact(&text);
-        } else {
-            outdir::write_file(Path::new(path), text.as_bytes())?;
-        }
+        write_text(session, path, &text)?;
     }
     let alone = texts.iter().any(|a| a.1 == "-");
     if alone && args.data.output.is_empty() && wanted.list.is_empty() {
@@ -145,13 +125,15 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
         options: TimeOptions { every_rank: args.every_rank, ..TimeOptions::default() },
     };
     let inputs = simulate(session, &mut it, &args.source, &run, &wanted)?;
-    if args.adversarial && !args.no_data {
+    if !args.no_data {
         let inputs = data::Inputs { calls: vec![vec![inputs]], origin: vec![] };
-        let (found, failure) =
-            analyse::adversary(session, &it.built.execute, &inputs, args.seed, args.seeds, 1)?;
-        it.report.ok &= failure.is_none();
-        it.report.adversarial = Some(found);
-        failure.into_iter().for_each(|d| session.report(&d.into()));
+        let request = RunRequest {
+            calls: Some(1),
+            seed: args.seed,
+            adversaries: args.adversarial.then_some(args.seeds),
+            ..RunRequest::default()
+        };
+        adversaries(session, &mut it.report, &it.built.execute, &inputs, &request)?;
     }
     finish(session, &it.report, args.report, !wanted.takes_output())
 }

@@ -1,36 +1,36 @@
 //! `kbc opt`: runs passes on a `.kir` or `.tile` text.
 
-use super::tile;
-use crate::cli::Opt;
+use super::output::write_text;
+use super::{refusals, replay, tile};
+use crate::cli::{Command, Opt};
 use crate::crash::{self, Stage};
-use crate::outdir;
 use crate::session::{Outcome, Session};
 use crate::watch::{self, Watching};
+use kbc_compiler::artefacts;
 use kbc_compiler::pipeline;
 use kbc_diag::Diagnostics;
 use kbc_ir::text::{self, PrintOptions};
-use kbc_ir::{Body, dot};
 use kbc_machine::topology::Topology;
 use kbc_passes::PassCx;
-use std::path::Path;
 
-/// Reads, runs passes and writes.
+/// Reads, runs passes and writes. If the text is from a crash of another subcommand, nothing is done,
+/// and that command is returned.
 ///
 /// # Errors
 /// Returns the errors of the text, of the passes and of writing the result.
-pub fn run(session: &mut Session, args: &Opt) -> Outcome {
+pub fn run(session: &mut Session, args: &Opt) -> Outcome<Option<Command>> {
     watch::forced(&args.watch, false)?;
     if tile::is_one(session, &args.file) {
-        return tile::opt(session, args);
+        return tile::opt(session, args).map(|()| None);
     }
-    tile::no_target(args.target.as_ref(), &args.file)?;
+    refusals::no_target(args.target.as_ref(), &args.file)?;
     let (file, mut module) = kbc_compiler::load::load_kir(session, &args.file)?;
     let text = session.map.get(file).map_or("", |f| &f.text).to_owned();
     // The file of a crash states the remaining passes, or another subcommand.
     if args.passes.is_none()
-        && let Some(outcome) = super::replay::by_first_line(session, &args.file, &text)
+        && let Some(command) = replay::in_first_line(session, &args.file, &text)?
     {
-        return outcome;
+        return Ok(Some(command));
     }
     let passes = args.passes.clone().or_else(|| watch::replays(&text)).unwrap_or_else(|| "default".into());
     let library = kbc_compiler::load::library(session, &args.uses)?;
@@ -46,19 +46,10 @@ pub fn run(session: &mut Session, args: &Opt) -> Outcome {
     let mut watching = Watching::new(&args.watch, vec![]);
     pipeline::run(session, &mut module, &passes, &cx, &mut watching, None)?;
     crash::stage(Stage::Emit);
-    let text = if args.emit == "dot" {
-        match &module.body {
-            Body::Graph(g) => dot::graph_dot(g),
-            Body::Local(l) => dot::local_dot(l),
-            Body::Schedule(s) => dot::schedule_dot(s),
-        }
-    } else {
-        text::print(&module, &PrintOptions { locs: args.locs })
+    let text = match args.emit.as_str() {
+        "dot" => artefacts::picture(&module),
+        _ => text::print(&module, &PrintOptions { locs: args.locs }),
     };
-    if args.output == "-" {
-        session.print_artefact(&text);
-    } else {
-        outdir::write_file(Path::new(&args.output), text.as_bytes())?;
-    }
-    Ok(())
+    write_text(session, &args.output, &text)?;
+    Ok(None)
 }

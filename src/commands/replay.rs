@@ -11,19 +11,19 @@ use crate::session::{Outcome, Session};
 use clap::Parser;
 use kbc_diag::Diagnostic;
 
-/// Replays the file of a crash: its command, on its texts.
+/// Returns the command in the file of a crash. The session holds its texts from now on.
 ///
 /// # Errors
-/// Returns E413 for another file, and the errors of the command.
-pub fn run(session: &mut Session, args: &Replay) -> Outcome {
+/// Returns E413 for another file, and for a command that cannot be replayed.
+pub fn command(session: &mut Session, args: &Replay) -> Outcome<Command> {
     let (_, text) = session.read(&args.file)?;
     if let Some((command, texts)) = crash::bundle(&text) {
-        return replay(session, &command, texts);
+        return begin(session, &command, texts);
     }
     match crash::command_in_module(&text) {
         Some(mut command) => {
             command.push(args.file.clone());
-            replay(session, &command, vec![(args.file.clone(), text.to_string())])
+            begin(session, &command, vec![(args.file.clone(), text.to_string())])
         }
         None => Err(Diagnostic::error(
             "E413",
@@ -34,8 +34,8 @@ pub fn run(session: &mut Session, args: &Replay) -> Outcome {
     }
 }
 
-/// Runs a command on texts that stand for the files with their names.
-fn replay(session: &mut Session, command: &[String], texts: Vec<(String, String)>) -> Outcome {
+/// Parses a command, and gives the session the texts that stand for the files with their names.
+fn begin(session: &mut Session, command: &[String], texts: Vec<(String, String)>) -> Outcome<Command> {
     let words = std::iter::once("kbc".to_owned()).chain(command.iter().cloned());
     let cli = Cli::try_parse_from(words).map_err(|e| {
         Diagnostic::error("E413", "the command of the file does not exist in this version of kbc")
@@ -57,13 +57,17 @@ fn replay(session: &mut Session, command: &[String], texts: Vec<(String, String)
     crash::begin(command);
     session.progress(&format!("replaying kbc {}", command.join(" ")));
     *session = session.fresh(texts);
-    super::dispatch(session, &cli.command)
+    Ok(cli.command)
 }
 
-/// Replays the command in the first line of a `.kir` text, if it is not `opt`. Returns None
-/// otherwise.
-pub fn by_first_line(session: &mut Session, file: &str, text: &str) -> Option<Outcome> {
-    let mut command = crash::command_in_module(text).filter(|c| c.first().is_some_and(|v| v != "opt"))?;
+/// Returns the command in the first line of a `.kir` text, if there is one and it is not `opt`. The
+/// session holds the text from now on.
+///
+/// # Errors
+/// Returns E413 for a command that cannot be replayed.
+pub fn in_first_line(session: &mut Session, file: &str, text: &str) -> Outcome<Option<Command>> {
+    let command = crash::command_in_module(text).filter(|c| c.first().is_some_and(|v| v != "opt"));
+    let Some(mut command) = command else { return Ok(None) };
     command.push(file.to_owned());
-    Some(replay(session, &command, vec![(file.to_owned(), text.to_owned())]))
+    begin(session, &command, vec![(file.to_owned(), text.to_owned())]).map(Some)
 }

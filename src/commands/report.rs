@@ -1,6 +1,6 @@
 //! `kbc report`: an HTML page about a program or a schedule.
 
-use super::compile::finish;
+use super::output::finish;
 use crate::cli::{Data, MakePage, ReportFormat, Source};
 use crate::outdir;
 use crate::session::{Outcome, Session};

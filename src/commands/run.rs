@@ -1,29 +1,27 @@
 //! `kbc run`: executes and times `.kb` and `.kir` files, without proof, with options of its own.
 
-use super::compile::write_results;
-use super::compile::{artefacts, finish, show};
+use super::output::{artefacts, finish, show, write_results};
+use super::refusals;
 use crate::cli::{ReportFormat, Run};
 use crate::outdir::Records;
 use crate::session::{Outcome, Session};
 use crate::watch::Watching;
-use kbc_backend_sim::failure::{RunFailure, standstill};
-use kbc_compiler::about::{begin, inputs};
+use kbc_backend_sim::failure::RunFailure;
+use kbc_compiler::about::{about_schedule, begin};
 use kbc_compiler::analyse;
 use kbc_compiler::arguments;
 use kbc_compiler::build::build;
-use kbc_compiler::contract;
 use kbc_compiler::data;
+use kbc_compiler::load::read_schedule;
+use kbc_compiler::machine::machine;
 use kbc_compiler::perturb;
 use kbc_compiler::report::Report;
+use kbc_compiler::run::{self, RunRequest};
 use kbc_compiler::watch::Unwatched;
 use kbc_diag::Diagnostic;
 use kbc_ir::schedule::Schedule;
 use kbc_time::TimeOptions;
 use kbc_views::record::{self, Wanted};
-
-/// Calls of an adversarial run: one more than a race on the reuse of alternating slots needs to
-/// show.
-const ADVERSARIAL_CALLS: u32 = 4;
 
 /// Executes and times.
 ///
@@ -31,7 +29,7 @@ const ADVERSARIAL_CALLS: u32 = 4;
 /// Of any step; results that differ are an error, too.
 pub fn run(session: &mut Session, args: &Run) -> Outcome {
     let wanted = Wanted::new(artefacts(&args.emit, &record::KINDS)?, args.trace_ranks.clone())?;
-    super::msccl::no_post(&args.source)?;
+    refusals::no_post(&args.source)?;
     if args.source.file.ends_with(".kir") {
         return run_schedule(session, args, &wanted);
     }
@@ -43,51 +41,31 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
     data::check_outputs(&args.data.plain(), &names)?;
     let mut report = begin("run", &args.source.file, &built, schedule);
     report.ok = true;
-    let calls = args.calls.unwrap_or(if args.adversarial { ADVERSARIAL_CALLS } else { 1 }).max(1);
     if !args.no_data {
-        let seed = (args.seed != 0).then_some(args.seed);
-        let done = analyse::execute(
-            session,
-            &built,
-            schedule,
-            &args.data.plain(),
-            calls,
-            seed,
-            &mut Watching::times(args.timings),
-        )?;
-        report.engine = Some(args.data.engine.unwrap_or_default().plain().name());
-        report.inputs = inputs(&built, &done.inputs);
-        report.inside =
-            analyse::inside(session, schedule, &built.topology, &done.inputs.calls, &done.result, seed)?;
-        report.host_reads = kbc_compiler::host::reads(schedule, &done.result);
-        report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);
-        if args.adversarial {
-            let (found, failure) =
-                analyse::adversary(session, schedule, &done.inputs, args.seed, args.seeds, calls)?;
-            report.ok &= failure.is_none();
-            report.adversarial = Some(found);
-            failure.into_iter().for_each(|d| session.report(&d.into()));
-        }
-        if let Some(last) = done.result.outputs.last() {
+        let watch = &mut Watching::times(args.timings);
+        let result = run::program(session, &mut report, &built, schedule, &request(args), watch)?;
+        if let Some(last) = result.outputs.last() {
             write_results(&args.data, &names, &analyse::output_types(&built), last)?;
         }
-        (report.compare, report.expect) = (Some(done.compare), done.expect);
     }
     if !args.no_time {
-        record::time(
-            session,
-            &mut report,
-            built.subject(schedule),
-            &built.topology,
-            &wanted,
-            &Records,
-            &options(args),
-        )?;
+        let (subject, topology) = (built.subject(schedule), &built.topology);
+        record::time(session, &mut report, subject, topology, &wanted, &Records, &options(args))?;
         if let Some(p) = described.as_ref().or(built.perturb.as_ref()) {
-            report.perturb = Some(perturb::runs(built.subject(schedule), &built.topology, p)?);
+            report.perturb = Some(perturb::runs(subject, topology, p)?);
         }
     }
     finish(session, &report, args.report, !wanted.takes_output())
+}
+
+/// Options of the execution.
+fn request(args: &Run) -> RunRequest {
+    RunRequest {
+        data: args.data.plain(),
+        calls: args.calls,
+        seed: args.seed,
+        adversaries: args.adversarial.then_some(args.seeds),
+    }
 }
 
 /// Options of the simulation.
@@ -101,83 +79,40 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
     if !args.data.input.is_empty() || !args.data.output.is_empty() {
         return Err(Diagnostic::error("E416", "--input and --output do not apply to a .kir file").into());
     }
-    let module = kbc_compiler::load::read_schedule(session, &args.source.plain())?;
+    let module = read_schedule(session, &args.source.plain())?;
     let Some(schedule) = module.schedule() else { return Ok(()) };
-    let mut report = kbc_compiler::about::about_schedule("run", &args.source.file, &module, schedule);
+    let mut report = about_schedule("run", &args.source.file, &module, schedule);
     report.ok = true;
-    let mut failed_orders = false;
-    let mut ran = None;
-    if args.no_data && !args.no_time {
-        // No other step would find that it is wrong.
-        analyse::verify(session, schedule)?;
-    }
+    let (request, mut ran) = (request(args), None);
     if !args.no_data {
-        let calls = args.calls.unwrap_or(if args.adversarial { ADVERSARIAL_CALLS } else { 1 }).max(1);
-        session.memory_budget().calls_fit(schedule, calls, false)?;
-        let inputs = data::Inputs { calls: data::generated(schedule, calls, args.seed)?, origin: vec![] };
-        let options = kbc_backend_sim::interp::RunOptions {
-            calls,
-            seed: (args.seed != 0).then_some(args.seed),
-            max_bytes: session.memory_budget().engine_bytes(),
-        };
-        let engine = args.data.engine.unwrap_or_default().plain();
-        match engine.attempt(session, &mut Watching::times(args.timings), schedule, &inputs.calls, &options) {
-            Ok(result) => {
-                report.host_reads = kbc_compiler::host::reads(schedule, &result);
-                ran = Some((inputs.calls.clone(), result.clone()));
-                match contract::compare(schedule, &inputs, &result) {
-                    Ok(found) => {
-                        report.ok = analyse::passes(&found) && found.unbounded == 0;
-                        if found.unbounded > 0 {
-                            let (n, of) = (found.unbounded, found.elements);
-                            report.unchecked.push(format!(
-                                "not compared: {n} of {of} elements, which are functions of rounded sums"
-                            ));
-                        }
-                        report.compare = Some(found);
-                    }
-                    Err(why) => {
-                        report.ok = false;
-                        report.unchecked.push(format!("not compared: {why}"));
-                    }
-                }
+        let watch = &mut Watching::times(args.timings);
+        match run::schedule(session, &mut report, schedule, &request, watch) {
+            Ok((inputs, result)) => {
+                run::adversaries(session, &mut report, schedule, &inputs, &request)?;
+                ran = Some((inputs.calls, result));
             }
             Err(f) => return failed(session, report, schedule, *f, args.report),
         }
-        report.engine = Some(engine.name());
-        if args.adversarial {
-            let (found, failure) =
-                analyse::adversary(session, schedule, &inputs, args.seed, args.seeds, calls)?;
-            report.ok &= failure.is_none();
-            failed_orders = failure.is_some();
-            report.adversarial = Some(found);
-            failure.into_iter().for_each(|d| session.report(&d.into()));
-        }
+    } else if !args.no_time {
+        // No other step would find that it is wrong.
+        analyse::verify(session, schedule)?;
     }
     let described = arguments::perturb(session, args.perturb.as_ref())?;
-    let machine = kbc_compiler::machine::machine(
-        session,
-        &args.source.of.plain(),
-        module.machine.as_ref(),
-        module.schedule(),
-    )?;
+    let machine = machine(session, &args.source.of.plain(), module.machine.as_ref(), Some(schedule))?;
     report.machine = machine.as_ref().map(|m| m.0.to_string());
     if let (Some((inputs, result)), Some((topology, _))) = (ran, &machine) {
-        let seed = (args.seed != 0).then_some(args.seed);
-        report.inside = analyse::inside(session, schedule, topology, &inputs, &result, seed)?;
+        report.inside = analyse::inside(session, schedule, topology, &inputs, &result, request.order())?;
     }
     match machine {
         Some((topology, own)) if !args.no_time => {
-            if let Err(failure) =
-                record::time(session, &mut report, schedule, &topology, wanted, &Records, &options(args))
-            {
+            let timed = record::time(session, &mut report, schedule, &topology, wanted, &Records, &options(args));
+            if let Err(failure) = timed {
                 let (d, code) = failure.into_parts();
                 if code != 1 {
                     return Err(d.into());
                 }
-                let stuck = d.list.iter().any(|d| d.code == "E361");
-                let ranks = stuck.then(|| standstill(schedule, 1)).flatten().map_or(vec![], |f| f.ranks);
-                return failed(session, report, schedule, RunFailure { diagnostics: d, ranks }, args.report);
+                let failure = run::simulation_failure(schedule, d);
+                return failed(session, report, schedule, failure, args.report);
             }
             if let Some(p) = described.or(own) {
                 report.perturb = Some(perturb::runs(schedule, &topology, &p)?);
@@ -195,8 +130,7 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
         }
         _ => {}
     }
-    let wrong = failed_orders || report.compare.as_ref().is_some_and(|c| !analyse::passes(c));
-    if report.unchecked.is_empty() || wrong {
+    if report.unchecked.is_empty() || run::is_wrong(&report) {
         return finish(session, &report, args.report, !wanted.takes_output());
     }
     // The schedule ran as requested, and nothing defines the correct result: that is neither an
@@ -212,9 +146,7 @@ fn failed(
     failure: RunFailure,
     format: ReportFormat,
 ) -> Outcome {
-    if !failure.ranks.is_empty() {
-        report.ok = false;
-        report.failures = kbc_compiler::host::failures(schedule, &failure.ranks);
+    if run::failed(&mut report, schedule, &failure) {
         show(session, &report, format)?;
     }
     Err(failure.diagnostics.into())

@@ -1,6 +1,7 @@
 //! PyTorch programs, one a rank, as files or a folder of them (docs/torch.md): checked, compiled, and made `.kb`.
 
-use super::compile::show;
+use super::output::show;
+use super::refusals;
 use crate::cli::{Check, Compile, Import, Source};
 use crate::outdir::{Draft, failure};
 use crate::session::{Outcome, Session};
@@ -23,10 +24,10 @@ pub fn is_one(path: &str) -> bool {
 pub fn check(session: &mut Session, args: &Check) -> Outcome {
     kbc_compiler::load::refuse(&[("--sync", args.sync)], "PyTorch programs")?;
     let source = args.source();
-    super::msccl::no_post(&source)?;
+    refusals::no_post(&source)?;
     // sizes of programs have values, and nothing else of them is replaced
     refuse(&source.of.plain().given()[1..], "PyTorch programs")?;
-    super::tile::no_target(args.target.as_ref(), &source.file)?;
+    refusals::no_target(args.target.as_ref(), &source.file)?;
     let paths: Vec<String> = std::iter::once(&source.file).chain(&args.more).cloned().collect();
     let report = torch::check(session, &paths, &args.groups.plain(), &source.of.define)?;
     show(session, &report, args.report)

@@ -15,7 +15,7 @@ use crate::report::{EmitReport, Report};
 use crate::watch::{Unwatched, Watch};
 use crate::workspace::{Stage, Workspace};
 use kbc_diag::nearest::nearest;
-use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::graph::{DataSource, Graph};
 use kbc_ir::name::Name;
 use kbc_ir::schedule::Schedule;
@@ -65,6 +65,31 @@ pub fn target(name: &str) -> Outcome<Option<&'static dyn Target>> {
     backends::find(name).map(Some).map_err(usage)
 }
 
+/// Returns the passes for a target, or for the simulator: those that were requested, or the default
+/// ones.
+pub fn passes<'a>(target: Option<&dyn Target>, requested: &'a str) -> &'a str {
+    match target {
+        // No target has queues, whatever the machine on which it is timed.
+        Some(_) if requested == "default" => "windows",
+        _ => requested,
+    }
+}
+
+/// Rejects a local program, which no target accepts.
+///
+/// # Errors
+/// Returns E548.
+pub fn refuse_local(built: &Built) -> Result<(), Diagnostic> {
+    let Some(l) = &built.local else { return Ok(()) };
+    let name = l.name.clone().unwrap_or_else(|| "it".into());
+    Err(Diagnostic::error("E548", format!("a local program cannot be emitted: `{name}`"))
+        .primary(
+            l.parts.first().map_or(Span::NONE, |p| p.span),
+            "these are sizes on one rank, and a kernel needs global sizes",
+        )
+        .help("write it as a `program` with global shapes, or use --target sim"))
+}
+
 /// A complete kernel, with what it was made from.
 pub struct Emitted {
     /// The sizes that the kernel serves, and the schedules from which it was made.
@@ -94,7 +119,8 @@ pub fn kernel(
 /// Returns the same as [`kernel`], for a target whose profile is known.
 ///
 /// # Errors
-/// Returns the errors of lowering, of a pass, or of the tile level's verifier.
+/// Returns E548 for a local program, and the errors of lowering, of a pass, or of the tile level's
+/// verifier.
 pub fn for_profile(
     workspace: &mut Workspace,
     built: &Built,
@@ -102,6 +128,7 @@ pub fn for_profile(
     profile: &'static dyn Target,
     watch: &mut dyn Watch,
 ) -> Outcome<Emitted> {
+    refuse_local(built)?;
     workspace.stage(Stage::Emit);
     watch.begins();
     let family = family(workspace, built, schedule, profile)?;

@@ -1,0 +1,40 @@
+//! Artefacts: the texts of module and graph that a compilation can write.
+
+use crate::build::Built;
+use kbc_ir::text::{self, PrintOptions};
+use kbc_ir::{Body, Module, Props, dot};
+
+/// Names of the texts: the graph and the module as `.kir`, and both as pictures for Graphviz.
+pub const KINDS: [&str; 4] = ["graph", "kir", "dot", "dot-graph"];
+
+/// Returns a text of that kind; the module if there is no such kind.
+pub fn text(built: &Built, kind: &str) -> String {
+    let graph = || match &built.local {
+        Some(l) => Body::Local(l.clone()),
+        None => Body::Graph(built.placed.clone()),
+    };
+    match kind {
+        "graph" => {
+            let mut module = built.module.clone();
+            module.body = graph();
+            module.props = Props::TYPED.with(Props::PLACED).with(Props::SELECTED);
+            text::print(&module, &PrintOptions::default())
+        }
+        "dot-graph" => dot_of(&graph()),
+        "dot" => dot_of(&built.module.body),
+        _ => text::print(&built.module, &PrintOptions::default()),
+    }
+}
+
+/// Returns a module as a picture for Graphviz.
+pub fn picture(module: &Module) -> String {
+    dot_of(&module.body)
+}
+
+fn dot_of(body: &Body) -> String {
+    match body {
+        Body::Graph(g) => dot::graph_dot(g),
+        Body::Local(l) => dot::local_dot(l),
+        Body::Schedule(s) => dot::schedule_dot(s),
+    }
+}

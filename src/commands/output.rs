@@ -1,0 +1,88 @@
+//! Output of the verbs: reports, texts and results, and the values of `--emit` that request them.
+
+use crate::cli::{Data, ReportFormat};
+use crate::crash::{self, Stage};
+use crate::outdir;
+use crate::session::{Failure, Outcome, Session};
+use kbc_compiler::data;
+use kbc_compiler::report::{Report, human};
+use kbc_diag::nearest::nearest;
+use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_ir::types::TensorType;
+use kbc_numerics::shard::Part;
+use std::path::Path;
+
+/// Prints a report. A report that is not ok gives exit code 1.
+///
+/// # Errors
+/// Returns E430 if a comparison failed.
+pub fn finish(session: &Session, report: &Report, format: ReportFormat, print: bool) -> Outcome {
+    crash::stage(Stage::Report);
+    if print {
+        show(session, report, format)?;
+    }
+    if report.ok {
+        return Ok(());
+    }
+    Err(Failure::Program(Diagnostics::from(
+        Diagnostic::error("E430", format!("{}: the results are wrong", report.file))
+            .note("the report lists the wrong elements"),
+    )))
+}
+
+/// Writes a report to standard output.
+///
+/// # Errors
+/// E991: it cannot be written as JSON.
+pub fn show(session: &Session, report: &Report, format: ReportFormat) -> Outcome {
+    match format {
+        ReportFormat::Human => session.result(&human(report)),
+        ReportFormat::Json => session.json(report)?,
+    }
+    Ok(())
+}
+
+/// Parses `KIND[=PATH]`, where the path `-` is standard output.
+///
+/// # Errors
+/// Returns E416 for an unknown kind.
+pub fn artefacts(emit: &[String], kinds: &[&'static str]) -> Outcome<Vec<(String, String)>> {
+    let mut out = vec![];
+    for e in emit {
+        let (kind, path) = e.split_once('=').unwrap_or((e, "-"));
+        if !kinds.contains(&kind) {
+            let mut d = Diagnostic::error("E416", format!("unknown output `{kind}` of --emit"))
+                .note(format!("the outputs are {}", kinds.join(", ")));
+            if let Some(near) = nearest(kind, kinds.iter().copied()) {
+                d = d.help(format!("did you mean `{near}`?"));
+            }
+            return Err(Failure::Usage(d.into()));
+        }
+        out.push((kind.to_owned(), path.to_owned()));
+    }
+    Ok(out)
+}
+
+/// Writes a text to a file; `-` is standard output.
+///
+/// # Errors
+/// E410: it cannot be written.
+pub fn write_text(session: &Session, path: &str, text: &str) -> Outcome {
+    if path == "-" {
+        session.print_artefact(text);
+    } else {
+        outdir::write_file(Path::new(path), text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Writes results for `--output`: the global value, assembled from the parts of the ranks.
+///
+/// # Errors
+/// Returns the errors of [`data::outputs`], and E410 if a file cannot be written.
+pub fn write_results(asked: &Data, names: &[String], types: &[TensorType], parts: &[Vec<Part>]) -> Outcome {
+    for (file, bytes) in data::outputs(&asked.plain(), names, types, parts)? {
+        outdir::write_file(Path::new(&file), &bytes)?;
+    }
+    Ok(())
+}
