@@ -2,7 +2,8 @@
 //! files, 101: a bug).
 
 use clap::{CommandFactory, FromArgMatches};
-use kbc::cli::{Cli, before, color_of, usage};
+use kbc::cli::Cli;
+use kbc::cli::messages::{before, color_of, failure, for_programs, usage};
 use kbc::outdir::written;
 use kbc::session::{Failure, Session};
 use kbc::{commands, confine, crash, heap, memory_limit};
@@ -43,21 +44,22 @@ fn main() -> ExitCode {
     let command = Cli::command().color(color_of(&words));
     let cli = match command.try_get_matches().and_then(|m| Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,
-        Err(e) => match usage(&e, &words) {
-            Some(text) => {
+        Err(e) => match usage(&e) {
+            Some(d) if for_programs(&words) => return early(&d, &words),
+            Some(d) => {
+                print_failure(&d, &words);
+                // The message contains the words.
+                let text = if words.iter().any(|w| matches!(escape_controls(w), Cow::Owned(_))) {
+                    escape_controls(&e.to_string()).into_owned()
+                } else {
+                    let _ = e.print();
+                    String::new()
+                };
                 let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
                 return ExitCode::from(2);
             }
-            None if e.use_stderr() && words.iter().any(|w| matches!(escape_controls(w), Cow::Owned(_))) => {
-                // The message contains the words.
-                let _ = std::io::Write::write_all(
-                    &mut std::io::stderr(),
-                    escape_controls(&e.to_string()).as_bytes(),
-                );
-                return ExitCode::from(2);
-            }
             None => {
-                // Prints the help, the version, or an error of the command line.
+                // Prints the help or the version.
                 let code = u8::try_from(e.exit_code()).unwrap_or(2);
                 let shown = e.print().and_then(|()| std::io::Write::flush(&mut std::io::stdout()));
                 return written(shown).map_or_else(|d| early(&d, &words), |()| ExitCode::from(code));
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
     let mut session = Session::new(&cli);
     let ready = memory_limit::check_variable().map_err(Failure::from);
     let outcome = ready.and_then(|()| commands::dispatch(&mut session, &cli.command));
+    session.end(outcome.as_ref().err());
     let code = outcome.map_or_else(
         |failure| {
             let (messages, code) = failure.into_parts();
@@ -95,7 +98,15 @@ fn main() -> ExitCode {
 
 /// Prints a message before there is a session that knows the format of messages.
 fn early(d: &Diagnostic, words: &[String]) -> ExitCode {
+    print_failure(d, words);
     let text = before(d, words);
     let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
     ExitCode::from(2)
+}
+
+/// Prints a failure as JSON on standard output, if the words request results as JSON.
+fn print_failure(d: &Diagnostic, words: &[String]) {
+    if let Some(text) = failure(d, words) {
+        let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
+    }
 }

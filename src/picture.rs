@@ -37,8 +37,11 @@ impl From<ThemeChoice> for Theme {
 /// Those of [`save`].
 pub fn write(session: &Session, picture: &Picture, drawn: Result<Figure, Fault>) -> Outcome {
     let figure = save(picture, drawn)?;
-    session.result(&format!("{}: {}\n", picture.out, figure.about()));
-    Ok(())
+    let text = format!("{}: {}\n", picture.out, figure.about());
+    let json = serde_json::json!({
+        "schema": 1, "command": "plot", "ok": true, "output": picture.out, "about": figure.about(),
+    });
+    Ok(session.answer(&text, &json)?)
 }
 
 /// Writes a chart to its file.

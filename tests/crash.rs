@@ -42,12 +42,12 @@ fn text(scratch: &Scratch, name: &str) -> Option<String> {
 fn every_stage_leaves_what_replays_it() {
     for stage in Stage::ALL {
         let scratch = scratch();
-        let args = ["compile", "it's/a.kb", "-D", "tp=4", "--emit", "dot=x.dot", "--report", "json"];
+        let args = ["compile", "it's/a.kb", "-D", "tp=4", "--emit", "dot=x.dot", "--format", "json"];
         let ran = crash(&scratch, stage.name(), &args);
         assert!(ran.stdout.is_empty(), "{}", ran.stdout);
         let left = text(&scratch, "kbc-crash.kb").expect("the hook wrote it");
         let head = format!(
-            "// kbc: compile 'it'\\''s/a.kb' -D tp=4 --emit dot=x.dot --report json\n// kbc {}: ",
+            "// kbc: compile 'it'\\''s/a.kb' -D tp=4 --emit dot=x.dot --format json\n// kbc {}: ",
             env!("CARGO_PKG_VERSION")
         );
         assert!(left.starts_with(&head), "{left}");

@@ -127,7 +127,7 @@ fn files_of_the_source_are_named() {
     assert!(ran.stderr.contains(&at("specs/ffn_tp.kb")), "{}", ran.stderr);
     let reference =
         std::fs::read_dir(root().join("specs/reference")).expect("a folder of the source").count();
-    let json = outside.kbc("compare-reference --report json", &source).stdout;
+    let json = outside.kbc("compare-reference --format json", &source).stdout;
     let files: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(files.as_array().map(Vec::len), Some(reference));
     assert!(Path::new(&*source).join("specs/lib").is_dir());

@@ -99,7 +99,7 @@ fn a_result_that_is_not_written_is_an_error() {
         "--help",
         "check a.kb",
         "compile a.kb",
-        "run a.kb --report json",
+        "run a.kb --format json",
         "run a.kb --emit log",
         "compile a.kb --emit kir",
         "list algorithms",

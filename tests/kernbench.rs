@@ -15,7 +15,7 @@ const CUBES: u64 = 16;
 fn run(file: &str, n: u64, more: &[&str]) -> Value {
     let file = format!("specs/kernbench/{file}.kb");
     let define = format!("n={n}");
-    let mut words = vec!["run", &file, "--no-data", "--report", "json", "-D", &define];
+    let mut words = vec!["run", &file, "--no-data", "--format", "json", "-D", &define];
     words.extend(more);
     let ran = kbc(root(), &words, "");
     assert_eq!(ran.code, 0, "{file}: {}", ran.stderr);

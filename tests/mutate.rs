@@ -29,7 +29,7 @@ fn adds_up(v: &Value) {
 fn no_mutant_of_the_library_escapes() {
     let args =
         ["mutate", "--ranks", "2..4", "--limit", "400", "--seed", "7", "--events", "40000", "--runs", "60"];
-    let (r, code) = report(&[&args[..], &["--report", "json"]].concat());
+    let (r, code) = report(&[&args[..], &["--format", "json"]].concat());
     let escaped = r["escaped_list"].as_array().expect("a list");
     assert!(escaped.is_empty(), "{escaped:#?}");
     let alarms = r["false_alarm_list"].as_array().expect("a list");
@@ -65,7 +65,7 @@ fn no_mutant_of_the_library_escapes() {
 #[test]
 fn the_answer_does_not_depend_on_threads() {
     let args =
-        ["mutate", "--algorithm", "all_gather.ring", "--ranks", "3", "--limit", "60", "--report", "json"];
+        ["mutate", "--algorithm", "all_gather.ring", "--ranks", "3", "--limit", "60", "--format", "json"];
     let one = kbc(root(), &[&args[..], &["--jobs", "1"]].concat(), "");
     let three = kbc(root(), &[&args[..], &["--jobs", "3"]].concat(), "");
     assert_eq!(one.stdout, three.stdout);

@@ -17,7 +17,7 @@ fn derived(f: &Value) -> bool {
 /// All figures of `specs/reference` are within the deviation that they allow.
 #[test]
 fn shipped_figures_are_within_what_they_allow() {
-    let ran = kbc(Path::new(ROOT), &["compare-reference", "--report", "json"], "");
+    let ran = kbc(Path::new(ROOT), &["compare-reference", "--format", "json"], "");
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let all: Value = serde_json::from_str(&ran.stdout).expect("JSON");
     let files = all.as_array().expect("a list");

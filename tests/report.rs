@@ -53,7 +53,7 @@ fn the_page_and_the_reports_agree() {
         ("check hangs.xml -D bytes=48M", 1),
         ("check specs/torch/mlp_tp2", 0),
     ] {
-        let ran = scratch.line(&format!("kbc {command} --report json"));
+        let ran = scratch.line(&format!("kbc {command} --format json"));
         assert_eq!(ran.code, code, "{command}\n{}", ran.stderr);
         let report = serde_json::from_str(&ran.stdout).expect("one object");
         fields(&report, "", &mut found);

@@ -54,7 +54,7 @@ fn every_row_is_a_run_and_says_what_it_found() {
         let topology = format!("{}({p}) {{ link: 50 GB/s, 500 ns }}", r["shape"]);
         let n = format!("n={n}");
         let one =
-            kbc(s.path(), &["run", "ring.kb", "-D", &n, "--topology", &topology, "--report", "json"], "");
+            kbc(s.path(), &["run", "ring.kb", "-D", &n, "--topology", &topology, "--format", "json"], "");
         let one: serde_json::Value = serde_json::from_str(&one.stdout).expect("JSON");
         let number = |v: &str| v.parse::<f64>().expect("a number");
         assert!((number(&r["time_ns"]) - one["time_ns"].as_f64().expect("a time")).abs() < 1e-3);
@@ -215,7 +215,7 @@ fn a_text_over_several_lines_is_a_program() {
         b"sweep: 1\ntitle: t\nprogram: |\n  topology sys = ring(4)\n  mesh m = sys[tp]\n  program p(x: {dtype}[8] partial(sum@tp)) -> {dtype}[8] { \
           all_reduce(x, sum, over: tp{how.using}) }\naxes:\n  dtype: [f32, f16, bf16, i32]\n  how: {own: {using: ''}, ring: {using: ', using: ring'}}\n",
     );
-    let ran = sweep(&s, &["t.yaml", "--report", "json"]);
+    let ran = sweep(&s, &["t.yaml", "--format", "json"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
     let all: Vec<serde_json::Value> =
         ran.stdout.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
@@ -302,7 +302,7 @@ fn shipped_sweeps_run() {
         assert_eq!(list.code, 0, "{name}: {}", list.stderr);
         let rows = list.stdout.lines().filter(|l| l.starts_with("row ")).count();
         for shard in [format!("1/{rows}"), format!("{rows}/{rows}")] {
-            let ran = kbc(root(), &["sweep", &file, "--shard", &shard, "--report", "json", "--no-cache"], "");
+            let ran = kbc(root(), &["sweep", &file, "--shard", &shard, "--format", "json", "--no-cache"], "");
             assert_eq!(ran.code, 0, "{name}: {}", ran.stderr);
             let row: serde_json::Value = serde_json::from_str(&ran.stdout).expect("one row");
             assert_eq!(row["status"], "right", "{name}");
@@ -336,7 +336,7 @@ fn rows_of_a_ccl_yaml_are_those_of_the_benchmark() {
     assert_eq!(commands.len(), 4, "{}", list.stdout);
     for (row, command) in found.iter().zip(commands) {
         assert!(command.starts_with("bench ccl --ccl ccl.yaml "), "{command}");
-        let ran = s.line(&format!("kbc {command} --report json -q"));
+        let ran = s.line(&format!("kbc {command} --format json -q"));
         let one: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
         let ns: f64 = row["latency_ns"].parse().expect("a time");
         assert!((one["crit_ns"].as_f64().expect("a time") - ns).abs() < 1e-3, "{command}: {ns}");

@@ -79,7 +79,7 @@ fn the_command_line_is_sound() {
 
 #[test]
 fn every_pass_has_its_page() {
-    let passes = kbc(root(), &["passes", "--report", "json"], "").stdout;
+    let passes = kbc(root(), &["passes", "--format", "json"], "").stdout;
     let passes: serde_json::Value = serde_json::from_str(&passes).expect("JSON");
     let names: BTreeSet<String> = passes["passes"]
         .as_array()

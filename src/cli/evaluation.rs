@@ -1,6 +1,5 @@
 //! Arguments of the subcommands that evaluate many runs and draw figures of them.
 
-use super::shared::ReportFormat;
 use super::plot::ThemeChoice;
 use clap::Args;
 use kbc_evaluation::compare::Sides;
@@ -25,7 +24,7 @@ pub struct Sweep {
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["jobs", "cache", "no_cache", "list"])]
     pub merge: Vec<String>,
     /// Prints the rows, each with the equivalent command, and executes nothing.
-    #[arg(long, conflicts_with_all = ["out", "report", "jobs", "cache", "no_cache"])]
+    #[arg(long, conflicts_with_all = ["out", "jobs", "cache", "no_cache"])]
     pub list: bool,
     /// Rows that run at a time; the number of cores by default.
     #[arg(short, long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
@@ -42,9 +41,6 @@ pub struct Sweep {
     /// Replaces a folder even if something in it was not written by kbc, or was edited.
     #[arg(long, requires = "out")]
     pub force: bool,
-    /// Format of the rows on standard output.
-    #[arg(long, value_enum, default_value_t = ReportFormat::Human, conflicts_with = "out")]
-    pub report: ReportFormat,
 }
 
 /// `kbc compare`
@@ -88,9 +84,6 @@ pub struct Compare {
     /// Neither reads nor writes the cache.
     #[arg(long, conflicts_with = "cache")]
     pub no_cache: bool,
-    /// Format of the comparison.
-    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
-    pub report: ReportFormat,
 }
 
 impl Compare {

@@ -1,25 +1,28 @@
 //! The command line: subcommands, flags, and messages about wrong arguments.
 
 mod evaluation;
+pub mod messages;
 mod plot;
 mod shared;
 mod trials;
 
 pub use evaluation::{Compare, Repro, Sweep};
 pub use plot::{Picture, Plot, PlotLinks, PlotTopology, PlotWhat, ThemeChoice};
-pub use shared::{Data, EngineChoice, Groups, ReportFormat, Selection, Source, Watch};
+pub use shared::{Data, EngineChoice, Format, Groups, Selection, Source, Watch};
 pub use trials::{
     Bench, BenchCcl, BenchSelect, BenchWhat, Fuzz, FuzzBounds, FuzzChecker, FuzzEmitted, FuzzEngines,
     FuzzRange, FuzzReaders, FuzzSchedules, FuzzWhat, Mutate,
 };
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use kbc_diag::{Diagnostic, SourceMap, render};
 
 /// A compiler for collective algorithms and tensor-parallel programs.
 #[derive(Parser, Debug)]
 #[command(name = "kbc", version, about, propagate_version = true)]
 pub struct Cli {
+    /// Form of results: text for people, or one JSON object.
+    #[arg(long, alias = "report", global = true, value_enum, default_value_t = Format::Human, help_heading = "Messages")]
+    pub format: Format,
     /// Format of messages about the input.
     #[arg(long, global = true, value_enum, default_value_t = DiagnosticFormat::Human, help_heading = "Messages")]
     pub diagnostics: DiagnosticFormat,
@@ -54,65 +57,6 @@ pub enum ColorChoice {
     Always,
     /// Never.
     Never,
-}
-
-/// Returns the last value of a flag among the words of a command line, which may be invalid
-/// otherwise.
-fn last_value<'a>(words: &'a [String], flag: &str) -> Option<&'a str> {
-    let mut at = words.iter().take_while(|w| *w != "--");
-    let mut out = None;
-    while let Some(word) = at.next() {
-        if let Some(rest) = word.strip_prefix(flag) {
-            match rest.strip_prefix('=') {
-                Some(value) => out = Some(value),
-                None if rest.is_empty() => out = at.next().map(String::as_str),
-                None => {}
-            }
-        }
-    }
-    out
-}
-
-/// Returns the colours that `--color` requests for messages about the command line itself.
-pub fn color_of(words: &[String]) -> clap::ColorChoice {
-    match last_value(words, "--color") {
-        Some("always") => clap::ColorChoice::Always,
-        Some("never") => clap::ColorChoice::Never,
-        _ => clap::ColorChoice::Auto,
-    }
-}
-
-/// Prints a message about the command line in the form of `--diagnostics` (E416). Returns None if
-/// that is the human-readable form, or if it is not an error (`--help`, `--version`).
-pub fn usage(e: &clap::Error, words: &[String]) -> Option<String> {
-    if !e.use_stderr() {
-        return None;
-    }
-    let text = e.to_string();
-    let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
-    let mut d = Diagnostic::error("E416", lines.next().unwrap_or("").trim_start_matches("error: "));
-    for line in lines.filter(|l| !l.starts_with("For more information")) {
-        d = match (line.strip_prefix("tip: "), line.starts_with("Usage: ")) {
-            (Some(tip), _) => d.help(tip),
-            (None, true) => d.note(line),
-            // Returns what is missing, and the possible values.
-            (None, false) => Diagnostic { title: format!("{} {line}", d.title), ..d },
-        };
-    }
-    match last_value(words, "--diagnostics") {
-        Some("short" | "json") => Some(before(&d, words)),
-        _ => None,
-    }
-}
-
-/// Prints a message about the command line, in the form that its words request.
-pub fn before(d: &Diagnostic, words: &[String]) -> String {
-    let map = SourceMap::default();
-    match last_value(words, "--diagnostics") {
-        Some("short") => render::short(d, &map) + "\n",
-        Some("json") => render::json(d, &map) + "\n",
-        _ => render::human(d, &map, false),
-    }
 }
 
 /// The verbs.
@@ -176,9 +120,6 @@ pub struct Compile {
     /// extension.
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<String>,
-    /// Format of the report.
-    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
-    pub report: ReportFormat,
     /// Also times the program with stragglers and slow links: a `.yaml` file with a `perturb`
     /// section, or its content, `{seed: 1, runs: 20, links: [{count: 1, slow: 4}]}`.
     #[arg(long, value_name = "FILE|TEXT")]
@@ -234,9 +175,6 @@ pub struct Check {
     /// Process groups of PyTorch programs.
     #[command(flatten)]
     pub groups: Groups,
-    /// Format of the report.
-    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
-    pub report: ReportFormat,
 }
 
 impl Check {
@@ -324,9 +262,6 @@ pub struct Run {
     /// Ranks in a trace or log: `0..8,12`.
     #[arg(long, value_name = "RANKS")]
     pub trace_ranks: Option<String>,
-    /// Format of the report.
-    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
-    pub report: ReportFormat,
     /// Input and output data.
     #[command(flatten)]
     pub data: Data,
@@ -424,9 +359,6 @@ pub struct Explain {
     /// (`traffic`).
     #[arg(long)]
     pub target: Option<String>,
-    /// Format of `traffic`, `path` and `links`.
-    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
-    pub report: ReportFormat,
 }
 
 /// `kbc compare-reference`
@@ -435,9 +367,6 @@ pub struct CompareReference {
     /// Files of published figures (docs/reference.md), or folders with such files; specs/reference
     /// of kbc's source by default.
     pub files: Vec<String>,
-    /// Format of the table.
-    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
-    pub report: ReportFormat,
 }
 
 /// `kbc passes`
@@ -445,9 +374,6 @@ pub struct CompareReference {
 pub struct Passes {
     /// A pass, whose page is printed.
     pub name: Option<String>,
-    /// Format of the table.
-    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
-    pub report: ReportFormat,
 }
 
 /// `kbc list`
@@ -461,9 +387,6 @@ pub struct List {
     /// For the costs of an algorithm: a size of its shape, or a parameter.
     #[arg(short = 'D', value_name = "NAME=VALUE")]
     pub define: Vec<String>,
-    /// Format of the table.
-    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
-    pub report: ReportFormat,
 }
 
 /// `kbc completions`

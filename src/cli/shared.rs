@@ -10,9 +10,9 @@ pub(super) fn at_least_one() -> clap::builder::RangedU64ValueParser<usize> {
     clap::builder::RangedU64ValueParser::new().range(1..)
 }
 
-/// Form of a report.
+/// Form of results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum ReportFormat {
+pub enum Format {
     /// Text for people.
     Human,
     /// One JSON object (docs/report.md).

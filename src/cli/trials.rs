@@ -1,6 +1,6 @@
 //! Arguments of the subcommands that test kbc itself: its selection, its engines, its checker.
 
-use super::shared::{ReportFormat, at_least_one};
+use super::shared::at_least_one;
 use clap::{Args, Subcommand};
 use kbc_evaluation::ccl::CclOptions;
 
@@ -44,15 +44,12 @@ pub struct BenchCcl {
     /// Writes the report, with the execution time of every PE, to this file.
     #[arg(long, value_name = "FILE")]
     pub log: Option<String>,
-    /// Form of the report.
-    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
-    pub report: ReportFormat,
 }
 
 impl BenchCcl {
     /// The same as options of the evaluation.
     pub fn plain(&self) -> CclOptions {
-        let BenchCcl { topology, ccl, define, set, using, log: _, report: _ } = self.clone();
+        let BenchCcl { topology, ccl, define, set, using, log: _ } = self.clone();
         CclOptions { topology, ccl, define, set, using }
     }
 }
@@ -69,9 +66,6 @@ pub struct BenchSelect {
     /// Number of the first point.
     #[arg(long, default_value_t = 0, value_name = "K")]
     pub first: u64,
-    /// Form of the report.
-    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
-    pub report: ReportFormat,
 }
 
 /// `kbc fuzz`
@@ -256,9 +250,6 @@ pub struct Mutate {
     pub runs: u64,
     /// Also prints this many of the equivalent mutants as `.kir`, drawn by the seed; 20 without a
     /// number.
-    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20", conflicts_with = "report")]
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20", conflicts_with = "format")]
     pub equivalent: Option<usize>,
-    /// Form of the report.
-    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
-    pub report: ReportFormat,
 }

@@ -1,6 +1,6 @@
 //! `kbc bench ccl`: the all-reduce that two kernbench files describe.
 
-use crate::cli::{BenchCcl, ReportFormat};
+use crate::cli::BenchCcl;
 use crate::crash::{self, Stage};
 use crate::outdir;
 use crate::session::{Failure, Outcome, Session};
@@ -17,9 +17,6 @@ pub fn run(session: &mut Session, args: &BenchCcl) -> Outcome {
     if let Some(file) = &args.log {
         outdir::write_file(Path::new(file), logged(&bench, &found).as_bytes())?;
     }
-    match args.report {
-        ReportFormat::Human => session.result(human(&bench, &found).trim_end()),
-        ReportFormat::Json => session.json(&found)?,
-    }
+    session.answer(human(&bench, &found).trim_end(), &found)?;
     if found.ok { Ok(()) } else { Err(Failure::Program(errors)) }
 }

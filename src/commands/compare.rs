@@ -2,7 +2,7 @@
 //! crossovers, and the reasons.
 
 use super::sweep::Rows;
-use crate::cli::{Compare, Picture, ReportFormat};
+use crate::cli::{Compare, Picture};
 use crate::picture;
 use crate::session::{Outcome, Session, write_stderr};
 use kbc_compiler::load::refuse;
@@ -20,10 +20,7 @@ pub fn run(session: &mut Session, args: &Compare) -> Outcome {
             [("--out", args.out.is_some()), ("--cache", args.cache.is_some()), ("--no-cache", args.no_cache)];
         refuse(&flags, "two files of rows")?;
         let found = rows::compare(session, &sides)?;
-        match args.report {
-            ReportFormat::Human => session.result(&rows::human(&found)),
-            ReportFormat::Json => session.json(&found)?,
-        }
+        session.answer(&rows::human(&found), &found)?;
         return Ok(());
     }
     check(&sides)?;
@@ -35,9 +32,6 @@ pub fn run(session: &mut Session, args: &Compare) -> Outcome {
     if let Some(picture) = &picture {
         picture::save(picture, draw(&found, picture.theme.into()))?;
     }
-    match args.report {
-        ReportFormat::Human => session.result(&human(&found)),
-        ReportFormat::Json => session.json(&found)?,
-    }
+    session.answer(&human(&found), &found)?;
     Ok(())
 }

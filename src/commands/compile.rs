@@ -135,7 +135,7 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
     if let Some(last) = result.outputs.last() {
         write_results(&args.data, &names, &analyse::output_types(&built), last)?;
     }
-    finish(session, &report, args.report, !alone && !wanted.takes_output())
+    finish(session, &report, !alone && !wanted.takes_output())
 }
 
 /// Writes the package and the texts of the kernel. The folder comes first, so that no other file is

@@ -1,7 +1,7 @@
 //! `kbc list`: the names that a program or the command line can use, from the library and from
 //! files of the user.
 
-use crate::cli::{List, Passes, ReportFormat};
+use crate::cli::{List, Passes};
 use crate::session::{Failure, Outcome, Session};
 use kbc_compiler::catalogue::{WHAT, algorithms, human, human_algorithms, is_declared, table};
 use kbc_compiler::costs::{Page, pages};
@@ -36,30 +36,22 @@ pub fn run(session: &mut Session, args: &List) -> Outcome {
         );
     }
     if what == "passes" {
-        return super::passes::run(session, &Passes { name: None, report: args.report });
+        return super::passes::run(session, &Passes { name: None });
     }
-    let text = match (what, args.report) {
-        ("algorithms", ReportFormat::Json) => {
-            serde_json::json!({ "schema": 1, what: algorithms(session, files)? }).to_string()
-        }
-        ("algorithms", ReportFormat::Human) => human_algorithms(&algorithms(session, files)?),
-        (_, ReportFormat::Json) => {
-            serde_json::json!({ "schema": 1, what: table(session, what, files)? }).to_string()
-        }
-        (_, ReportFormat::Human) => human(&table(session, what, files)?),
-    };
-    session.result(&text);
-    Ok(())
+    if what == "algorithms" {
+        let all = algorithms(session, files)?;
+        let json = serde_json::json!({ "schema": 1, what: all });
+        return Ok(session.answer(&human_algorithms(&all), &json)?);
+    }
+    let all = table(session, what, files)?;
+    Ok(session.answer(&human(&all), &serde_json::json!({ "schema": 1, what: all }))?)
 }
 
 /// Prints the documentation of the algorithms of a name and their costs (`kbc list NAME`).
 fn show(session: &Session, library: &kbc_rounds::Library, name: &str, args: &List) -> Outcome {
     let pages = pages(session, library, name, &args.define)?;
-    session.result(&match args.report {
-        ReportFormat::Json => serde_json::json!({ "schema": 1, "algorithm": pages }).to_string(),
-        ReportFormat::Human => pages.iter().map(Page::text).collect::<Vec<_>>().join("\n"),
-    });
-    Ok(())
+    let text = pages.iter().map(Page::text).collect::<Vec<_>>().join("\n");
+    Ok(session.answer(&text, &serde_json::json!({ "schema": 1, "algorithm": pages }))?)
 }
 
 fn unknown(what: &str, library: &kbc_rounds::Library) -> Diagnostic {

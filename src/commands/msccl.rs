@@ -2,7 +2,7 @@
 
 use super::output::{artefacts, finish, show, write_results, write_text};
 use super::refusals;
-use crate::cli::{Check, Compile, Data, ReportFormat, Run, Selection, Source};
+use crate::cli::{Check, Compile, Data, Run, Selection, Source};
 use crate::outdir::Records;
 use crate::session::{Failure, Outcome, Session};
 use crate::watch::Watching;
@@ -37,8 +37,8 @@ pub fn check(session: &mut Session, args: &Check) -> Outcome {
         .into());
     }
     let mut it = import(session, "check", &source.plain())?;
-    reject(session, &mut it, args.report)?;
-    finish(session, &it.report, args.report, true)
+    reject(session, &mut it)?;
+    finish(session, &it.report, true)
 }
 
 /// `kbc compile`
@@ -73,7 +73,7 @@ pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
         artefacts(&args.emit, &kinds)?.into_iter().partition(|a| record::KINDS.contains(&a.0.as_str()));
     let wanted = Wanted::new(records, args.trace_ranks.clone())?;
     let mut it = import(session, "compile", &args.source.plain())?;
-    reject(session, &mut it, args.report)?;
+    reject(session, &mut it)?;
     let Some(schedule) = it.built.schedule() else { return Ok(()) };
     for (kind, path) in &texts {
         let text = match kind.as_str() {
@@ -97,7 +97,7 @@ pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
         options: TimeOptions::default(),
     };
     simulate(session, &mut it, &args.source, &run, &wanted)?;
-    finish(session, &it.report, args.report, !alone && !wanted.takes_output())
+    finish(session, &it.report, !alone && !wanted.takes_output())
 }
 
 /// `kbc run`
@@ -113,7 +113,7 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
             .into());
     }
     let mut it = import(session, "run", &args.source.plain())?;
-    reject(session, &mut it, args.report)?;
+    reject(session, &mut it)?;
     let run = Simulate {
         data: &args.data,
         seed: args.seed,
@@ -135,18 +135,18 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
         };
         adversaries(session, &mut it.report, &it.built.execute, &inputs, &request)?;
     }
-    finish(session, &it.report, args.report, !wanted.takes_output())
+    finish(session, &it.report, !wanted.takes_output())
 }
 
 /// Prints the report and the messages of a schedule that is wrong.
-fn reject(session: &Session, it: &mut Imported, format: ReportFormat) -> Outcome {
+fn reject(session: &Session, it: &mut Imported) -> Outcome {
     if it.finding.accepted() {
         let notes = std::mem::take(&mut it.finding.errors);
         session.report(&notes);
         return Ok(());
     }
     it.report.verified = None;
-    show(session, &it.report, format)?;
+    show(session, &it.report)?;
     Err(Failure::Program(std::mem::take(&mut it.finding.errors)))
 }
 

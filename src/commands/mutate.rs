@@ -1,6 +1,6 @@
 //! `kbc mutate`: measures the error rate of the checker.
 
-use crate::cli::{Mutate, ReportFormat};
+use crate::cli::Mutate;
 use crate::session::{Failure, Outcome as Done, Session};
 use kbc_audit::fuzz::rng::Rng;
 use kbc_audit::mutate::report::{human, report, text};
@@ -42,13 +42,8 @@ pub fn run(session: &mut Session, args: &Mutate) -> Done {
     session.progress(&format!("{} schedules", subjects.len()));
     let found = measure(&subjects, &settings);
     let r = report(&subjects, left_out, &found, &settings);
-    match args.report {
-        ReportFormat::Human => session.result(human(&r).trim_end()),
-        ReportFormat::Json => {
-            session.json(&r)?;
-        }
-    }
-    if let (Some(n), ReportFormat::Human) = (args.equivalent, args.report) {
+    session.answer(human(&r).trim_end(), &r)?;
+    if let (Some(n), false) = (args.equivalent, session.is_json()) {
         let equal = |r: &&MutantRow| matches!(r.outcome, MutantOutcome::Equivalent(_));
         let mut list: Vec<_> = found.rows.iter().filter(equal).collect();
         let mut rng = Rng::new(&[args.seed, 3]);

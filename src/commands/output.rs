@@ -1,6 +1,6 @@
 //! Output of the verbs: reports, texts and results, and the values of `--emit` that request them.
 
-use crate::cli::{Data, ReportFormat};
+use crate::cli::Data;
 use crate::crash::{self, Stage};
 use crate::outdir;
 use crate::session::{Failure, Outcome, Session};
@@ -10,16 +10,17 @@ use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::types::TensorType;
 use kbc_numerics::shard::Part;
+use serde_json::json;
 use std::path::Path;
 
 /// Prints a report. A report that is not ok gives exit code 1.
 ///
 /// # Errors
 /// Returns E430 if a comparison failed.
-pub fn finish(session: &Session, report: &Report, format: ReportFormat, print: bool) -> Outcome {
+pub fn finish(session: &Session, report: &Report, print: bool) -> Outcome {
     crash::stage(Stage::Report);
     if print {
-        show(session, report, format)?;
+        show(session, report)?;
     }
     if report.ok {
         return Ok(());
@@ -34,12 +35,8 @@ pub fn finish(session: &Session, report: &Report, format: ReportFormat, print: b
 ///
 /// # Errors
 /// E991: it cannot be written as JSON.
-pub fn show(session: &Session, report: &Report, format: ReportFormat) -> Outcome {
-    match format {
-        ReportFormat::Human => session.result(&human(report)),
-        ReportFormat::Json => session.json(report)?,
-    }
-    Ok(())
+pub fn show(session: &Session, report: &Report) -> Outcome {
+    Ok(session.answer(&human(report), report)?)
 }
 
 /// Parses `KIND[=PATH]`, where the path `-` is standard output.
@@ -74,6 +71,19 @@ pub fn write_text(session: &Session, path: &str, text: &str) -> Outcome {
         outdir::write_file(Path::new(path), text.as_bytes())?;
     }
     Ok(())
+}
+
+/// Writes the text that is the output of a command; `-` is standard output.
+///
+/// # Errors
+/// As [`write_text`].
+pub fn write_as(session: &Session, command: &str, file: &str, path: &str, text: &str) -> Outcome {
+    write_text(session, path, text)?;
+    if path == "-" {
+        return Ok(());
+    }
+    let json = json!({ "schema": 1, "command": command, "file": file, "ok": true, "output": path });
+    Ok(session.answer("", &json)?)
 }
 
 /// Writes results for `--output`: the global value, assembled from the parts of the ranks.

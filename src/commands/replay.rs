@@ -56,7 +56,7 @@ fn begin(session: &mut Session, command: &[String], texts: Vec<(String, String)>
     confine::begin();
     crash::begin(command);
     session.progress(&format!("replaying kbc {}", command.join(" ")));
-    *session = session.fresh(texts);
+    *session = session.fresh(texts).with_format(cli.format);
     Ok(cli.command)
 }
 

@@ -2,7 +2,7 @@
 
 use super::output::{artefacts, finish, show, write_results};
 use super::refusals;
-use crate::cli::{ReportFormat, Run};
+use crate::cli::Run;
 use crate::outdir::Records;
 use crate::session::{Outcome, Session};
 use crate::watch::Watching;
@@ -55,7 +55,7 @@ pub fn run(session: &mut Session, args: &Run) -> Outcome {
             report.perturb = Some(perturb::runs(subject, topology, p)?);
         }
     }
-    finish(session, &report, args.report, !wanted.takes_output())
+    finish(session, &report, !wanted.takes_output())
 }
 
 /// Options of the execution.
@@ -91,7 +91,7 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
                 run::adversaries(session, &mut report, schedule, &inputs, &request)?;
                 ran = Some((inputs.calls, result));
             }
-            Err(f) => return failed(session, report, schedule, *f, args.report),
+            Err(f) => return failed(session, report, schedule, *f),
         }
     } else if !args.no_time {
         // No other step would find that it is wrong.
@@ -112,7 +112,7 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
                     return Err(d.into());
                 }
                 let failure = run::simulation_failure(schedule, d);
-                return failed(session, report, schedule, failure, args.report);
+                return failed(session, report, schedule, failure);
             }
             if let Some(p) = described.or(own) {
                 report.perturb = Some(perturb::runs(schedule, &topology, &p)?);
@@ -131,11 +131,11 @@ fn run_schedule(session: &mut Session, args: &Run, wanted: &Wanted) -> Outcome {
         _ => {}
     }
     if report.unchecked.is_empty() || run::is_wrong(&report) {
-        return finish(session, &report, args.report, !wanted.takes_output());
+        return finish(session, &report, !wanted.takes_output());
     }
     // The schedule ran as requested, and nothing defines the correct result: that is neither an
     // error nor `ok`.
-    if wanted.takes_output() { Ok(()) } else { show(session, &report, args.report) }
+    if wanted.takes_output() { Ok(()) } else { show(session, &report) }
 }
 
 /// Prints the report of the ranks, if there are any, and the messages of a run that did not end.
@@ -144,10 +144,9 @@ fn failed(
     mut report: Report,
     schedule: &Schedule,
     failure: RunFailure,
-    format: ReportFormat,
 ) -> Outcome {
     if run::failed(&mut report, schedule, &failure) {
-        show(session, &report, format)?;
+        show(session, &report)?;
     }
     Err(failure.diagnostics.into())
 }

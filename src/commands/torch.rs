@@ -30,7 +30,7 @@ pub fn check(session: &mut Session, args: &Check) -> Outcome {
     refusals::no_target(args.target.as_ref(), &source.file)?;
     let paths: Vec<String> = std::iter::once(&source.file).chain(&args.more).cloned().collect();
     let report = torch::check(session, &paths, &args.groups.plain(), &source.of.define)?;
-    show(session, &report, args.report)
+    show(session, &report)
 }
 
 /// `kbc compile` of programs: as if the `.kb` file were there.
@@ -91,5 +91,10 @@ pub fn import(session: &mut Session, args: &Import) -> Outcome {
         draft.write_all(bytes).map_err(|e| failure(&path, "write", &e))?;
         drafts.push(draft);
     }
-    drafts.into_iter().try_for_each(Draft::keep).map_err(Into::into)
+    drafts.into_iter().try_for_each(Draft::keep)?;
+    let files: Vec<&str> = made.files.iter().map(|f| f.0.as_str()).collect();
+    let json = serde_json::json!({
+        "schema": 1, "command": "import", "ok": true, "output": args.out, "files": files,
+    });
+    Ok(session.answer("", &json)?)
 }

@@ -480,7 +480,7 @@ pub fn human(bench: &PreparedBench, found: &CclReport) -> String {
             line(format!("estimated values of this machine, not published ones: {}", r.chosen.join("; ")));
         }
         // There is no program for `kbc explain`.
-        path::short(r, "--report json", &mut line);
+        path::short(r, "--format json", &mut line);
     }
     out
 }
