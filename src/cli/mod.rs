@@ -8,7 +8,7 @@ mod trials;
 
 pub use evaluation::{Compare, Repro, Sweep};
 pub use plot::{Picture, Plot, PlotLinks, PlotTopology, PlotWhat, ThemeChoice};
-pub use shared::{Data, EngineChoice, Format, Groups, Selection, Source, Watch};
+pub use shared::{Data, EngineChoice, Execution, Format, Groups, Selection, Source, Watch};
 pub use trials::{
     Bench, BenchCcl, BenchSelect, BenchWhat, Fuzz, FuzzBounds, FuzzChecker, FuzzEmitted, FuzzEngines,
     FuzzRange, FuzzReaders, FuzzSchedules, FuzzWhat, Mutate,
@@ -63,6 +63,8 @@ pub enum ColorChoice {
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// Prove, execute and time a program, and compare it with the single-device result
+    Run(Run),
+    /// Do the same as run, and emit code for a target or write an artefact
     Compile(Compile),
     /// Prove only: the algorithms of a file on many shapes, the schedule of a program, or a kernel
     Check(Check),
@@ -70,8 +72,6 @@ pub enum Command {
     New(New),
     /// Convert exported PyTorch programs to a `.kb` file
     Import(Import),
-    /// Execute and time only, optionally under adversarial conditions
-    Run(Run),
     /// Write an HTML page: chunks step by step, timeline, links, critical path, evidence
     Report(MakePage),
     /// Run passes on a `.kir` or `.tile` file
@@ -109,6 +109,9 @@ pub enum Command {
 /// `kbc compile`
 #[derive(Args, Clone, Debug)]
 pub struct Compile {
+    /// The verb that was typed: `compile`, or `run`, which is the same for the target `sim`.
+    #[arg(skip = "compile")]
+    pub verb: &'static str,
     /// The input.
     #[command(flatten)]
     pub source: Source,
@@ -120,31 +123,9 @@ pub struct Compile {
     /// extension.
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<String>,
-    /// Also times the program with stragglers and slow links: a `.yaml` file with a `perturb`
-    /// section, or its content, `{seed: 1, runs: 20, links: [{count: 1, slow: 4}]}`.
-    #[arg(long, value_name = "FILE|TEXT")]
-    pub perturb: Option<String>,
-    /// Also writes an artefact: graph, kir, dot, dot-graph, trace, log; for a target also tile,
-    /// cpp; repeatable. Without a path it goes to standard output in place of the report, once the
-    /// schedule is proven. `trace=FILE` opens in the Perfetto UI; `log` has one JSON object per
-    /// operation. With tile or cpp, a folder is written only if --out names it.
-    #[arg(long, value_name = "KIND[=PATH]")]
-    pub emit: Vec<String>,
-    /// Ranks in a trace or log: `0..8,12`.
-    #[arg(long, value_name = "RANKS")]
-    pub trace_ranks: Option<String>,
-    /// The pipeline to run instead of the default one.
-    #[arg(long, short, value_name = "PASSES", default_value = "default", help_heading = "Passes")]
-    pub passes: String,
-    /// Dumps between passes.
+    /// What is done with the program.
     #[command(flatten)]
-    pub watch: Watch,
-    /// Input and output data.
-    #[command(flatten)]
-    pub data: Data,
-    /// Process groups of PyTorch programs.
-    #[command(flatten)]
-    pub groups: Groups,
+    pub execution: Execution,
 }
 
 /// `kbc check`
@@ -222,49 +203,22 @@ pub struct Import {
 }
 
 /// `kbc run`
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct Run {
     /// The input.
     #[command(flatten)]
     pub source: Source,
-    /// Seed of interleavings and of generated data.
-    #[arg(long, default_value_t = 0)]
-    pub seed: u64,
-    /// Runs with stale views, late puts and random interleavings, and several calls at any skew.
-    #[arg(long)]
-    pub adversarial: bool,
-    /// Number of seeds of an adversarial run, starting at `--seed`.
-    #[arg(long, default_value_t = 20, requires = "adversarial", value_parser = clap::value_parser!(u64).range(1..))]
-    pub seeds: u64,
-    /// Number of calls in a row.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
-    pub calls: Option<u32>,
-    /// Times only, without data.
-    #[arg(long, conflicts_with_all = ["adversarial", "calls", "seed", "input", "output", "engine", "timings"])]
-    pub no_data: bool,
-    /// Prints the size of the machine code and the time of the JIT and of the run.
-    #[arg(long)]
-    pub timings: bool,
-    /// Executes only, without timing.
-    #[arg(long, conflicts_with_all = ["emit", "trace_ranks"])]
-    pub no_time: bool,
-    /// Simulates the time of every rank, even if one rank of each orbit could stand for the others.
-    #[arg(long, conflicts_with = "no_time")]
-    pub every_rank: bool,
-    /// Also times the program with stragglers and slow links: a `.yaml` file with a `perturb`
-    /// section, or its content, `{seed: 1, runs: 20, links: [{count: 1, slow: 4}]}`.
-    #[arg(long, value_name = "FILE|TEXT", conflicts_with = "no_time")]
-    pub perturb: Option<String>,
-    /// Also writes a record of the timed call: trace (for the Perfetto UI) or log (JSON lines);
-    /// repeatable. A log without a path goes to standard output in place of the report.
-    #[arg(long, value_name = "KIND[=PATH]")]
-    pub emit: Vec<String>,
-    /// Ranks in a trace or log: `0..8,12`.
-    #[arg(long, value_name = "RANKS")]
-    pub trace_ranks: Option<String>,
-    /// Input and output data.
+    /// What is done with the program.
     #[command(flatten)]
-    pub data: Data,
+    pub execution: Execution,
+}
+
+impl Run {
+    /// Returns the compilation for this computer that does the same.
+    pub fn compile(&self) -> Compile {
+        let Run { source, execution } = self.clone();
+        Compile { verb: "run", source, target: "sim".into(), out: None, execution }
+    }
 }
 
 /// `kbc report`

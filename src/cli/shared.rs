@@ -3,7 +3,9 @@
 use clap::{Args, ValueEnum};
 use kbc_compiler::engine::Engine;
 use kbc_compiler::options;
+use kbc_compiler::run::RunRequest;
 use kbc_compiler::torch::files::TorchArguments;
+use kbc_time::TimeOptions;
 
 /// Parses a number that is not 0.
 pub(super) fn at_least_one() -> clap::builder::RangedU64ValueParser<usize> {
@@ -123,6 +125,87 @@ impl Data {
     pub fn plain(&self) -> options::Data {
         let Data { input, engine, output } = self.clone();
         options::Data { input, engine: engine.map(EngineChoice::plain), output }
+    }
+}
+
+/// What `kbc run` and `kbc compile` do with a program.
+#[derive(Args, Debug, Clone)]
+pub struct Execution {
+    /// Leaves the proof out.
+    #[arg(long, help_heading = "Run")]
+    pub no_proof: bool,
+    /// Leaves the execution out: proves and times, without data.
+    #[arg(long, help_heading = "Run", conflicts_with_all = ["adversarial", "calls", "seed", "input", "output", "engine"])]
+    pub no_data: bool,
+    /// Leaves the timing out.
+    #[arg(long, help_heading = "Run")]
+    pub no_time: bool,
+    /// Also runs with stale views, late puts and random interleavings, and several calls at any skew.
+    #[arg(long, help_heading = "Run")]
+    pub adversarial: bool,
+    /// Number of seeds of an adversarial run, starting at `--seed`.
+    #[arg(long, help_heading = "Run", default_value_t = 20, requires = "adversarial", value_parser = clap::value_parser!(u64).range(1..))]
+    pub seeds: u64,
+    /// Seed of interleavings and of generated data.
+    #[arg(long, help_heading = "Run", default_value_t = 0)]
+    pub seed: u64,
+    /// Number of calls in a row.
+    #[arg(long, help_heading = "Run", value_parser = clap::value_parser!(u32).range(1..))]
+    pub calls: Option<u32>,
+    /// Simulates the time of every rank, even if one rank of each orbit could stand for the others.
+    #[arg(long, help_heading = "Run", conflicts_with = "no_time")]
+    pub every_rank: bool,
+    /// Also times the program with stragglers and slow links: a `.yaml` file with a `perturb`
+    /// section, or its content, `{seed: 1, runs: 20, links: [{count: 1, slow: 4}]}`.
+    #[arg(long, help_heading = "Run", value_name = "FILE|TEXT", conflicts_with = "no_time")]
+    pub perturb: Option<String>,
+    /// Also writes an artefact: graph, kir, dot, dot-graph, trace, log; for a target also tile,
+    /// cpp; repeatable. Without a path it goes to standard output in place of the report, once the
+    /// schedule is proven. `trace=FILE` opens in the Perfetto UI; `log` has one JSON object per
+    /// operation. With tile or cpp, a folder is written only if --out names it.
+    #[arg(long, help_heading = "Run", value_name = "KIND[=PATH]")]
+    pub emit: Vec<String>,
+    /// Ranks in a trace or log: `0..8,12`.
+    #[arg(long, help_heading = "Run", value_name = "RANKS", conflicts_with = "no_time")]
+    pub trace_ranks: Option<String>,
+    /// The pipeline to run instead of the default one.
+    #[arg(long, short, value_name = "PASSES", default_value = "default", help_heading = "Passes")]
+    pub passes: String,
+    /// Dumps between passes.
+    #[command(flatten)]
+    pub watch: Watch,
+    /// Input and output data.
+    #[command(flatten)]
+    pub data: Data,
+    /// Process groups of PyTorch programs.
+    #[command(flatten)]
+    pub groups: Groups,
+}
+
+impl Execution {
+    /// Returns how often and in which order the program is executed.
+    pub fn request(&self) -> RunRequest {
+        RunRequest {
+            data: self.data.plain(),
+            calls: self.calls,
+            seed: self.seed,
+            adversaries: self.adversarial.then_some(self.seeds),
+        }
+    }
+
+    /// Returns how it is timed.
+    pub fn time(&self) -> TimeOptions {
+        TimeOptions { every_rank: self.every_rank, ..TimeOptions::default() }
+    }
+
+    /// Returns the flags about passes that were given, for inputs on which no pass runs.
+    pub fn about_passes(&self) -> [(&'static str, bool); 4] {
+        [
+            ("--passes", self.passes != "default"),
+            ("--print-after", !self.watch.print_after.is_empty()),
+            ("--print-changed", self.watch.print_changed),
+            ("--dump-dir", self.watch.dump_dir.is_some()),
+        ]
     }
 }
 

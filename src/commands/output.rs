@@ -1,6 +1,6 @@
 //! Output of the verbs: reports, texts and results, and the values of `--emit` that request them.
 
-use crate::cli::Data;
+use crate::cli::{Data, Execution};
 use crate::crash::{self, Stage};
 use crate::outdir;
 use crate::session::{Failure, Outcome, Session};
@@ -10,6 +10,7 @@ use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::types::TensorType;
 use kbc_numerics::shard::Part;
+use kbc_views::record::Wanted;
 use serde_json::json;
 use std::path::Path;
 
@@ -58,6 +59,21 @@ pub fn artefacts(emit: &[String], kinds: &[&'static str]) -> Outcome<Vec<(String
         out.push((kind.to_owned(), path.to_owned()));
     }
     Ok(out)
+}
+
+/// Returns the records of the timed run that are requested.
+///
+/// # Errors
+/// Returns E416 for records of a run that is not timed, and the errors of the list of ranks.
+pub fn wanted(how: &Execution, records: Vec<(String, String)>) -> Outcome<Wanted> {
+    if let (true, Some((kind, _))) = (how.no_time, records.first()) {
+        return Err(Failure::Usage(
+            Diagnostic::error("E416", format!("--emit {kind} needs the timed run that --no-time leaves out"))
+                .help("remove one of them")
+                .into(),
+        ));
+    }
+    Ok(Wanted::new(records, how.trace_ranks.clone())?)
 }
 
 /// Writes a text to a file; `-` is standard output.

@@ -39,7 +39,7 @@ pub fn check(session: &mut Session, args: &Check) -> Outcome {
 /// Of making the file, and of compiling it.
 pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
     kbc_compiler::emit::target(&args.target)?;
-    let file = stand_in(session, &args.source.file, &args.groups.plain(), &args.source.of.define)?;
+    let file = stand_in(session, &args.source.file, &args.execution.groups.plain(), &args.source.of.define)?;
     let mut source = Source { file, ..args.source.clone() };
     // sizes of the programs, which the text has as numbers
     source.of.define.clear();
