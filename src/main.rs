@@ -20,7 +20,7 @@ kbc compiles collective algorithms and tensor-parallel programs: it proves, exec
 
   kbc new my_ring            start a folder with an algorithm, a program and a machine
   kbc check my_ring.kb       prove the algorithms of a file on many numbers of ranks
-  kbc compile layer.kb       prove, execute and time a program, next to its lower bound
+  kbc run layer.kb           prove, execute and time a program, next to its lower bound
   kbc report layer.kb        write an HTML page that shows the messages step by step
   kbc list                   list the algorithms of the library
   kbc explain E110           explain an error code
@@ -84,7 +84,7 @@ fn main() -> ExitCode {
         |()| 0,
     );
     if let Some(folder) = confine::folder() {
-        session.print_note(&format!("kbc replay: the written files are in {}\n", folder.display()));
+        session.print_note(&format!("kbc dev replay: the written files are in {}\n", folder.display()));
     }
     match session.complete() {
         // An incomplete result is worse than a wrong one, because nobody notices it.

@@ -1,4 +1,4 @@
-//! Tests of `kbc bench ccl`: the all-reduce of two kernbench files on every kind of machine and
+//! Tests of `kbc dev bench ccl`: the all-reduce of two kernbench files on every kind of machine and
 //! world, the effect of each key of the files, and the messages for wrong numbers (TOPO-2, TOPO-7).
 
 use crate::common;

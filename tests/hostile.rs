@@ -446,7 +446,7 @@ fn names_that_are_no_text_are_refused_by_name() {
 }
 
 /// No damaged file of any kind makes a reader panic, take long, or reject it without a code, a
-/// message and a place. `kbc fuzz readers specs tests crates --inputs 1000000` tries more.
+/// message and a place. `kbc dev fuzz readers specs tests crates --inputs 1000000` tries more.
 #[test]
 fn every_reader_takes_damaged_files() {
     use kbc::commands::fuzz_readers::{WITH, below};

@@ -140,7 +140,7 @@ fn published_differences_are_24_accesses() {
     assert_eq!(run("centre_root", 1024, &[])["slot_accesses"], 24);
 }
 
-/// Rows behind the tables of docs/kernbench.md, which `kbc repro --check` compares with current
+/// Rows behind the tables of docs/kernbench.md, which `kbc dev repro --check` compares with current
 /// results.
 #[test]
 fn chosen_algorithms_are_faster_than_the_centre_root() {

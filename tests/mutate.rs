@@ -1,4 +1,4 @@
-//! A sample of `kbc mutate` (SYNC-7): a few hundred mutants of several algorithms on lines, tori
+//! A sample of `kbc dev mutate` (SYNC-7): a few hundred mutants of several algorithms on lines, tori
 //! and meshes. None escapes the checker, no correct schedule is rejected, and the counts add up.
 
 use crate::common;
@@ -72,7 +72,7 @@ fn the_answer_does_not_depend_on_threads() {
     assert!(!one.stdout.is_empty());
 }
 
-/// A sample of `kbc fuzz checker`: random schedules, collectives and hand-written texts, unchanged
+/// A sample of `kbc dev fuzz checker`: random schedules, collectives and hand-written texts, unchanged
 /// and changed. What the checker accepts does not misbehave, unchanged schedules are accepted, and
 /// every code has its reason.
 #[test]

@@ -1,4 +1,4 @@
-//! Tests of `kbc compare-reference`: every shipped file of published figures, and files with errors
+//! Tests of `kbc dev compare-reference`: every shipped file of published figures, and files with errors
 //! (EVAL-5).
 
 use crate::common;

@@ -1,11 +1,11 @@
-//! Tests of `kbc repro`: figures and tables of the documentation agree with sweeps and reference
+//! Tests of `kbc dev repro`: figures and tables of the documentation agree with sweeps and reference
 //! files (EVAL-3, EVAL-4).
 
 use crate::common;
 
 use common::{Scratch, kbc, root};
 
-/// If this fails, run `kbc repro` and inspect the difference.
+/// If this fails, run `kbc dev repro` and inspect the difference.
 #[test]
 fn nothing_drifted() {
     let ran = kbc(root(), &["repro", "--check"], "");

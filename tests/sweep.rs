@@ -310,7 +310,7 @@ fn shipped_sweeps_run() {
     }
 }
 
-/// A sweep that starts from a ccl.yaml: a row equals the output of `kbc bench ccl`, the command
+/// A sweep that starts from a ccl.yaml: a row equals the output of `kbc dev bench ccl`, the command
 /// that it lists.
 #[test]
 fn rows_of_a_ccl_yaml_are_those_of_the_benchmark() {

@@ -210,7 +210,7 @@ fn built_with(name: &str) -> BTreeSet<String> {
     seen
 }
 
-/// The judge of the checker (`kbc mutate`, `kbc fuzz checker`) cannot import it: the compiler
+/// The judge of the checker (`kbc dev mutate`, `kbc dev fuzz checker`) cannot import it: the compiler
 /// ensures that as long as no crate that the judge is built with is built with the checker.
 /// A manifest may say `test = false` where there are no unit tests, which saves a binary; then there
 /// must be none.

@@ -103,7 +103,7 @@ impl Compare {
     }
 }
 
-/// `kbc repro`
+/// `kbc dev repro`
 #[derive(Args, Debug)]
 pub struct Repro {
     /// The list of figures and tables (docs/evaluation.md); docs/repro.yaml of kbc's source by

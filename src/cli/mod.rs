@@ -19,6 +19,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 /// A compiler for collective algorithms and tensor-parallel programs.
 #[derive(Parser, Debug)]
 #[command(name = "kbc", version, about, propagate_version = true)]
+#[command(mut_subcommand("fuzz", hidden), mut_subcommand("mutate", hidden), mut_subcommand("replay", hidden))]
+#[command(mut_subcommand("repro", hidden), mut_subcommand("bench", hidden))]
+#[command(mut_subcommand("compare-reference", hidden))]
 pub struct Cli {
     /// Form of results: text for people, or one JSON object.
     #[arg(long, alias = "report", global = true, value_enum, default_value_t = Format::Human, help_heading = "Messages")]
@@ -35,6 +38,11 @@ pub struct Cli {
     /// The command.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// Hides a subcommand whose spelling is old.
+fn hidden(verb: clap::Command) -> clap::Command {
+    verb.hide(true)
 }
 
 /// Form of diagnostics.
@@ -62,48 +70,69 @@ pub enum ColorChoice {
 /// The verbs.
 #[derive(Subcommand, Debug)]
 pub enum Command {
+    /// Prove algorithms on many shapes, the schedule of a program, or a kernel
+    Check(Check),
     /// Prove, execute and time a program, and compare it with the single-device result
     Run(Run),
-    /// Do the same as run, and emit code for a target or write an artefact
+    /// Emit code for a target, or do the same as run
     Compile(Compile),
-    /// Prove only: the algorithms of a file on many shapes, the schedule of a program, or a kernel
-    Check(Check),
-    /// Start a folder with an algorithm, a program, a machine and a README
-    New(New),
-    /// Convert exported PyTorch programs to a `.kb` file
-    Import(Import),
     /// Write an HTML page: chunks step by step, timeline, links, critical path, evidence
     Report(MakePage),
-    /// Run passes on a `.kir` or `.tile` file
-    Opt(Opt),
-    /// Format `.kb` and `.kir` files in place
-    Fmt(Fmt),
-    /// Replay the file that a crash of kbc left
-    Replay(Replay),
     /// Explain an error code, a choice of the compiler, or where the time goes
     Explain(Explain),
-    /// List the passes with the properties that they need, establish and invalidate
-    Passes(Passes),
     /// List algorithms, kernels, topologies, element types and so on
     List(List),
+    /// Start a folder with an algorithm, a program, a machine and a README
+    New(New),
+    /// Format `.kb` and `.kir` files in place
+    Fmt(Fmt),
+    /// Run passes on a `.kir` or `.tile` file
+    Opt(Opt),
+    /// Convert exported PyTorch programs to a `.kb` file
+    Import(Import),
     /// Draw a machine, alone or with the use of its links by a program
     Plot(Plot),
-    /// Print a completion script for a shell
-    Completions(Completions),
-    /// Measure kbc's choice of algorithms, or run the all-reduce of two kernbench files
-    Bench(Bench),
-    /// Test kbc itself with random programs, schedules and damaged files
-    Fuzz(Fuzz),
-    /// Compare published figures with those of kbc
-    CompareReference(CompareReference),
     /// Compare two algorithms, machines or programs: which is faster where, and why
     Compare(Compare),
-    /// Make every figure and table of the documentation again, or check them
-    Repro(Repro),
     /// Run a program over machines, sizes, algorithms and memories; each run is checked
     Sweep(Sweep),
+    /// Test and measure kbc itself, and replay its crashes
+    Dev(Dev),
+    /// Print a completion script for a shell
+    Completions(Completions),
+    /// Print or write manual pages
+    Man(Man),
+    /// The same as `kbc list passes`, for one release.
+    #[command(hide = true)]
+    Passes(Passes),
+    /// The verbs of `dev` without `dev`, for one release. [`Cli`] hides them.
+    #[command(flatten)]
+    Old(DevVerb),
+}
+
+/// `kbc dev`
+#[derive(Args, Debug)]
+pub struct Dev {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: DevVerb,
+}
+
+/// The verbs about kbc itself.
+#[derive(Subcommand, Debug)]
+pub enum DevVerb {
+    /// Test kbc with random programs, schedules and damaged files
+    Fuzz(Fuzz),
     /// Measure the error rate of the checker with small changes of schedules
     Mutate(Mutate),
+    /// Replay the file that a crash of kbc left
+    Replay(Replay),
+    /// Make every figure and table of the documentation again, or check them
+    Repro(Repro),
+    /// Measure kbc's choice of algorithms, or run the all-reduce of two kernbench files
+    Bench(Bench),
+    /// Compare published figures with those of kbc
+    CompareReference(CompareReference),
 }
 
 /// `kbc compile`
@@ -291,7 +320,7 @@ pub struct Fmt {
     pub diff: bool,
 }
 
-/// `kbc replay`
+/// `kbc dev replay`
 #[derive(Args, Debug)]
 pub struct Replay {
     /// kbc-crash.kb or kbc-crash.kir.
@@ -315,7 +344,7 @@ pub struct Explain {
     pub target: Option<String>,
 }
 
-/// `kbc compare-reference`
+/// `kbc dev compare-reference`
 #[derive(Args, Debug)]
 pub struct CompareReference {
     /// Files of published figures (docs/reference.md), or folders with such files; specs/reference
@@ -349,4 +378,14 @@ pub struct Completions {
     /// The shell.
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
+}
+
+/// `kbc man`
+#[derive(Args, Debug)]
+pub struct Man {
+    /// The command whose page is printed: `compile`, `dev fuzz`; kbc itself by default.
+    pub command: Vec<String>,
+    /// Writes the pages of all commands into a folder.
+    #[arg(short, long, value_name = "DIR", conflicts_with = "command")]
+    pub output: Option<String>,
 }

@@ -4,7 +4,7 @@ use super::shared::at_least_one;
 use clap::{Args, Subcommand};
 use kbc_evaluation::ccl::CclOptions;
 
-/// `kbc bench`
+/// `kbc dev bench`
 #[derive(Args, Debug)]
 pub struct Bench {
     /// What to measure.
@@ -22,7 +22,7 @@ pub enum BenchWhat {
     Ccl(BenchCcl),
 }
 
-/// `kbc bench ccl`
+/// `kbc dev bench ccl`
 #[derive(Args, Clone, Debug)]
 pub struct BenchCcl {
     /// The machine: a kernbench topology.yaml, or `package(ring(6), mesh(4, 4), 8)`.
@@ -54,7 +54,7 @@ impl BenchCcl {
     }
 }
 
-/// `kbc bench select`
+/// `kbc dev bench select`
 #[derive(Args, Debug)]
 pub struct BenchSelect {
     /// Number of points.
@@ -68,7 +68,7 @@ pub struct BenchSelect {
     pub first: u64,
 }
 
-/// `kbc fuzz`
+/// `kbc dev fuzz`
 #[derive(Args, Debug)]
 pub struct Fuzz {
     /// What to test.
@@ -97,7 +97,7 @@ pub enum FuzzWhat {
     Bounds(FuzzBounds),
 }
 
-/// `kbc fuzz readers`
+/// `kbc dev fuzz readers`
 #[derive(Args, Debug)]
 pub struct FuzzReaders {
     /// Files, or folders of files, to damage in addition to the built-in examples.
@@ -139,7 +139,7 @@ pub struct FuzzRange {
     pub out: String,
 }
 
-/// `kbc fuzz engines`
+/// `kbc dev fuzz engines`
 #[derive(Args, Debug)]
 pub struct FuzzEngines {
     /// A `.kb` file to run in place of a random program, on the inputs of `--seed` and `--only`.
@@ -149,7 +149,7 @@ pub struct FuzzEngines {
     pub range: FuzzRange,
 }
 
-/// `kbc fuzz bounds`
+/// `kbc dev fuzz bounds`
 #[derive(Args, Debug)]
 pub struct FuzzBounds {
     /// A `.kb` file to try in place of a random program, with the algorithms of `--seed` and
@@ -160,7 +160,7 @@ pub struct FuzzBounds {
     pub range: FuzzRange,
 }
 
-/// `kbc fuzz emitted`
+/// `kbc dev fuzz emitted`
 #[derive(Args, Debug)]
 pub struct FuzzEmitted {
     /// A `.kb` file to run in place of a random program, on the inputs of `--seed` and `--only`.
@@ -180,7 +180,7 @@ pub struct FuzzEmitted {
     pub build: Option<String>,
 }
 
-/// `kbc fuzz schedules`
+/// `kbc dev fuzz schedules`
 #[derive(Args, Debug)]
 pub struct FuzzSchedules {
     /// `.kir` files to vary in addition to collectives of the library.
@@ -190,7 +190,7 @@ pub struct FuzzSchedules {
     pub range: FuzzRange,
 }
 
-/// `kbc fuzz checker`
+/// `kbc dev fuzz checker`
 #[derive(Args, Debug)]
 pub struct FuzzChecker {
     /// `.kir` files to change in addition to random schedules and collectives of the library.
@@ -218,7 +218,7 @@ pub struct FuzzChecker {
     pub out: String,
 }
 
-/// `kbc mutate`
+/// `kbc dev mutate`
 #[derive(Args, Debug)]
 pub struct Mutate {
     /// `.kb` files of algorithms or programs, or `.kir` schedules; the library by default.

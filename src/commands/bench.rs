@@ -1,4 +1,4 @@
-//! `kbc bench`: measurements of kbc itself; `kbc bench ccl` is [`super::ccl`].
+//! `kbc dev bench`: measurements of kbc itself; `kbc dev bench ccl` is [`super::ccl`].
 
 use crate::cli::{Bench, BenchSelect, BenchWhat};
 use crate::session::{Failure, Outcome, Session};

@@ -1,4 +1,4 @@
-//! `kbc bench ccl`: the all-reduce that two kernbench files describe.
+//! `kbc dev bench ccl`: the all-reduce that two kernbench files describe.
 
 use crate::cli::BenchCcl;
 use crate::crash::{self, Stage};

@@ -1,4 +1,4 @@
-//! `kbc fuzz`: runs random programs and schedules on both engines.
+//! `kbc dev fuzz`: runs random programs and schedules on both engines.
 
 use crate::checkout;
 use crate::cli::{
@@ -260,7 +260,7 @@ fn bounds(session: &mut Session, args: &FuzzBounds) -> Outcome {
     session.answer(&tally.text(), &json)?;
     for (number, text, what) in &tally.wrong {
         let name = format!("kbc-fuzz-{}-{number}.kb", range.seed);
-        let replay = format!("kbc fuzz bounds {name} --seed {} --only {number}", range.seed);
+        let replay = format!("kbc dev fuzz bounds {name} --seed {} --only {number}", range.seed);
         // The machine comes first.
         let file = format!("{text}// {replay}\n// {}\n", what.replace('\n', " "));
         outdir::write_file(&Path::new(&range.out).join(name), file.as_bytes())?;
@@ -317,9 +317,9 @@ fn name(seed: u64, d: &Difference) -> String {
 fn reproducer(mode: &str, seed: u64, d: &Difference) -> String {
     let comment = if d.kir { ";" } else { "//" };
     let replay = if d.kir {
-        format!("kbc fuzz schedules .. --seed {seed} --only {}", d.number)
+        format!("kbc dev fuzz schedules .. --seed {seed} --only {}", d.number)
     } else {
-        format!("kbc fuzz {mode} {} --seed {seed} --only {}", name(seed, d), d.number)
+        format!("kbc dev fuzz {mode} {} --seed {seed} --only {}", name(seed, d), d.number)
     };
     format!("{comment} {replay}\n{comment} {}\n{}", d.what.replace('\n', " "), d.text)
 }

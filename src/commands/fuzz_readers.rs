@@ -1,4 +1,4 @@
-//! `kbc fuzz readers`: damaged files for every reader.
+//! `kbc dev fuzz readers`: damaged files for every reader.
 
 use crate::cli::FuzzReaders;
 use crate::crash;
@@ -125,7 +125,7 @@ pub fn below(path: &Path, out: &mut Vec<Example>) -> std::io::Result<()> {
 /// What the readers need of this process.
 pub const WITH: With = With { replay, clock };
 
-/// Reads a file as `kbc replay` and `kbc opt` do.
+/// Reads a file as `kbc dev replay` and `kbc opt` do.
 fn replay(text: &str) {
     let _ = (crash::bundle(text), crash::command_in_module(text));
 }

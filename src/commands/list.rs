@@ -30,13 +30,13 @@ pub fn run(session: &mut Session, args: &List) -> Outcome {
             .help("write kbc list ring -D p=64")
             .into());
     }
+    if what == "passes" && files.len() < 2 {
+        return super::passes::run(session, &Passes { name: files.first().cloned() });
+    }
     if let (Some(file), false) = (files.first(), is_declared(what)) {
         return Err(
             Diagnostic::error("E416", format!("no file declares {what}, so {file} does not apply")).into()
         );
-    }
-    if what == "passes" {
-        return super::passes::run(session, &Passes { name: None });
     }
     if what == "algorithms" {
         let all = algorithms(session, files)?;

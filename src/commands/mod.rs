@@ -11,6 +11,7 @@ pub mod fmt;
 pub mod fuzz;
 pub mod fuzz_readers;
 pub mod list;
+mod man;
 pub mod msccl;
 mod mutate;
 mod new;
@@ -30,7 +31,7 @@ pub mod tile;
 pub mod torch;
 mod traffic;
 
-use crate::cli::{Check, Command, Compile};
+use crate::cli::{Check, Command, Compile, Dev, DevVerb};
 use crate::session::{Failure, Outcome, Session};
 use kbc_diag::Severity;
 use kbc_diag::place_fallback::place_fallback;
@@ -117,22 +118,30 @@ fn verb(session: &mut Session, command: &Command) -> Outcome {
             Some(replayed) => verb(session, &replayed),
             None => Ok(()),
         },
-        Command::Bench(args) => bench::run(session, args),
-        Command::Fuzz(args) => fuzz::run(session, args),
-        Command::Mutate(args) => mutate::run(session, args),
         Command::Fmt(args) => fmt::run(session, args),
-        Command::Replay(args) => {
-            let replayed = replay::command(session, args)?;
-            verb(session, &replayed)
-        }
         Command::Explain(args) => explain::run(session, args),
         Command::Passes(args) => passes::run(session, args),
-        Command::CompareReference(args) => reference::run(session, args),
         Command::Compare(args) => compare::run(session, args),
-        Command::Repro(args) => repro::run(session, args),
         Command::Sweep(args) => sweep::run(session, args),
         Command::Plot(args) => plot::run(session, args),
         Command::List(args) => list::run(session, args),
         Command::Completions(args) => completions::run(session, args),
+        Command::Man(args) => man::run(session, args),
+        Command::Dev(Dev { verb }) | Command::Old(verb) => dev(session, verb),
+    }
+}
+
+/// Runs a verb about kbc itself.
+fn dev(session: &mut Session, command: &DevVerb) -> Outcome {
+    match command {
+        DevVerb::Fuzz(args) => fuzz::run(session, args),
+        DevVerb::Mutate(args) => mutate::run(session, args),
+        DevVerb::Replay(args) => {
+            let replayed = replay::command(session, args)?;
+            verb(session, &replayed)
+        }
+        DevVerb::Repro(args) => repro::run(session, args),
+        DevVerb::Bench(args) => bench::run(session, args),
+        DevVerb::CompareReference(args) => reference::run(session, args),
     }
 }

@@ -1,4 +1,4 @@
-//! `kbc mutate`: measures the error rate of the checker.
+//! `kbc dev mutate`: measures the error rate of the checker.
 
 use crate::cli::Mutate;
 use crate::session::{Failure, Outcome as Done, Session};

@@ -40,7 +40,7 @@ pub fn run(session: &mut Session, args: &New) -> Outcome {
     let text = format!(
         "{folder}: an algorithm ({name}.kb), a program that uses it (layer.kb), a machine (machine.yaml)\n\
          next:\n  cd {folder}\n  kbc check {name}.kb       # prove the algorithm\n  \
-         kbc compile layer.kb  # prove, execute and time the program\n\
+         kbc run layer.kb      # prove, execute and time the program\n\
          README.md in it has more commands.\n"
     );
     let names: Vec<&str> = files.iter().map(|f| f.0.as_str()).collect();

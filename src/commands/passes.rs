@@ -1,4 +1,4 @@
-//! `kbc passes`: the properties that each pass needs, establishes and invalidates, from the
+//! `kbc list passes`: the properties that each pass needs, establishes and invalidates, from the
 //! registry.
 
 use crate::cli::Passes;

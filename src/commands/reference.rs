@@ -1,4 +1,4 @@
-//! `kbc compare-reference`: published figures beside those of kbc.
+//! `kbc dev compare-reference`: published figures beside those of kbc.
 
 use crate::checkout;
 use crate::cli::CompareReference;

@@ -1,4 +1,4 @@
-//! `kbc repro`: generates every figure and table of the documentation from sweeps and reference
+//! `kbc dev repro`: generates every figure and table of the documentation from sweeps and reference
 //! files, or checks them.
 
 use super::sweep::Rows;
@@ -39,7 +39,7 @@ pub fn run(session: &mut Session, args: &Repro) -> Outcome {
         );
         let d = Diagnostic::error("E586", title)
             .note(format!("{}{more}", off[..off.len().min(NAMED)].join(", ")))
-            .help(format!("write them with kbc repro {list_file}"));
+            .help(format!("write them with kbc dev repro {list_file}"));
         return Err(Failure::Program(d.into()));
     }
     let files: Vec<(String, Vec<u8>)> = files.into_iter().map(|m| (m.path, m.bytes)).collect();

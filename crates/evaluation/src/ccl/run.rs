@@ -30,7 +30,7 @@ const NAMED: usize = 6;
 /// about ten seconds.
 const SEARCHED: u64 = 1 << 30;
 
-/// What was found; it serialises to the JSON of `kbc bench ccl`.
+/// What was found; it serialises to the JSON of `kbc dev bench ccl`.
 #[derive(Serialize)]
 pub struct CclReport {
     schema: u32,

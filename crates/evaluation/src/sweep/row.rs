@@ -119,7 +119,7 @@ fn using(point: &RowRequest) -> impl Iterator<Item = &String> {
 }
 
 /// Returns the program of a row as a command takes it. The text of a program becomes a file beside
-/// the sweep file; an entry of a ccl.yaml becomes the program that `kbc bench ccl` runs.
+/// the sweep file; an entry of a ccl.yaml becomes the program that `kbc dev bench ccl` runs.
 ///
 /// # Errors
 /// Returns the errors of [`prepare()`].
@@ -145,7 +145,7 @@ pub fn source(workspace: &mut Workspace, sweep: &str, point: &RowRequest) -> Out
     Ok(Source { file, of, post: None })
 }
 
-/// Returns the arguments of `kbc bench ccl` for a row of a ccl.yaml.
+/// Returns the arguments of `kbc dev bench ccl` for a row of a ccl.yaml.
 fn bench(sweep: &str, point: &RowRequest, ccl: &str) -> CclOptions {
     CclOptions {
         topology: machine(sweep, point).unwrap_or_default(),
@@ -163,7 +163,7 @@ pub fn command(sweep: &str, point: &RowRequest) -> Vec<String> {
         RowProgram::File(path) => (vec!["run".to_owned(), beside(sweep, path)], false),
         RowProgram::Text(_) => (vec!["run".to_owned(), format!("{sweep}.kb")], false),
         RowProgram::Ccl(path) => {
-            (vec!["bench".to_owned(), "ccl".to_owned(), "--ccl".to_owned(), beside(sweep, path)], true)
+            (["dev", "bench", "ccl", "--ccl"].map(str::to_owned).into_iter().chain([beside(sweep, path)]).collect(), true)
         }
     };
     let mut flag = |name: &str, value: String| out.extend([name.to_owned(), value]);

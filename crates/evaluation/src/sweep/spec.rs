@@ -28,7 +28,7 @@ pub struct Spec {
     #[serde(default)]
     pub program: Option<String>,
     /// A template, in place of `program`: a kernbench ccl.yaml relative to this file, whose entries
-    /// run as in `kbc bench ccl`.
+    /// run as in `kbc dev bench ccl`.
     #[serde(default)]
     pub ccl: Option<String>,
     /// A template: the program of the file, if it has several.
