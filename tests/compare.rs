@@ -139,7 +139,7 @@ fn two_files_of_rows() {
     let s = Scratch::new();
     let sweep = |latency: &str, out: &str| {
         let text = format!(
-            "sweep: 1\ntitle: t\nprogram: specs/all_reduce.kb\ntopology: '{{shape}}(4) {{ link: 50 GB/s, {latency} }}'\ndefine: {{n: '{{n}}'}}\naxes: {{shape: [ring, full], n: [8, 262144]}}\n"
+            "sweep: 1\ntitle: t\nfile: specs/all_reduce.kb\ntopology: '{{shape}}(4) {{ link: 50 GB/s, {latency} }}'\ndefine: {{n: '{{n}}'}}\naxes: {{shape: [ring, full], n: [8, 262144]}}\n"
         );
         s.write("s.yaml", text.as_bytes());
         let ran = kbc(s.path(), &["sweep", "s.yaml", "-o", out, "--no-cache"], "");

@@ -101,8 +101,8 @@ fn files_that_are_wrong_are_one_clear_error() {
     let scratch = Scratch::new();
     scratch.write("ring.kb", RING.as_bytes());
     for (text, words) in [
-        (HEAD.replace("within", "whithin"), "unknown field `whithin`"),
-        (HEAD.replace("  unit: ns\n", ""), "missing field `unit`"),
+        (HEAD.replace("within", "whithin"), "unknown key `whithin`"),
+        (HEAD.replace("  unit: ns\n", ""), "the key `unit` is missing"),
         (HEAD.replace("  published: 3048\n", ""), "`slow` has no published value"),
         (HEAD.replace("unit: ns", "unit: GB/s"), "is a time, and its unit is GB/s"),
         (HEAD.replace("reference: 1", "reference: 2"), "unsupported version `reference: 2`"),

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 const RING: &str = "param n = 16\ntopology sys = ring(4) { link: 50 GB/s, 500 ns }\nmesh m = sys[tp]\nprogram p(x: f32[n] \
                     partial(sum@tp)) -> f32[n] { all_reduce(x, sum, over: tp) }\n";
 
-const GRID: &str = "sweep: 1\ntitle: t\nprogram: ring.kb\ntopology: '{shape}({p}) { link: 50 GB/s, 500 ns }'\ndefine: {n: '{n}'}\naxes:\n  shape: [ring, full]\n  \
+const GRID: &str = "sweep: 1\ntitle: t\nfile: ring.kb\ntopology: '{shape}({p}) { link: 50 GB/s, 500 ns }'\ndefine: {n: '{n}'}\naxes:\n  shape: [ring, full]\n  \
                     p: [2, 3]\n  n: [1, 7, 64]\ncolumns: {twice: '2 * {n}', us: '{time_ns} / 1000'}\n";
 
 fn scratch() -> Scratch {
@@ -90,7 +90,7 @@ fn what_is_known_is_not_run_again_and_what_changed_is() {
     s.write("m.yaml", b"shape: ring(2)\nlink: 50 GB/s, 500 ns\n");
     s.write(
         "f.yaml",
-        b"sweep: 1\ntitle: t\nprogram: ring.kb\ntopology: m.yaml\ndefine: {n: '{n}'}\naxes: {n: [5]}\n",
+        b"sweep: 1\ntitle: t\nfile: ring.kb\ntopology: m.yaml\ndefine: {n: '{n}'}\naxes: {n: [5]}\n",
     );
     let time = |expected: &str| {
         let ran = sweep(&s, &["f.yaml", "-o", "f.csv"]);
@@ -212,7 +212,7 @@ fn a_text_over_several_lines_is_a_program() {
     let s = Scratch::new();
     s.write(
         "t.yaml",
-        b"sweep: 1\ntitle: t\nprogram: |\n  topology sys = ring(4)\n  mesh m = sys[tp]\n  program p(x: {dtype}[8] partial(sum@tp)) -> {dtype}[8] { \
+        b"sweep: 1\ntitle: t\ntext: |\n  topology sys = ring(4)\n  mesh m = sys[tp]\n  program p(x: {dtype}[8] partial(sum@tp)) -> {dtype}[8] { \
           all_reduce(x, sum, over: tp{how.using}) }\naxes:\n  dtype: [f32, f16, bf16, i32]\n  how: {own: {using: ''}, ring: {using: ', using: ring'}}\n",
     );
     let ran = sweep(&s, &["t.yaml", "--format", "json"]);
@@ -235,7 +235,7 @@ fn who_chose_is_not_mixed_up() {
     let s = scratch();
     s.write(
         "g.yaml",
-        b"sweep: 1\ntitle: t\nprogram: ring.kb\nusing: ['{how.using}']\ndefine: {n: 262144}\naxes: {how: {own: {using: ''}, asked: {using: bidirectional_ring}}}\n",
+        b"sweep: 1\ntitle: t\nfile: ring.kb\nusing: ['{how.using}']\ndefine: {n: 262144}\naxes: {how: {own: {using: ''}, asked: {using: bidirectional_ring}}}\n",
     );
     for only in [&["--only", "how=asked"][..], &["--only", "how=own"], &[]] {
         assert_eq!(sweep(&s, &[&["g.yaml", "-o", "g.csv"], only].concat()).code, 0);
@@ -352,14 +352,14 @@ fn rows_of_a_ccl_yaml_are_those_of_the_benchmark() {
     assert_eq!(ran.code, 1, "{}", ran.stderr);
     assert!(rows(&read(&s, "odd.csv")).iter().all(|r| r["status"] == "refused" && r["why"].contains("E005")));
     for (text, words) in [
-        (grid("ring").replace("ccl: ccl.yaml\n", ""), "program` or `ccl` is missing"),
+        (grid("ring").replace("ccl: ccl.yaml\n", ""), "`file`, `text` or `ccl` is missing"),
         (
-            grid("ring").replace("ccl: ccl.yaml\n", "ccl: ccl.yaml\nprogram: a.kb\n"),
-            "program` and `ccl` exclude each other",
+            grid("ring").replace("ccl: ccl.yaml\n", "ccl: ccl.yaml\nfile: a.kb\n"),
+            "`file` and `ccl` exclude each other",
         ),
         (
-            grid("ring").replace("ccl: ccl.yaml\n", "ccl: ccl.yaml\nnamed: p\n"),
-            "named` does not apply to a `ccl`: set `algorithm` in `define",
+            grid("ring").replace("ccl: ccl.yaml\n", "ccl: ccl.yaml\nprogram: p\n"),
+            "`program` does not apply to a `ccl`: set keys of its file in `define`",
         ),
         (
             grid("ring").replace("topology: ", "title2: ").replace("title2", "about"),
@@ -383,7 +383,7 @@ fn published_points_stand_beside_curves() {
     s.write("r.yaml", b"reference: 1\nsource: s\nfigures:\n- {name: 'theirs, 64 KiB', published: 366, unit: us, note: quoted}\n- {name: part, published: 3, unit: '%', note: quoted}\n");
     let grid = |name: &str| {
         format!(
-            "sweep: 1\ntitle: t\nprogram: ring.kb\ndefine: {{n: '{{n}}'}}\naxes: {{n: [16, 16384]}}\nfigures:\n- figure: published\n  published: \
+            "sweep: 1\ntitle: t\nfile: ring.kb\ndefine: {{n: '{{n}}'}}\naxes: {{n: [16, 16384]}}\nfigures:\n- figure: published\n  published: \
              {{reference: r.yaml, at: {{'{name}': 65536}}}}\n"
         )
     };

@@ -69,6 +69,12 @@ pub struct Compare {
     /// The program, if the file has several.
     #[arg(long, value_name = "NAME")]
     pub program: Option<String>,
+    /// The algorithm, if the file has no program: `my_ring`, `'my_ring(d: -1)'`.
+    #[arg(long, value_name = "ALGORITHM")]
+    pub algorithm: Option<String>,
+    /// Number of ranks of an algorithm: `8`.
+    #[arg(long, value_name = "RANKS")]
+    pub ranks: Option<String>,
     /// Algorithm of the collectives for which the program names none; repeatable.
     #[arg(long, value_name = "ALGORITHM")]
     pub using: Vec<String>,
@@ -98,6 +104,8 @@ impl Compare {
             topology: self.topology.clone(),
             set: self.set.clone(),
             program: self.program.clone(),
+            algorithm: self.algorithm.clone(),
+            ranks: self.ranks.clone(),
             using: self.using.clone(),
         }
     }

@@ -368,8 +368,11 @@ pub struct List {
     #[arg(value_name = "WHAT|FILE")]
     pub what: Vec<String>,
     /// For the costs of an algorithm: a size of its shape, or a parameter.
-    #[arg(short = 'D', value_name = "NAME=VALUE")]
+    #[arg(short = 'D', long, value_name = "NAME=VALUE")]
     pub define: Vec<String>,
+    /// For the costs of an algorithm: its number of ranks.
+    #[arg(long, value_name = "RANKS")]
+    pub ranks: Option<String>,
 }
 
 /// `kbc completions`

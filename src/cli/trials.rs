@@ -223,12 +223,12 @@ pub struct FuzzChecker {
 pub struct Mutate {
     /// `.kb` files of algorithms or programs, or `.kir` schedules; the library by default.
     pub files: Vec<String>,
-    /// Takes one algorithm alone: `ring` or `all_reduce.ring`.
-    #[arg(long, value_name = "NAME")]
+    /// Takes one algorithm alone, with its arguments: `ring`, `'all_reduce.ring(d: -1)'`.
+    #[arg(long, value_name = "ALGORITHM")]
     pub algorithm: Option<String>,
-    /// Numbers of ranks for algorithms; algorithms over several axes run on every torus and mesh of
-    /// that size.
-    #[arg(long, value_name = "LO..HI", default_value = "2..9")]
+    /// Numbers of ranks for algorithms: `8`, `2..9,16`; algorithms over several axes run on every
+    /// torus and mesh of that size.
+    #[arg(long, value_name = "RANKS", default_value = "2..9")]
     pub ranks: String,
     /// Number of mutants, spread evenly over the schedules.
     #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = at_least_one())]

@@ -138,8 +138,8 @@ pub fn source(workspace: &mut Workspace, sweep: &str, point: &RowRequest) -> Out
         topology: machine(sweep, point),
         set: point.set.clone(),
         program: point.named.clone(),
-        algorithm: None,
-        ranks: None,
+        algorithm: point.algorithm.clone(),
+        ranks: point.ranks.clone(),
         using: using(point).cloned().collect(),
     };
     Ok(Source { file, of, post: None })
@@ -171,6 +171,8 @@ pub fn command(sweep: &str, point: &RowRequest) -> Vec<String> {
     machine(sweep, point).into_iter().for_each(|t| flag("--topology", t));
     point.set.iter().for_each(|s| flag("--set", s.clone()));
     point.named.iter().for_each(|n| flag("--program", n.clone()));
+    point.algorithm.iter().for_each(|a| flag("--algorithm", a.clone()));
+    point.ranks.iter().for_each(|r| flag("--ranks", r.clone()));
     using(point).for_each(|u| flag("--using", if files { beside(sweep, u) } else { u.clone() }));
     out
 }

@@ -6,6 +6,7 @@
 //! distributions, and parses their values. The driver opens the files.
 
 pub mod ccl;
+pub mod fault;
 mod kernbench;
 pub mod nesting;
 mod network;
