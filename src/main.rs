@@ -1,8 +1,9 @@
 //! The binary: runs one subcommand and exits with its code (0: success, 1: wrong input, 2: usage or
 //! files, 101: a bug).
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::FromArgMatches;
 use kbc::cli::Cli;
+use kbc::cli::help::screen;
 use kbc::cli::messages::{before, color_of, failure, for_programs, usage};
 use kbc::outdir::written;
 use kbc::session::{Failure, Session};
@@ -41,7 +42,7 @@ fn main() -> ExitCode {
         let shown = std::io::Write::write_all(&mut std::io::stdout(), FIRST_STEPS.as_bytes());
         return written(shown).map_or_else(|d| early(&d, &words), |()| ExitCode::SUCCESS);
     }
-    let command = Cli::command().color(color_of(&words));
+    let command = screen().color(color_of(&words));
     let cli = match command.try_get_matches().and_then(|m| Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,
         Err(e) => match usage(&e) {

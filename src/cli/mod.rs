@@ -1,6 +1,7 @@
 //! The command line: subcommands, flags, and messages about wrong arguments.
 
 mod evaluation;
+pub mod help;
 pub mod messages;
 mod plot;
 mod shared;
@@ -24,16 +25,18 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[command(mut_subcommand("compare-reference", hidden))]
 pub struct Cli {
     /// Form of results: text for people, or one JSON object.
-    #[arg(long, alias = "report", global = true, value_enum, default_value_t = Format::Human, help_heading = "Messages")]
+    #[arg(hide_short_help = true, long, alias = "report", global = true, value_enum, default_value_t = Format::Human, help_heading = "Messages")]
     pub format: Format,
-    /// Format of messages about the input.
-    #[arg(long, global = true, value_enum, default_value_t = DiagnosticFormat::Human, help_heading = "Messages")]
+    /// Form of messages about the input.
+    #[arg(hide_short_help = true, long, global = true, value_enum, default_value_t = DiagnosticFormat::Human, help_heading = "Messages")]
     pub diagnostics: DiagnosticFormat,
     /// When to colour messages.
-    #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto, help_heading = "Messages")]
+    #[arg(hide_short_help = true, long, global = true, value_enum, default_value_t = ColorChoice::Auto, help_heading = "Messages")]
     pub color: ColorChoice,
-    /// Prints results, warnings and errors only, without progress and notes.
-    #[arg(long, short, global = true, help_heading = "Messages")]
+    /// Prints results, warnings and errors only.
+    ///
+    /// Leaves progress and notes out.
+    #[arg(hide_short_help = true, long, short, global = true, help_heading = "Messages")]
     pub quiet: bool,
     /// The command.
     #[command(subcommand)]
@@ -144,14 +147,9 @@ pub struct Compile {
     /// The input.
     #[command(flatten)]
     pub source: Source,
-    /// The target: `sim` executes here; `kbc list targets` lists targets for which kernels are
-    /// emitted.
+    /// The target: `sim` (this computer), or one of `kbc list targets`.
     #[arg(long, default_value = "sim")]
     pub target: String,
-    /// Folder for emitted code; by default FILE.TARGET in the working directory, FILE without its
-    /// extension.
-    #[arg(short, long, value_name = "DIR")]
-    pub out: Option<String>,
     /// What is done with the program.
     #[command(flatten)]
     pub execution: Execution,
@@ -160,8 +158,10 @@ pub struct Compile {
 /// `kbc check`
 #[derive(Args, Debug)]
 pub struct Check {
-    /// A `.kb`, `.kir`, `.tile` or `.xml` file, `-` for standard input; PyTorch programs as `.json`
-    /// or `.pt2`, or a folder of them. Without a file, the library is checked.
+    /// What is checked: .kb, .kir, .tile, .xml, PyTorch programs; `-`.
+    ///
+    /// Without a file, the library is checked. PyTorch programs are `.json` or `.pt2` files, or a
+    /// folder of them; `-` is standard input.
     pub file: Option<String>,
     /// PyTorch programs of the other ranks.
     #[arg(value_name = "MORE")]
@@ -169,14 +169,16 @@ pub struct Check {
     /// The part of the file.
     #[command(flatten)]
     pub of: Selection,
-    /// Contract of an imported schedule: a `.kb` file with one `collective`, over `src` and `dst`
-    /// (in place: over `v`).
+    /// Contract of an imported schedule.
+    ///
+    /// A `.kb` file with one `collective`, over `src` and `dst` (in place: over `v`).
     #[arg(long, value_name = "FILE", help_heading = "Program")]
     pub post: Option<String>,
-    /// Counts the signals of every algorithm of the file or library, and compares them with one
-    /// barrier per round, on 4 and 8 ranks or on `--ranks`; with `--algorithm`, also where its
-    /// messages could land instead. For a `.kir` file, prints the use and the form of each array of
-    /// signals.
+    /// Counts the signals of algorithms, or of a `.kir` file.
+    ///
+    /// Compares them with one barrier per round, on 4 and 8 ranks or on `--ranks`; with
+    /// `--algorithm`, also where its messages could land instead. For a `.kir` file, prints the use
+    /// and the form of each array of signals.
     #[arg(long)]
     pub sync: bool,
     /// The target of a `.tile` text; a2a3 by default.
@@ -200,9 +202,9 @@ pub struct New {
     /// Name of the algorithm, and of the folder.
     pub name: String,
     /// The folder; NAME in the working directory by default.
-    #[arg(short, long, value_name = "DIR")]
-    pub out: Option<String>,
-    /// Replaces the folder even if something in it was not written by kbc, or was edited.
+    #[arg(short, long, alias = "out", value_name = "DIR")]
+    pub output: Option<String>,
+    /// Replaces a folder that kbc did not write, or that was edited.
     #[arg(long)]
     pub force: bool,
 }
@@ -213,18 +215,23 @@ pub struct Import {
     /// A folder of PyTorch programs, or the programs of all ranks.
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<String>,
-    /// The `.kb` file; data files are written beside it. `-` is standard output, for programs
-    /// without data.
-    #[arg(short, long, value_name = "FILE")]
-    pub out: String,
-    /// Tag of the programs, such as `fwd` in rank0.fwd.model.json, if the folder has several.
+    /// The `.kb` file; `-` is standard output.
+    ///
+    /// Data files are written beside it. Standard output is for programs without data.
+    #[arg(short, long, alias = "out", value_name = "FILE")]
+    pub output: String,
+    /// Tag of the programs, if the folder has several.
+    ///
+    /// Such as `fwd` in rank0.fwd.model.json.
     #[arg(long, value_name = "TAG")]
     pub tag: Option<String>,
-    /// Makes one global program with placements, from ranks that agree up to symmetry.
+    /// Makes one global program with placements.
+    ///
+    /// From ranks that agree up to symmetry.
     #[arg(long)]
     pub lift: bool,
-    /// Value of a symbolic size, `-D s77=16`, if the data does not determine it.
-    #[arg(short = 'D', value_name = "NAME=N")]
+    /// Value of a symbolic size, if no data determines it: `-D s77=16`.
+    #[arg(short = 'D', long, value_name = "NAME=N")]
     pub define: Vec<String>,
     /// Process groups and files of weights.
     #[command(flatten)]
@@ -246,32 +253,38 @@ impl Run {
     /// Returns the compilation for this computer that does the same.
     pub fn compile(&self) -> Compile {
         let Run { source, execution } = self.clone();
-        Compile { verb: "run", source, target: "sim".into(), out: None, execution }
+        Compile { verb: "run", source, target: "sim".into(), execution }
     }
 }
 
 /// `kbc report`
 #[derive(Args, Debug)]
 pub struct MakePage {
-    /// A `.kb` program, or a `.kir` schedule with a machine; `-` is standard input.
+    /// A `.kb` program, or a `.kir` schedule with a machine; `-`.
     pub file: String,
     /// The part of the file.
     #[command(flatten)]
     pub of: Selection,
     /// The HTML file; `-` is standard output.
-    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
-    pub out: String,
-    /// Proves and times only. Execution takes most of the time if tensors are large.
+    #[arg(short, long, alias = "out", value_name = "FILE", default_value = "report.html")]
+    pub output: String,
+    /// Leaves the execution out: proves and times only.
+    ///
+    /// Execution takes most of the time if tensors are large.
     #[arg(long, conflicts_with_all = ["input", "engine"])]
     pub no_data: bool,
     /// Ranks in the timeline: `0..8,12`; all by default.
     #[arg(long, value_name = "RANKS")]
     pub trace_ranks: Option<String>,
-    /// Data of an input: `x=file.npy`, `w=file.npz:key`, `w=file.safetensors:key`.
-    #[arg(long, value_name = "NAME=FILE[:KEY]", help_heading = "Data")]
+    /// Data of an input: `x=file.npy`, `w=file.npz:key`.
+    ///
+    /// Files are .npy, .npz and .safetensors.
+    #[arg(long, value_name = "NAME=FILE[:KEY]")]
     pub input: Vec<String>,
-    /// The engine: machine code (the default), or the interpreter, which defines the results.
-    #[arg(long, value_enum, help_heading = "Data")]
+    /// Machine code (the default), or the interpreter.
+    ///
+    /// The interpreter defines the results.
+    #[arg(hide_short_help = true, long, value_enum)]
     pub engine: Option<EngineChoice>,
 }
 
@@ -280,24 +293,25 @@ pub struct MakePage {
 pub struct Opt {
     /// A `.kir` or `.tile` file; `-` is standard input.
     pub file: String,
-    /// The passes: `infer,place` or a named pipeline; by default those that the first line of the
-    /// file names (`; kbc: opt -p ..`, as a crash writes it), else `default`. For a `.tile` file
-    /// `layout,buffers`, in their own order; all by default.
+    /// The passes: `infer,place`, or a named pipeline.
+    ///
+    /// By default those that the first line of the file names (`; kbc: opt -p ..`, as a crash writes
+    /// it), else `default`. For a `.tile` file `layout,buffers`, in their own order; all by default.
     #[arg(long, short, value_name = "PASSES")]
     pub passes: Option<String>,
     /// The target of a `.tile` file; a2a3 by default.
     #[arg(long)]
     pub target: Option<String>,
     /// The output file; `-` is standard output.
-    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    #[arg(long, short, alias = "out", value_name = "FILE", default_value = "-")]
     pub output: String,
-    /// A `.kb` file with algorithms in addition to the library; repeatable.
+    /// A `.kb` file with further algorithms; repeatable.
     #[arg(long = "use", value_name = "FILE")]
     pub uses: Vec<String>,
     /// Prints source positions.
     #[arg(long)]
     pub locs: bool,
-    /// Format of the output.
+    /// Form of the output.
     #[arg(long, default_value = "kir", value_parser = ["kir", "dot"])]
     pub emit: String,
     /// Dumps between passes.
@@ -308,11 +322,14 @@ pub struct Opt {
 /// `kbc fmt`
 #[derive(Args, Debug)]
 pub struct Fmt {
-    /// Files, or folders with `.kb` and `.kir` files; `-` is standard input, formatted to standard
-    /// output.
+    /// Files, or folders with `.kb` and `.kir` files; `-`.
+    ///
+    /// `-` is standard input, formatted to standard output.
     #[arg(required = true)]
     pub files: Vec<String>,
-    /// Writes nothing; exits with 1 and the names of files that are not formatted.
+    /// Writes nothing; exits with 1 if a file is not formatted.
+    ///
+    /// Prints the names of these files.
     #[arg(long)]
     pub check: bool,
     /// With --check, also prints the lines that would change.
@@ -330,16 +347,18 @@ pub struct Replay {
 /// `kbc explain`
 #[derive(Args, Debug)]
 pub struct Explain {
-    /// An error code (`E021`), or one of: select, placement, overlap, memory, window, traffic,
-    /// bound, path, links.
+    /// A code (`E021`), or a topic.
+    ///
+    /// The topics are: select, placement, overlap, memory, window, traffic, bound, path, links.
     pub topic: String,
-    /// The program, for topics other than error codes.
+    /// The program, for topics other than codes.
     pub file: Option<String>,
     /// The part of the file.
     #[command(flatten)]
     pub of: Selection,
-    /// The target: its kernel's window (`window`), or its hand-written kernels for comparison
-    /// (`traffic`).
+    /// The target, for `window` and `traffic`.
+    ///
+    /// Its kernel's window (`window`), or its hand-written kernels for comparison (`traffic`).
     #[arg(long)]
     pub target: Option<String>,
 }
@@ -347,8 +366,9 @@ pub struct Explain {
 /// `kbc dev compare-reference`
 #[derive(Args, Debug)]
 pub struct CompareReference {
-    /// Files of published figures (docs/reference.md), or folders with such files; specs/reference
-    /// of kbc's source by default.
+    /// Files of published figures, or folders with such files.
+    ///
+    /// docs/reference.md has their form; specs/reference of kbc's source by default.
     pub files: Vec<String>,
 }
 
@@ -362,15 +382,17 @@ pub struct Passes {
 /// `kbc list`
 #[derive(Args, Debug)]
 pub struct List {
-    /// One of: algorithms (the default), collectives, functions, kernels, operations, dtypes,
-    /// reductions, topologies, passes, targets, codes; or the name of an algorithm; then files
-    /// whose declarations are listed in addition to the library.
+    /// A list, or the name of an algorithm; then files.
+    ///
+    /// The lists are: algorithms (the default), collectives, functions, kernels, operations, dtypes,
+    /// reductions, topologies, passes, targets, codes. Declarations of the files are listed in
+    /// addition to the library. After `passes`, the name of a pass prints its page.
     #[arg(value_name = "WHAT|FILE")]
     pub what: Vec<String>,
-    /// For the costs of an algorithm: a size of its shape, or a parameter.
+    /// For costs of an algorithm: a size of its shape, or a parameter.
     #[arg(short = 'D', long, value_name = "NAME=VALUE")]
     pub define: Vec<String>,
-    /// For the costs of an algorithm: its number of ranks.
+    /// For costs of an algorithm: its number of ranks.
     #[arg(long, value_name = "RANKS")]
     pub ranks: Option<String>,
 }
@@ -386,7 +408,9 @@ pub struct Completions {
 /// `kbc man`
 #[derive(Args, Debug)]
 pub struct Man {
-    /// The command whose page is printed: `compile`, `dev fuzz`; kbc itself by default.
+    /// The command whose page is printed: `compile`, `dev fuzz`.
+    ///
+    /// kbc itself by default.
     pub command: Vec<String>,
     /// Writes the pages of all commands into a folder.
     #[arg(short, long, value_name = "DIR", conflicts_with = "command")]

@@ -14,7 +14,7 @@ use std::path::Path;
 pub fn run(session: &mut Session, args: &BenchCcl) -> Outcome {
     let Finished { bench, found, errors } = bench(session, &args.plain())?;
     crash::stage(Stage::Report);
-    if let Some(file) = &args.log {
+    if let Some(file) = &args.output {
         outdir::write_file(Path::new(file), logged(&bench, &found).as_bytes())?;
     }
     session.answer(human(&bench, &found).trim_end(), &found)?;

@@ -103,7 +103,7 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
     write_artefacts(session, &asked.artefacts, &built)?;
     let nothing_more = asked.out.is_none() && asked.texts.is_empty();
     let alone = asked.artefacts.iter().chain(&asked.texts).any(|a| a.1 == "-");
-    if alone && nothing_more && how.data.output.is_empty() && wanted.list.is_empty() {
+    if alone && nothing_more && how.data.results().is_empty() && wanted.list.is_empty() {
         // The text was requested, and it is proven; nobody would see the results of a run.
         return Ok(());
     }
@@ -162,7 +162,7 @@ fn emitted(
     Ok(emitted)
 }
 
-/// What `--emit` and `--out` request.
+/// What `--emit` and `--output` request.
 struct EmitRequest {
     /// Records of the timed run.
     records: Vec<(String, String)>,
@@ -174,25 +174,16 @@ struct EmitRequest {
     out: Option<String>,
 }
 
-/// Parses `--emit` and `--out`. A package is written unless only outputs on standard output or of
+/// Parses `--emit` and `--output`. A package is written unless only outputs on standard output or of
 /// the kernel are requested.
 fn asked(args: &Compile, emits: bool) -> Outcome<EmitRequest> {
     let kinds = [&artefacts::KINDS[..], &record::KINDS, &emit::TEXTS].concat();
     let (records, rest): (Vec<_>, Vec<_>) =
-        output::artefacts(&args.execution.emit, &kinds)?.into_iter().partition(|a| record::KINDS.contains(&a.0.as_str()));
+        output::artefacts(&args.execution, &kinds, emits)?.into_iter().partition(|a| record::KINDS.contains(&a.0.as_str()));
     let (texts, artefacts): (Vec<_>, Vec<_>) =
         rest.into_iter().partition(|a| emit::TEXTS.contains(&a.0.as_str()));
     let usage = |d: Diagnostic| Err(Failure::Usage(Diagnostics::from(d)));
     if !emits {
-        if args.out.is_some() {
-            return usage(
-                Diagnostic::error(
-                    "E416",
-                    "--out is the folder of emitted code, and target sim emits no code",
-                )
-                .help("use --emit kir=FILE or --dump-dir DIR"),
-            );
-        }
         if let Some((kind, _)) = texts.first() {
             return usage(
                 Diagnostic::error(
@@ -208,8 +199,8 @@ fn asked(args: &Compile, emits: bool) -> Outcome<EmitRequest> {
         return Ok(EmitRequest { records, artefacts, texts, out: None });
     }
     let alone = !texts.is_empty() || artefacts.iter().any(|a| a.1 == "-");
-    let out = match &args.out {
-        Some(out) => Some(out.clone()),
+    let out = match args.execution.data.place()? {
+        Some(out) => Some(out.to_owned()),
         None if alone => None,
         None => Some(folder(args)?),
     };

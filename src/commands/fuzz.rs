@@ -29,12 +29,12 @@ const STEP: u64 = 5000;
 /// writing files.
 pub fn run(session: &mut Session, args: &Fuzz) -> Outcome {
     let out = match &args.what {
-        FuzzWhat::Engines(a) => &a.range.out,
-        FuzzWhat::Emitted(a) => &a.range.out,
-        FuzzWhat::Schedules(a) => &a.range.out,
-        FuzzWhat::Checker(a) => &a.out,
-        FuzzWhat::Bounds(a) => &a.range.out,
-        FuzzWhat::Readers(a) => &a.out,
+        FuzzWhat::Engines(a) => &a.range.output,
+        FuzzWhat::Emitted(a) => &a.range.output,
+        FuzzWhat::Schedules(a) => &a.range.output,
+        FuzzWhat::Checker(a) => &a.output,
+        FuzzWhat::Bounds(a) => &a.range.output,
+        FuzzWhat::Readers(a) => &a.output,
     };
     outdir::folder(Path::new(out))?;
     match &args.what {
@@ -200,7 +200,7 @@ fn checker(session: &mut Session, args: &FuzzChecker) -> Outcome {
     });
     session.answer(sum.text().trim_end(), &json)?;
     for t in sum.escaped.iter().chain(&sum.alarms).chain(&sum.unexplained).take(FILES) {
-        let path = Path::new(&args.out).join(format!("kbc-fuzz-{}-{}.kir", args.seed, t.number));
+        let path = Path::new(&args.output).join(format!("kbc-fuzz-{}-{}.kir", args.seed, t.number));
         let text = fuzz::checker::reproducer(t, args.seed);
         outdir::write_file(&path, text.as_bytes())?;
         session.tell(text.trim_end());
@@ -263,7 +263,7 @@ fn bounds(session: &mut Session, args: &FuzzBounds) -> Outcome {
         let replay = format!("kbc dev fuzz bounds {name} --seed {} --only {number}", range.seed);
         // The machine comes first.
         let file = format!("{text}// {replay}\n// {}\n", what.replace('\n', " "));
-        outdir::write_file(&Path::new(&range.out).join(name), file.as_bytes())?;
+        outdir::write_file(&Path::new(&range.output).join(name), file.as_bytes())?;
         session.tell(&format!("number {number}: {what}\n{text}"));
     }
     match tally.wrong.first() {
@@ -296,7 +296,7 @@ fn finish(session: &Session, range: &FuzzRange, (mode, text): (&str, &str), sum:
     });
     session.answer(text, &json)?;
     for d in &sum.differences {
-        let path = Path::new(&range.out).join(name(range.seed, d));
+        let path = Path::new(&range.output).join(name(range.seed, d));
         outdir::write_file(&path, reproducer(mode, range.seed, d).as_bytes())?;
         session.tell(&format!("number {}: {}\n{}", d.number, d.what, d.text));
     }

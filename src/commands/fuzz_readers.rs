@@ -77,7 +77,7 @@ pub fn run(session: &mut Session, args: &FuzzReaders) -> Outcome {
     session.answer(&text, &json)?;
     for f in &sum.failures {
         let name = format!("kbc-fuzz-{}-{}.{}", args.seed, f.number, f.reader.ending());
-        outdir::write_file(&Path::new(&args.out).join(name), &f.bytes)?;
+        outdir::write_file(&Path::new(&args.output).join(name), &f.bytes)?;
     }
     match sum.failures.first() {
         None => Ok(()),

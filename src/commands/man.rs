@@ -1,9 +1,8 @@
 //! `kbc man`: manual pages, generated from the description of the command line.
 
-use crate::cli::{Cli, Man};
+use crate::cli::{Man, help};
 use crate::outdir;
 use crate::session::{Failure, Outcome, Session};
-use clap::CommandFactory;
 use kbc_diag::Diagnostic;
 use serde_json::json;
 use std::path::Path;
@@ -14,7 +13,7 @@ use std::path::Path;
 /// Returns E416 for an unknown command, E991 for a page that cannot be made, and E410 and E411 for the
 /// folder.
 pub fn run(session: &mut Session, args: &Man) -> Outcome {
-    let mut all = Cli::command().disable_help_subcommand(true);
+    let mut all = help::complete().disable_help_subcommand(true);
     all.build();
     if let Some(folder) = &args.output {
         let mut files = vec![];

@@ -93,6 +93,7 @@ fn format_of(session: &mut Session, path: &str) -> Option<&'static Format> {
 }
 
 fn run_or_compile(session: &mut Session, args: &Compile) -> Outcome {
+    refusals::no_results(&args.execution)?;
     match format_of(session, &args.source.file) {
         Some(format) => (format.compile)(session, args),
         None if args.target == "sim" && args.source.file.ends_with(".kir") => run::schedule(session, args),

@@ -57,8 +57,7 @@ pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
         .into());
     }
     refusals::no_groups(how, &args.source.file)?;
-    let idle = [("--output", args.out.is_some())];
-    if let Some((flag, _)) = how.about_passes().iter().chain(&idle).find(|f| f.1) {
+    if let Some((flag, _)) = how.about_passes().iter().find(|f| f.1) {
         return Err(Diagnostic::error("E416", format!("{flag} does not apply to {}", args.source.file))
             .help("no pass runs on an imported schedule; write it with --emit kir=FILE")
             .into());
@@ -77,7 +76,7 @@ pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
     }
     let kinds = ["kir", "dot", "trace", "log"];
     let (records, texts): (Vec<_>, Vec<_>) =
-        artefacts(&how.emit, &kinds)?.into_iter().partition(|a| record::KINDS.contains(&a.0.as_str()));
+        artefacts(how, &kinds, false)?.into_iter().partition(|a| record::KINDS.contains(&a.0.as_str()));
     let wanted = wanted(how, records)?;
     let mut it = import(session, args.verb, &args.source.plain())?;
     reject(session, &mut it)?;
@@ -90,7 +89,7 @@ pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
         write_text(session, path, &text)?;
     }
     let alone = texts.iter().any(|a| a.1 == "-");
-    if alone && how.data.output.is_empty() && wanted.list.is_empty() {
+    if alone && how.data.results().is_empty() && wanted.list.is_empty() {
         return Ok(());
     }
     let inputs = simulate(session, &mut it, &args.source, how, &wanted)?;

@@ -31,7 +31,7 @@ const FILES: [(&str, &str); 4] = [
 pub fn run(session: &mut Session, args: &New) -> Outcome {
     let name = &args.name;
     fits(session, name)?;
-    let folder = args.out.as_deref().unwrap_or(name);
+    let folder = args.output.as_deref().unwrap_or(name);
     let files: Vec<(String, Vec<u8>)> = FILES
         .iter()
         .map(|(file, text)| (file.replace(NAME, name), text.replace(NAME, name).into()))

@@ -40,14 +40,29 @@ pub fn show(session: &Session, report: &Report) -> Outcome {
     Ok(session.answer(&human(report), report)?)
 }
 
-/// Parses `KIND[=PATH]`, where the path `-` is standard output.
+/// Parses `KIND[=PATH]`, where the path `-` is standard output. Unless code is emitted, the path of
+/// `--output` is that of the only artefact without one.
 ///
 /// # Errors
-/// Returns E416 for an unknown kind.
-pub fn artefacts(emit: &[String], kinds: &[&'static str]) -> Outcome<Vec<(String, String)>> {
+/// Returns E416 for an unknown kind, and for a path of `--output` that belongs to nothing.
+pub fn artefacts(
+    how: &Execution,
+    kinds: &[&'static str],
+    emits: bool,
+) -> Outcome<Vec<(String, String)>> {
+    let place = if emits { None } else { how.data.place()? };
+    let open = how.emit.iter().filter(|e| !e.contains('=')).count();
+    if let (Some(place), true) = (place, open != 1) {
+        let title = format!("--output {place} does not say what is written there");
+        return Err(Failure::Usage(
+            Diagnostic::error("E416", title)
+                .help("write --output NAME=FILE for a result, --emit kir --output FILE for an artefact, or --target for code")
+                .into(),
+        ));
+    }
     let mut out = vec![];
-    for e in emit {
-        let (kind, path) = e.split_once('=').unwrap_or((e, "-"));
+    for e in &how.emit {
+        let (kind, path) = e.split_once('=').unwrap_or((e, place.unwrap_or("-")));
         if !kinds.contains(&kind) {
             let mut d = Diagnostic::error("E416", format!("unknown output `{kind}` of --emit"))
                 .note(format!("the outputs are {}", kinds.join(", ")));

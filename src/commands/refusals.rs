@@ -47,6 +47,20 @@ pub fn complete(how: &Execution, target: &str) -> Outcome {
     Err(Failure::Usage(d.into()))
 }
 
+/// Rejects results of a run without data.
+///
+/// # Errors
+/// Returns E416 (wrong usage).
+pub fn no_results(how: &Execution) -> Outcome {
+    match how.data.results().first() {
+        Some(result) if how.no_data => {
+            let title = format!("--output {result} is a result of the execution that --no-data leaves out");
+            Err(Failure::Usage(Diagnostic::error("E416", title).help("remove one of them").into()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Rejects process groups and weights without PyTorch programs.
 ///
 /// # Errors

@@ -29,15 +29,14 @@ pub fn schedule(session: &mut Session, args: &Compile) -> Outcome {
     let how = &args.execution;
     refusals::no_post(&args.source)?;
     refusals::no_groups(how, &args.source.file)?;
-    refuse(&[("--output", args.out.is_some())], "a .kir file, for which no code is emitted")?;
     refuse(&how.about_passes(), "a .kir file, on which no pass runs: use kbc opt")?;
     watch::forced(&how.watch, false)?;
     let kinds = ["kir", "dot", "trace", "log"];
     let (records, texts): (Vec<_>, Vec<_>) =
-        artefacts(&how.emit, &kinds)?.into_iter().partition(|a| record::KINDS.contains(&a.0.as_str()));
+        artefacts(how, &kinds, false)?.into_iter().partition(|a| record::KINDS.contains(&a.0.as_str()));
     let wanted = wanted(how, records)?;
-    if !how.data.input.is_empty() || !how.data.output.is_empty() {
-        return Err(Diagnostic::error("E416", "--input and --output do not apply to a .kir file").into());
+    if !how.data.input.is_empty() || !how.data.results().is_empty() {
+        return Err(Diagnostic::error("E416", "--input and --output NAME=FILE do not apply to a .kir file").into());
     }
     let module = read_schedule(session, &args.source.plain())?;
     let Some(schedule) = module.schedule() else { return Ok(()) };

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// Returns E583 for the file, E584 for merging, E585 if a row is wrong or rejected, and the errors
 /// of reading and writing files.
 pub fn run(session: &mut Session, args: &Sweep) -> Outcome {
-    if let Some(out) = args.out.as_ref().filter(|o| o.ends_with(".csv") || o.ends_with(".jsonl")) {
+    if let Some(out) = args.output.as_ref().filter(|o| o.ends_with(".csv") || o.ends_with(".jsonl")) {
         kbc_compiler::load::refuse(&[("--theme", args.theme.is_some()), ("--force", args.force)], out)?;
     }
     let loaded = load(session, &args.file)?;
@@ -105,7 +105,7 @@ fn listed_json(sweep: &str, loaded: &Loaded, points: &[&RowRequest]) -> serde_js
 
 /// Writes rows to their destination.
 fn finish(session: &Session, args: &Sweep, loaded: &Loaded, lines: &[SweepLine], known: usize) -> Outcome {
-    match args.out.as_deref() {
+    match args.output.as_deref() {
         Some(path) if path.ends_with(".csv") => outdir::write_file(Path::new(path), &table::csv(lines)?)?,
         Some(path) if path.ends_with(".jsonl") => {
             outdir::write_file(Path::new(path), table::jsonl(lines, &loaded.id())?.as_bytes())?;
@@ -120,7 +120,7 @@ fn finish(session: &Session, args: &Sweep, loaded: &Loaded, lines: &[SweepLine],
         None => session.result(&table::human(&loaded.grid, lines)),
     }
     let Counts { right, proven, wrong, refused } = Counts::of(lines);
-    if let (Some(out), true) = (&args.out, session.is_json()) {
+    if let (Some(out), true) = (&args.output, session.is_json()) {
         let counts = serde_json::json!({ "right": right, "proven": proven, "wrong": wrong, "refused": refused });
         session.json(&serde_json::json!({
             "schema": 1,
@@ -132,7 +132,7 @@ fn finish(session: &Session, args: &Sweep, loaded: &Loaded, lines: &[SweepLine],
             "status": counts,
         }))?;
     }
-    if args.out.is_some() && !session.is_quiet() {
+    if args.output.is_some() && !session.is_quiet() {
         let mut words = vec![format!("{right} correct")];
         words.extend((proven > 0).then(|| format!("{proven} proven and not executed")));
         words.extend((wrong > 0).then(|| format!("{wrong} wrong")));

@@ -52,13 +52,13 @@ pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
 /// What is wrong with the programs, or cannot be expressed; nothing is written then.
 pub fn import(session: &mut Session, args: &Import) -> Outcome {
     refuse(&[("--reference", args.groups.reference.is_some())], "an import, which does not compare")?;
-    let to_stdout = args.out == "-";
-    if !to_stdout && !args.out.ends_with(".kb") {
-        return Err(Diagnostic::error("E416", format!("{} is not a file name of a program", args.out))
+    let to_stdout = args.output == "-";
+    if !to_stdout && !args.output.ends_with(".kb") {
+        return Err(Diagnostic::error("E416", format!("{} is not a file name of a program", args.output))
             .help("give a name that ends in .kb")
             .into());
     }
-    let out = Path::new(&args.out);
+    let out = Path::new(&args.output);
     let called = if to_stdout { Path::new(&args.paths[0]) } else { out };
     let name = called.file_stem().map_or_else(|| "program".into(), |s| s.to_string_lossy().into_owned());
     let beside = if to_stdout { Path::new("") } else { out.parent().unwrap_or(Path::new("")) };
@@ -94,7 +94,7 @@ pub fn import(session: &mut Session, args: &Import) -> Outcome {
     drafts.into_iter().try_for_each(Draft::keep)?;
     let files: Vec<&str> = made.files.iter().map(|f| f.0.as_str()).collect();
     let json = serde_json::json!({
-        "schema": 1, "command": "import", "ok": true, "output": args.out, "files": files,
+        "schema": 1, "command": "import", "ok": true, "output": args.output, "files": files,
     });
     Ok(session.answer("", &json)?)
 }
