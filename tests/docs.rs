@@ -143,7 +143,8 @@ fn flags(command: &clap::Command, every: bool) -> String {
             (None, Some(short)) => format!("`-{short} {value}`"),
             (None, None) => format!("`{value}`"),
         };
-        let help = arg.get_help().map_or_else(String::new, ToString::to_string);
+        let help = arg.get_long_help().or(arg.get_help()).map_or_else(String::new, ToString::to_string);
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(!help.is_empty(), "{name} says nothing of itself");
         let values: Vec<String> = arg
             .get_possible_values()
