@@ -3,7 +3,7 @@
 
 use clap::FromArgMatches;
 use kbc::cli::Cli;
-use kbc::cli::help::screen;
+use kbc::cli::help::{asked, screen};
 use kbc::cli::messages::{before, color_of, failure, for_programs, usage};
 use kbc::outdir::written;
 use kbc::session::{Failure, Session};
@@ -42,8 +42,9 @@ fn main() -> ExitCode {
         let shown = std::io::Write::write_all(&mut std::io::stdout(), FIRST_STEPS.as_bytes());
         return written(shown).map_or_else(|d| early(&d, &words), |()| ExitCode::SUCCESS);
     }
+    let line = std::iter::once("kbc".into()).chain(asked(given));
     let command = screen().color(color_of(&words));
-    let cli = match command.try_get_matches().and_then(|m| Cli::from_arg_matches(&m)) {
+    let cli = match command.try_get_matches_from(line).and_then(|m| Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,
         Err(e) => match usage(&e) {
             Some(d) if for_programs(&words) => return early(&d, &words),

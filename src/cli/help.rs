@@ -5,7 +5,7 @@
 //! describe it. A test runs every example and counts the lines.
 
 use super::Cli;
-use clap::{Command, CommandFactory};
+use clap::{Arg, ArgAction, Command, CommandFactory};
 
 /// Examples by command, each a command line and what it does.
 pub const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
@@ -22,7 +22,7 @@ pub const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "check",
         &[
             ("kbc check my_ring.kb", ""),
-            ("kbc check my_ring.kb --algorithm 'my_ring(d: 1..3)' --ranks 2..9,16", ""),
+            ("kbc check my_ring.kb --algorithm my_ring --ranks 2..9,16", ""),
             ("kbc check my_ring.kb --sync", "how many signals it needs"),
             ("kbc check schedule.kir --format json", ""),
         ],
@@ -178,6 +178,15 @@ pub fn screen() -> Command {
     dress(Cli::command(), "", true)
 }
 
+/// Returns the words of `kbc help VERB` as those of `kbc VERB --help`, and others as they are.
+pub fn asked(mut words: Vec<std::ffi::OsString>) -> Vec<std::ffi::OsString> {
+    if words.first().is_some_and(|w| w == "help") {
+        words.remove(0);
+        words.push("--help".into());
+    }
+    words
+}
+
 /// Returns the command line with everything that is known about it, and examples.
 pub fn complete() -> Command {
     dress(Cli::command(), "", false)
@@ -197,10 +206,9 @@ fn dress(mut command: Command, path: &str, screen: bool) -> Command {
         if !rare.is_empty() {
             parts.push(format!("More options, which `kbc man {path}` describes: {}", rare.join(", ")));
         }
-        command = command.long_about(None::<&'static str>).mut_args(|a| {
-            let hidden = a.is_hide_short_help_set();
-            a.long_help(None::<&'static str>).hide_long_help(hidden)
-        });
+        // The flag of clap prints another text for `--help` than for `-h`.
+        let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help("Print help");
+        command = command.disable_help_flag(true).arg(help.display_order(998));
         parts.extend(path.is_empty().then(|| GLOBAL.to_owned()));
     }
     command.after_help(parts.join("\n\n").trim().to_owned())
