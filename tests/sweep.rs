@@ -335,7 +335,7 @@ fn rows_of_a_ccl_yaml_are_those_of_the_benchmark() {
     let commands: Vec<&str> = list.stdout.lines().filter_map(|l| l.trim().strip_prefix("kbc ")).collect();
     assert_eq!(commands.len(), 4, "{}", list.stdout);
     for (row, command) in found.iter().zip(commands) {
-        assert!(command.starts_with("bench ccl --ccl ccl.yaml "), "{command}");
+        assert!(command.starts_with("dev bench ccl --ccl ccl.yaml "), "{command}");
         let ran = s.line(&format!("kbc {command} --format json -q"));
         let one: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
         let ns: f64 = row["latency_ns"].parse().expect("a time");

@@ -1,6 +1,6 @@
 //! Failure: the reason why a step of the compiler ended early, and the kind of the mistake.
 
-use kbc_diag::{Diagnostic, Diagnostics, Kind, Severity};
+use kbc_diag::{Diagnostic, Diagnostics, FailureKind, Severity};
 
 /// Why a step ended early.
 #[derive(Debug)]
@@ -15,15 +15,15 @@ pub enum Failure {
 
 impl Failure {
     /// Its kind, as JSON states it.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> FailureKind {
         match self {
-            Failure::Program(d) => match Kind::of_all(d) {
+            Failure::Program(d) => match FailureKind::of_all(d) {
                 // A file that a program names cannot be read: the program is at fault.
-                Kind::Usage => Kind::Invalid,
+                FailureKind::Usage => FailureKind::Invalid,
                 kind => kind,
             },
-            Failure::Usage(_) => Kind::Usage,
-            Failure::Bug(_) => Kind::Bug,
+            Failure::Usage(_) => FailureKind::Usage,
+            Failure::Bug(_) => FailureKind::Bug,
         }
     }
 
@@ -52,7 +52,7 @@ impl Failure {
 
 /// Whether messages are about kbc and not about the input.
 pub fn is_bug(found: &Diagnostics) -> bool {
-    found.list.iter().any(|d| d.severity == Severity::Error && Kind::of(d.code) == Kind::Bug)
+    found.list.iter().any(|d| d.severity == Severity::Error && FailureKind::of(d.code) == FailureKind::Bug)
 }
 
 impl From<Diagnostics> for Failure {
@@ -61,7 +61,7 @@ impl From<Diagnostics> for Failure {
             return Failure::Bug(d);
         }
         let mut errors = d.list.iter().filter(|d| d.severity == Severity::Error).peekable();
-        if errors.peek().is_some() && errors.all(|d| Kind::of(d.code) == Kind::Usage) {
+        if errors.peek().is_some() && errors.all(|d| FailureKind::of(d.code) == FailureKind::Usage) {
             Failure::Usage(d)
         } else {
             Failure::Program(d)

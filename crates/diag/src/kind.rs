@@ -1,10 +1,10 @@
 //! Kinds of failures: what the code of an error says about who has to change what.
 
-use crate::{Diagnostics, Severity};
+use crate::diagnostic::{Diagnostics, Severity};
 
 /// What an error says about the input, or about kbc.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Kind {
+pub enum FailureKind {
     /// The input was understood, and a proof, a comparison or a check of it fails.
     Wrong,
     /// The input has no meaning: its form, its names, its types or its sizes.
@@ -40,37 +40,37 @@ const UNSUPPORTED: [&str; 43] = [
 /// Codes of errors of kbc itself.
 const BUG: [&str; 6] = ["E905", "E906", "E990", "E991", "E992", "E995"];
 
-impl Kind {
+impl FailureKind {
     /// Returns the kind of the errors with a code.
-    pub fn of(code: &str) -> Kind {
+    pub fn of(code: &str) -> FailureKind {
         // Files and folders (E41x), values on the command line (E42x), and `-p` (E902 to E904).
         let usage =
             code.starts_with("E41") || code.starts_with("E42") || ("E902"..="E904").contains(&code);
         match code {
-            _ if usage => Kind::Usage,
-            _ if BUG.contains(&code) => Kind::Bug,
-            _ if WRONG.contains(&code) || WRONG_IN_EVALUATIONS.contains(&code) => Kind::Wrong,
-            _ if UNSUPPORTED.contains(&code) => Kind::Unsupported,
-            _ => Kind::Invalid,
+            _ if usage => FailureKind::Usage,
+            _ if BUG.contains(&code) => FailureKind::Bug,
+            _ if WRONG.contains(&code) || WRONG_IN_EVALUATIONS.contains(&code) => FailureKind::Wrong,
+            _ if UNSUPPORTED.contains(&code) => FailureKind::Unsupported,
+            _ => FailureKind::Invalid,
         }
     }
 
     /// Returns the kind of the first error of several messages. Where they have several kinds, a
     /// failed proof or comparison is not reported as such: the input has another fault before it.
-    pub fn of_all(found: &Diagnostics) -> Kind {
-        let errors = || found.list.iter().filter(|d| d.severity == Severity::Error).map(|d| Kind::of(d.code));
-        let first = errors().next().unwrap_or(Kind::Invalid);
-        if first == Kind::Wrong { errors().find(|k| *k != Kind::Wrong).unwrap_or(first) } else { first }
+    pub fn of_all(found: &Diagnostics) -> FailureKind {
+        let errors = || found.list.iter().filter(|d| d.severity == Severity::Error).map(|d| FailureKind::of(d.code));
+        let first = errors().next().unwrap_or(FailureKind::Invalid);
+        if first == FailureKind::Wrong { errors().find(|k| *k != FailureKind::Wrong).unwrap_or(first) } else { first }
     }
 
     /// Returns its name in JSON.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Wrong => "wrong",
-            Kind::Invalid => "invalid",
-            Kind::Unsupported => "unsupported",
-            Kind::Usage => "usage",
-            Kind::Bug => "bug",
+            FailureKind::Wrong => "wrong",
+            FailureKind::Invalid => "invalid",
+            FailureKind::Unsupported => "unsupported",
+            FailureKind::Usage => "usage",
+            FailureKind::Bug => "bug",
         }
     }
 }
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
         for code in all {
             assert!(find(code).is_some(), "{code} has no page");
-            assert_ne!(Kind::of(code), Kind::Invalid, "{code}");
+            assert_ne!(FailureKind::of(code), FailureKind::Invalid, "{code}");
         }
     }
 
@@ -96,13 +96,13 @@ mod tests {
     fn kinds_of_several_messages() {
         let of = |codes: &[&'static str]| {
             let list = codes.iter().map(|c| Diagnostic::error(c, "")).collect();
-            Kind::of_all(&Diagnostics { list })
+            FailureKind::of_all(&Diagnostics { list })
         };
-        assert_eq!(of(&["E341", "E340"]), Kind::Wrong);
-        assert_eq!(of(&["E341", "E005"]), Kind::Invalid);
-        assert_eq!(of(&["E470"]), Kind::Unsupported);
-        assert_eq!(of(&["E416"]), Kind::Usage);
-        assert_eq!(of(&["E991"]), Kind::Bug);
-        assert_eq!(of(&[]), Kind::Invalid);
+        assert_eq!(of(&["E341", "E340"]), FailureKind::Wrong);
+        assert_eq!(of(&["E341", "E005"]), FailureKind::Invalid);
+        assert_eq!(of(&["E470"]), FailureKind::Unsupported);
+        assert_eq!(of(&["E416"]), FailureKind::Usage);
+        assert_eq!(of(&["E991"]), FailureKind::Bug);
+        assert_eq!(of(&[]), FailureKind::Invalid);
     }
 }

@@ -15,5 +15,5 @@ pub mod span;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Label, Severity};
 pub use escape_controls::escape_controls;
-pub use kind::Kind;
+pub use kind::FailureKind;
 pub use span::{FileId, SourceFile, SourceMap, Span, Spanned, Text};

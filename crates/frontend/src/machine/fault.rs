@@ -161,12 +161,12 @@ mod tests {
         #[serde(default)]
         old: Option<bool>,
         #[serde(default)]
-        kind: Option<Kind>,
+        kind: Option<SampleKind>,
     }
 
     #[derive(Deserialize, Debug)]
     #[serde(rename_all = "lowercase")]
-    enum Kind {
+    enum SampleKind {
         First,
         Second,
     }
