@@ -163,7 +163,7 @@ impl Record {
             Stage::Passes => format!("opt -p {}", quoted(rest)),
             Stage::Check => "check".into(),
             Stage::Run => self.run_flags(),
-            Stage::Time => "run --no-data".into(),
+            Stage::Time => "run --no-proof --no-data".into(),
             _ => return None,
         };
         Some(format!("{KIR}{how}\n{}{}", self.head(";"), text::print(module, &PrintOptions::default())))

@@ -73,8 +73,8 @@ fn a_module_replays_the_stage_that_failed() {
         ("place", "; kbc: opt -p place,select,"),
         ("synchronize", "; kbc: opt -p synchronize\n"),
         ("check", "; kbc: check\n"),
-        ("run", "; kbc: run --no-time --engine jit\n"),
-        ("time", "; kbc: run --no-data\n"),
+        ("run", "; kbc: run --no-proof --no-time --engine jit --seed 0\n"),
+        ("time", "; kbc: run --no-proof --no-data\n"),
     ] {
         let scratch = scratch();
         let ran = crash(&scratch, fault, &["compile", "it's/a.kb"]);
@@ -117,7 +117,7 @@ fn every_verb_leaves_its_command() {
         crash(&scratch, fault, &["replay", "kbc-crash.kb"]);
     }
     let run = text(&scratch, "kbc-crash.kir").expect("of the run of s.kir");
-    assert!(run.starts_with("; kbc: run --no-data\n"), "{run}");
+    assert!(run.starts_with("; kbc: run --no-proof --no-data\n"), "{run}");
 }
 
 #[test]

@@ -209,6 +209,9 @@ fn dress(mut command: Command, path: &str, screen: bool) -> Command {
         // The flag of clap prints another text for `--help` than for `-h`.
         let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help("Print help");
         command = command.disable_help_flag(true).arg(help.display_order(998));
+    } else {
+        // What a screen leaves out is in the manual.
+        command = command.mut_args(|a| a.hide_short_help(false));
         parts.extend(path.is_empty().then(|| GLOBAL.to_owned()));
     }
     command.after_help(parts.join("\n\n").trim().to_owned())
