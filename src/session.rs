@@ -81,14 +81,13 @@ impl Session {
                 std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
             }
         };
-        let terminal =
-            Arc::new(Terminal {
-                format: cli.diagnostics,
-                color,
-                quiet: cli.quiet,
-                lost: Mutex::default(),
-                json: Mutex::default(),
-            });
+        let terminal = Arc::new(Terminal {
+            format: cli.diagnostics,
+            color,
+            quiet: cli.quiet,
+            lost: Mutex::default(),
+            json: Mutex::default(),
+        });
         Session { workspace: Workspace::new(terminal.clone()), terminal, format: cli.format }
     }
 

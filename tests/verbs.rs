@@ -108,10 +108,7 @@ fn folder() -> Scratch {
         "sweep.yaml",
         b"sweep: 1\ntitle: t\nfile: specs/all_reduce.kb\ndefine: {n: '{n}'}\naxes: {n: [64, 128]}\n",
     );
-    s.write(
-        "figures.yaml",
-        b"repro: 1\nfolder: made\nsweeps: [sweep.yaml]\nreferences: []\npages: []\n",
-    );
+    s.write("figures.yaml", b"repro: 1\nfolder: made\nsweeps: [sweep.yaml]\nreferences: []\npages: []\n");
     s.write("kbc-crash.kb", b"// kbc: list passes place\n// kbc: file a.kb\n");
     for line in
         ["kbc run layer.kb --emit kir=schedule.kir", "kbc run layer.kb -p graph --emit graph=graph.kir"]
@@ -225,7 +222,13 @@ fn json(ran: &Ran) -> Value {
 fn failures_as_json_have_a_kind() {
     let s = folder();
     s.write("syntax.kb", b"program p(\n");
-    s.write("lost.kb", std::fs::read_to_string(s.path().join("my_ring.kb")).expect("a file").replace("p - 1", "p - 2").as_bytes());
+    s.write(
+        "lost.kb",
+        std::fs::read_to_string(s.path().join("my_ring.kb"))
+            .expect("a file")
+            .replace("p - 1", "p - 2")
+            .as_bytes(),
+    );
     s.write("unformatted.kb", b"use   x\n");
     let big = "kbc compile layer.kb --target a2a3 -D tp=4096 --topology ring(4096)";
     for (line, code, kind) in [
@@ -240,7 +243,11 @@ fn failures_as_json_have_a_kind() {
         let ran = s.line(&format!("{line} --format json"));
         let found = json(&ran);
         assert_eq!(ran.code, code, "{line}: {}", ran.stderr);
-        assert_eq!((&found["failure"]["kind"], &found["failure"]["exit"]), (&kind.into(), &code.into()), "{line}");
+        assert_eq!(
+            (&found["failure"]["kind"], &found["failure"]["exit"]),
+            (&kind.into(), &code.into()),
+            "{line}"
+        );
         assert_eq!(found["ok"], false, "{line}");
         assert!(found["failure"]["messages"][0]["code"].is_string(), "{line}");
     }

@@ -78,7 +78,10 @@ pub const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ),
     (
         "import",
-        &[("kbc import exported -o model.kb", ""), ("kbc import exported --lift -o model.kb", "one global program")],
+        &[
+            ("kbc import exported -o model.kb", ""),
+            ("kbc import exported --lift -o model.kb", "one global program"),
+        ],
     ),
     (
         "plot",
@@ -152,17 +155,8 @@ pub const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "dev bench ccl",
         &[("kbc dev bench ccl --topology topology.yaml --ccl ccl.yaml -D algorithm=tree -o ccl.log", "")],
     ),
-    (
-        "dev compare-reference",
-        &[("kbc dev compare-reference specs/reference/kernbench_transfers.yaml", "")],
-    ),
-    (
-        "completions",
-        &[
-            ("kbc completions bash > kbc.bash", ""),
-            ("kbc completions zsh > _kbc", ""),
-        ],
-    ),
+    ("dev compare-reference", &[("kbc dev compare-reference specs/reference/kernbench_transfers.yaml", "")]),
+    ("completions", &[("kbc completions bash > kbc.bash", ""), ("kbc completions zsh > _kbc", "")]),
     ("man", &[("kbc man run", ""), ("kbc man -o man1", "all pages")]),
 ];
 
@@ -201,8 +195,11 @@ fn dress(mut command: Command, path: &str, screen: bool) -> Command {
     let mut parts = vec![examples(path)];
     if screen {
         let is_rare = |a: &&clap::Arg| a.is_hide_short_help_set() && !a.is_hide_set() && !a.is_global_set();
-        let rare: Vec<String> =
-            command.get_arguments().filter(is_rare).filter_map(|a| Some(format!("--{}", a.get_long()?))).collect();
+        let rare: Vec<String> = command
+            .get_arguments()
+            .filter(is_rare)
+            .filter_map(|a| Some(format!("--{}", a.get_long()?)))
+            .collect();
         if !rare.is_empty() {
             parts.push(format!("More options, which `kbc man {path}` describes: {}", rare.join(", ")));
         }

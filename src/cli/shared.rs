@@ -220,7 +220,14 @@ pub struct Execution {
     #[arg(hide_short_help = true, long, value_name = "RANKS", conflicts_with = "no_time")]
     pub trace_ranks: Option<String>,
     /// The pipeline to run instead of the default one.
-    #[arg(hide_short_help = true, long, short, value_name = "PASSES", default_value = "default", help_heading = "Passes")]
+    #[arg(
+        hide_short_help = true,
+        long,
+        short,
+        value_name = "PASSES",
+        default_value = "default",
+        help_heading = "Passes"
+    )]
     pub passes: String,
     /// Dumps between passes.
     #[command(flatten)]

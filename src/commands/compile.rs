@@ -178,8 +178,9 @@ struct EmitRequest {
 /// the kernel are requested.
 fn asked(args: &Compile, emits: bool) -> Outcome<EmitRequest> {
     let kinds = [&artefacts::KINDS[..], &record::KINDS, &emit::TEXTS].concat();
-    let (records, rest): (Vec<_>, Vec<_>) =
-        output::artefacts(&args.execution, &kinds, emits)?.into_iter().partition(|a| record::KINDS.contains(&a.0.as_str()));
+    let (records, rest): (Vec<_>, Vec<_>) = output::artefacts(&args.execution, &kinds, emits)?
+        .into_iter()
+        .partition(|a| record::KINDS.contains(&a.0.as_str()));
     let (texts, artefacts): (Vec<_>, Vec<_>) =
         rest.into_iter().partition(|a| emit::TEXTS.contains(&a.0.as_str()));
     let usage = |d: Diagnostic| Err(Failure::Usage(Diagnostics::from(d)));
@@ -227,7 +228,5 @@ fn write_artefacts(session: &Session, artefacts: &[(String, String)], built: &Bu
     if !artefacts.is_empty() {
         crash::stage(Stage::Emit);
     }
-    artefacts
-        .iter()
-        .try_for_each(|(kind, path)| write_text(session, path, &artefacts::text(built, kind)))
+    artefacts.iter().try_for_each(|(kind, path)| write_text(session, path, &artefacts::text(built, kind)))
 }

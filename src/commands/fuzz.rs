@@ -281,8 +281,11 @@ fn bounds(session: &mut Session, args: &FuzzBounds) -> Outcome {
 /// Prints the counts, and writes a file for each difference.
 fn finish(session: &Session, range: &FuzzRange, (mode, text): (&str, &str), sum: &Summary) -> Outcome {
     let refused: BTreeMap<&str, u64> = sum.refused.iter().map(|(code, r)| (*code, r.0)).collect();
-    let differences: Vec<_> =
-        sum.differences.iter().map(|d| json!({ "number": d.number, "what": d.what, "text": d.text })).collect();
+    let differences: Vec<_> = sum
+        .differences
+        .iter()
+        .map(|d| json!({ "number": d.number, "what": d.what, "text": d.text }))
+        .collect();
     let json = json!({
         "schema": 1,
         "command": format!("fuzz {mode}"),

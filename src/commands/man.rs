@@ -47,8 +47,8 @@ fn name(command: &clap::Command) -> String {
 
 fn page(command: &clap::Command) -> Outcome<Vec<u8>> {
     let mut out = vec![];
-    clap_mangen::Man::new(command.clone()).render(&mut out).map_err(|e| {
-        Diagnostic::error("E991", format!("the manual page cannot be written: {e}"))
-    })?;
+    clap_mangen::Man::new(command.clone())
+        .render(&mut out)
+        .map_err(|e| Diagnostic::error("E991", format!("the manual page cannot be written: {e}")))?;
     Ok(out)
 }

@@ -16,7 +16,8 @@ use kbc_diag::{Diagnostic, Diagnostics};
 /// correct schedule is rejected.
 pub fn run(session: &mut Session, args: &Mutate) -> Done {
     let ranks = ranks(&args.ranks)?;
-    let asked = args.algorithm.as_ref().map(|a| algorithm_request::read(session, "--algorithm", a)).transpose()?;
+    let asked =
+        args.algorithm.as_ref().map(|a| algorithm_request::read(session, "--algorithm", a)).transpose()?;
     let mut all = Subjects::default();
     if args.files.is_empty() {
         all = of_library(session, asked.as_ref(), &ranks)?;
@@ -74,8 +75,10 @@ fn ranks(text: &str) -> Result<Vec<u64>, Diagnostic> {
         algorithm_request::ranks("--ranks ", text)?.into_iter().filter_map(|p| p.try_into().ok()).collect();
     match list.iter().find(|p| !(2..=MAX_RANKS).contains(*p)) {
         None => Ok(list),
-        Some(p) => Err(Diagnostic::error("E413", format!("--ranks {text}: {p} is not a number of ranks here"))
-            .help(format!("write --ranks 2..9, with at least 2 and at most {MAX_RANKS} ranks"))),
+        Some(p) => {
+            Err(Diagnostic::error("E413", format!("--ranks {text}: {p} is not a number of ranks here"))
+                .help(format!("write --ranks 2..9, with at least 2 and at most {MAX_RANKS} ranks")))
+        }
     }
 }
 

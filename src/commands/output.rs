@@ -45,11 +45,7 @@ pub fn show(session: &Session, report: &Report) -> Outcome {
 ///
 /// # Errors
 /// Returns E416 for an unknown kind, and for a path of `--output` that belongs to nothing.
-pub fn artefacts(
-    how: &Execution,
-    kinds: &[&'static str],
-    emits: bool,
-) -> Outcome<Vec<(String, String)>> {
+pub fn artefacts(how: &Execution, kinds: &[&'static str], emits: bool) -> Outcome<Vec<(String, String)>> {
     let place = if emits { None } else { how.data.place()? };
     let open = how.emit.iter().filter(|e| !e.contains('=')).count();
     if let (Some(place), true) = (place, open != 1) {

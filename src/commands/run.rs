@@ -36,7 +36,9 @@ pub fn schedule(session: &mut Session, args: &Compile) -> Outcome {
         artefacts(how, &kinds, false)?.into_iter().partition(|a| record::KINDS.contains(&a.0.as_str()));
     let wanted = wanted(how, records)?;
     if !how.data.input.is_empty() || !how.data.results().is_empty() {
-        return Err(Diagnostic::error("E416", "--input and --output NAME=FILE do not apply to a .kir file").into());
+        return Err(
+            Diagnostic::error("E416", "--input and --output NAME=FILE do not apply to a .kir file").into()
+        );
     }
     let module = read_schedule(session, &args.source.plain())?;
     let Some(schedule) = module.schedule() else { return Ok(()) };
@@ -76,7 +78,8 @@ pub fn schedule(session: &mut Session, args: &Compile) -> Outcome {
     }
     match machine {
         Some((topology, own)) if !how.no_time => {
-            let timed = record::time(session, &mut report, schedule, &topology, &wanted, &Records, &how.time());
+            let timed =
+                record::time(session, &mut report, schedule, &topology, &wanted, &Records, &how.time());
             if let Err(failure) = timed {
                 let (d, code) = failure.into_parts();
                 if code != 1 {
@@ -110,12 +113,7 @@ pub fn schedule(session: &mut Session, args: &Compile) -> Outcome {
 }
 
 /// Prints the report of the ranks, if there are any, and the messages of a run that did not end.
-fn failed(
-    session: &Session,
-    mut report: Report,
-    schedule: &Schedule,
-    failure: RunFailure,
-) -> Outcome {
+fn failed(session: &Session, mut report: Report, schedule: &Schedule, failure: RunFailure) -> Outcome {
     if run::failed(&mut report, schedule, &failure) {
         show(session, &report)?;
     }

@@ -121,7 +121,8 @@ fn finish(session: &Session, args: &Sweep, loaded: &Loaded, lines: &[SweepLine],
     }
     let Counts { right, proven, wrong, refused } = Counts::of(lines);
     if let (Some(out), true) = (&args.output, session.is_json()) {
-        let counts = serde_json::json!({ "right": right, "proven": proven, "wrong": wrong, "refused": refused });
+        let counts =
+            serde_json::json!({ "right": right, "proven": proven, "wrong": wrong, "refused": refused });
         session.json(&serde_json::json!({
             "schema": 1,
             "command": "sweep",

@@ -9,11 +9,7 @@ use kbc_evaluation::traffic::table::{human, traffic};
 ///
 /// # Errors
 /// Returns the errors of compiling or reading the file, and E30x and E354 of counting.
-pub(super) fn run(
-    session: &mut Session,
-    source: &Source,
-    target: Option<&str>,
-) -> Outcome {
+pub(super) fn run(session: &mut Session, source: &Source, target: Option<&str>) -> Outcome {
     let found = traffic(session, &source.plain(), target)?;
     session.answer(&human(&found), &found)?;
     Ok(())

@@ -62,8 +62,7 @@ pub fn program(
     let (data, order) = (&request.data, request.order());
     let done = analyse::execute(workspace, built, schedule, data, request.calls(), order, watch)?;
     let (inputs, result) = executed(report, built, schedule, data, done);
-    report.inside =
-        analyse::inside(workspace, schedule, &built.topology, &inputs.calls, &result, order)?;
+    report.inside = analyse::inside(workspace, schedule, &built.topology, &inputs.calls, &result, order)?;
     adversaries(workspace, report, schedule, &inputs, request)?;
     Ok((inputs, result))
 }
@@ -95,9 +94,9 @@ pub fn schedule(
             report.ok = analyse::passes(&found) && found.unbounded == 0;
             if found.unbounded > 0 {
                 let (n, of) = (found.unbounded, found.elements);
-                report.unchecked.push(format!(
-                    "not compared: {n} of {of} elements, which are functions of rounded sums"
-                ));
+                report
+                    .unchecked
+                    .push(format!("not compared: {n} of {of} elements, which are functions of rounded sums"));
             }
             report.compare = Some(found);
         }

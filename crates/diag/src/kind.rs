@@ -26,8 +26,7 @@ const WRONG: [&str; 46] = [
 ];
 
 /// Further codes of this kind: results of evaluations, and of tests of kbc.
-const WRONG_IN_EVALUATIONS: [&str; 8] =
-    ["E565", "E566", "E585", "E586", "E993", "E994", "E996", "E997"];
+const WRONG_IN_EVALUATIONS: [&str; 8] = ["E565", "E566", "E585", "E586", "E993", "E994", "E996", "E997"];
 
 /// Codes of limits of kbc and of its targets.
 const UNSUPPORTED: [&str; 43] = [
@@ -44,8 +43,7 @@ impl FailureKind {
     /// Returns the kind of the errors with a code.
     pub fn of(code: &str) -> FailureKind {
         // Files and folders (E41x), values on the command line (E42x), and `-p` (E902 to E904).
-        let usage =
-            code.starts_with("E41") || code.starts_with("E42") || ("E902"..="E904").contains(&code);
+        let usage = code.starts_with("E41") || code.starts_with("E42") || ("E902"..="E904").contains(&code);
         match code {
             _ if usage => FailureKind::Usage,
             _ if BUG.contains(&code) => FailureKind::Bug,
@@ -58,9 +56,14 @@ impl FailureKind {
     /// Returns the kind of the first error of several messages. Where they have several kinds, a
     /// failed proof or comparison is not reported as such: the input has another fault before it.
     pub fn of_all(found: &Diagnostics) -> FailureKind {
-        let errors = || found.list.iter().filter(|d| d.severity == Severity::Error).map(|d| FailureKind::of(d.code));
+        let errors =
+            || found.list.iter().filter(|d| d.severity == Severity::Error).map(|d| FailureKind::of(d.code));
         let first = errors().next().unwrap_or(FailureKind::Invalid);
-        if first == FailureKind::Wrong { errors().find(|k| *k != FailureKind::Wrong).unwrap_or(first) } else { first }
+        if first == FailureKind::Wrong {
+            errors().find(|k| *k != FailureKind::Wrong).unwrap_or(first)
+        } else {
+            first
+        }
     }
 
     /// Returns its name in JSON.

@@ -68,7 +68,9 @@ fn named_values_are_those_of_the_short_form() {
         let rates: Vec<_> = m.links.iter().map(|l| (l.set.node.clone(), l.rate)).collect();
         format!("{:?} {rates:?}", m.settings)
     };
-    let short = of("link: 50 GB/s, 500 ns\ndevice: 1 TFLOP/s, 2 TB/s\nvector: 3 GB/s, 512 B\nsdma: 21 GB/s, 25 ns\nlinks: {x: \"1 GB/s, 2 ns\", y: \"unlimited, 3 ns\"}\n");
+    let short = of(
+        "link: 50 GB/s, 500 ns\ndevice: 1 TFLOP/s, 2 TB/s\nvector: 3 GB/s, 512 B\nsdma: 21 GB/s, 25 ns\nlinks: {x: \"1 GB/s, 2 ns\", y: \"unlimited, 3 ns\"}\n",
+    );
     let named = of(
         "kbc: 1\nlink: {latency: 500 ns, bandwidth: 50 GB/s}\ndevice: {arithmetic: 1 TFLOP/s, memory: 2 TB/s}\n\
          vector:\n  bandwidth: 3 GB/s\n  step: 512 B\nsdma: {bandwidth: 21 GB/s, time: 25 ns}\n\

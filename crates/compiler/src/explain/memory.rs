@@ -61,9 +61,8 @@ pub fn json(built: &Built) -> Outcome<Value> {
     let Some(schedule) = built.module.schedule() else { return Ok(json!({ "memories": [] })) };
     let Memories { list } = lay_out(schedule, &built.topology, &built.placements)?;
     let one = |((kind, place), memory): (&MemoryPlace, &Memory)| {
-        let tensors = memory.live().map(|(at, size, name)| {
-            json!({ "name": name, "offset": at, "bytes": size })
-        });
+        let tensors =
+            memory.live().map(|(at, size, name)| json!({ "name": name, "offset": at, "bytes": size }));
         json!({
             "kind": kind.to_string(),
             "place": place,

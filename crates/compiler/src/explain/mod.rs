@@ -116,9 +116,7 @@ fn values(g: &Graph) -> String {
 /// Returns the values of a program as JSON.
 pub fn placement_json(built: &Built) -> Value {
     let values = |g: &Graph| {
-        let one = |v: ValueWords| {
-            json!({ "name": v.name, "type": v.ty, "from": v.what, "why": v.why })
-        };
+        let one = |v: ValueWords| json!({ "name": v.name, "type": v.ty, "from": v.what, "why": v.why });
         values_of(g).into_iter().map(one).collect::<Vec<_>>()
     };
     match &built.local {
@@ -143,9 +141,7 @@ pub fn window_json(s: &Schedule) -> Value {
             "memory": w.memory.to_string(),
         })
     };
-    let signal = |g: &Signal| {
-        json!({ "name": g.name.as_str(), "offset": g.offset, "counters": g.count })
-    };
+    let signal = |g: &Signal| json!({ "name": g.name.as_str(), "offset": g.offset, "counters": g.count });
     json!({
         "windows": s.windows.iter().map(window).collect::<Vec<_>>(),
         "signals": s.signals.iter().map(signal).collect::<Vec<_>>(),

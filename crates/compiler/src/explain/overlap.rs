@@ -50,9 +50,10 @@ pub fn text(built: &Built) -> String {
 pub fn json(built: &Built) -> Value {
     let table = &built.overlap;
     let one = |l: &ExaminedCollective| {
-        let tried = l.tried.iter().map(|t| {
-            json!({ "pieces": t.pieces, "estimated_ns": t.estimated, "simulated_ns": t.simulated })
-        });
+        let tried = l
+            .tried
+            .iter()
+            .map(|t| json!({ "pieces": t.pieces, "estimated_ns": t.estimated, "simulated_ns": t.simulated }));
         json!({
             "operation": l.kind.as_str(),
             "value": l.value.as_str(),

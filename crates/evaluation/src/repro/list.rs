@@ -80,7 +80,8 @@ pub fn read(text: &str, file: FileId) -> Result<ReproList, Diagnostic> {
     let wrong = |(title, at): (String, Span)| {
         Diagnostic::error("E589", title).primary(at, "here").help("docs/evaluation.md describes this file")
     };
-    let list: ReproList = yaml::read(text, file, &[]).map_err(|(fault, at)| fault.message(wrong((String::new(), at))))?;
+    let list: ReproList =
+        yaml::read(text, file, &[]).map_err(|(fault, at)| fault.message(wrong((String::new(), at))))?;
     if list.repro != FORM {
         let title = format!("unsupported version `repro: {}`; this kbc reads {FORM}", list.repro);
         return Err(wrong((title, Span::new(file, 0, 0))));

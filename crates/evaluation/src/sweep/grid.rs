@@ -315,7 +315,8 @@ mod tests {
     /// Keys have the names of flags. Files with the old names are read for one release.
     #[test]
     fn old_keys_are_those_of_flags() {
-        let new = format!("{HEAD}file: a.kb\nprogram: p\nranks: 8\nalgorithm: '{{x}}'\naxes: {{x: [ring]}}\n");
+        let new =
+            format!("{HEAD}file: a.kb\nprogram: p\nranks: 8\nalgorithm: '{{x}}'\naxes: {{x: [ring]}}\n");
         let point = &grid(&new).expect("a sweep").points[0];
         assert_eq!(point.program, RowProgram::File("a.kb".into()));
         let flags = [&point.named, &point.ranks, &point.algorithm].map(|o| o.as_deref().unwrap_or(""));
@@ -325,7 +326,8 @@ mod tests {
             ("program: '{x}.kb'", "file: '{x}.kb'"),
             ("program: |\n  a\n  {x}", "text: |\n  a\n  {x}"),
         ] {
-            let [old, new] = [old, new].map(|t| grid(&format!("{HEAD}{t}\naxes: {{x: [1]}}\n")).expect(t).points);
+            let [old, new] =
+                [old, new].map(|t| grid(&format!("{HEAD}{t}\naxes: {{x: [1]}}\n")).expect(t).points);
             assert_eq!(old, new);
         }
         let of = |rest: &str| grid(&format!("{HEAD}{rest}\naxes: {{x: [1]}}\n")).expect_err(rest).title;

@@ -162,9 +162,14 @@ pub fn command(sweep: &str, point: &RowRequest) -> Vec<String> {
     let (mut out, files) = match &point.program {
         RowProgram::File(path) => (vec!["run".to_owned(), beside(sweep, path)], false),
         RowProgram::Text(_) => (vec!["run".to_owned(), format!("{sweep}.kb")], false),
-        RowProgram::Ccl(path) => {
-            (["dev", "bench", "ccl", "--ccl"].map(str::to_owned).into_iter().chain([beside(sweep, path)]).collect(), true)
-        }
+        RowProgram::Ccl(path) => (
+            ["dev", "bench", "ccl", "--ccl"]
+                .map(str::to_owned)
+                .into_iter()
+                .chain([beside(sweep, path)])
+                .collect(),
+            true,
+        ),
     };
     let mut flag = |name: &str, value: String| out.extend([name.to_owned(), value]);
     point.define.iter().for_each(|d| flag("-D", d.clone()));

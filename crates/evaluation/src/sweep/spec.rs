@@ -181,7 +181,8 @@ pub fn doubling(text: &str) -> Option<Vec<u64>> {
 pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
     let at = |word: &str| place(text, file, &[], word);
     let axis = |word: &str| place(text, file, &["axes"], word);
-    let mut spec: Spec = yaml::read(text, file, &["named"]).map_err(|(fault, at)| fault.message(wrong("", at)))?;
+    let mut spec: Spec =
+        yaml::read(text, file, &["named"]).map_err(|(fault, at)| fault.message(wrong("", at)))?;
     if spec.sweep != FORM {
         return Err(wrong(
             format!("unsupported version `sweep: {}`; this kbc reads {FORM}", spec.sweep),
@@ -213,9 +214,8 @@ pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
         }
         _ => {}
     }
-    let number = |v: &Value| {
-        scalar(v).ok_or_else(|| wrong("`ranks` must be a number or a template", at("ranks")))
-    };
+    let number =
+        |v: &Value| scalar(v).ok_or_else(|| wrong("`ranks` must be a number or a template", at("ranks")));
     let ranks = spec.ranks.as_ref().map(number).transpose()?;
     let mut axes: Vec<Axis> = vec![];
     for (name, values) in &spec.axes {

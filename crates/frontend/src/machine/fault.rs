@@ -104,7 +104,16 @@ fn names(mut text: &str) -> Vec<&str> {
 pub fn fault(error: &serde_yaml::Error, old: &[&str]) -> Fault {
     let all = error.to_string();
     let all = all.split(" at line ").next().unwrap_or("");
-    let starts = ["unknown field", "unknown variant", "missing field", "duplicate ", "invalid type: ", "invalid value: ", "invalid length ", "data did not match"];
+    let starts = [
+        "unknown field",
+        "unknown variant",
+        "missing field",
+        "duplicate ",
+        "invalid type: ",
+        "invalid value: ",
+        "invalid length ",
+        "data did not match",
+    ];
     let Some(at) = starts.iter().filter_map(|s| all.find(s)).min() else {
         let form = FORM.iter().find(|f| all.contains(f.0));
         return Fault::new(form.map_or("the text does not have the form of YAML here", |f| f.1));
