@@ -118,7 +118,7 @@ fn execute(bencher: divan::Bencher, layers: usize) {
             &job.session,
             &job.built,
             job.schedule(),
-            &job.args.data.plain(),
+            &job.args.execution.data.plain(),
             1,
             None,
             &mut Unwatched,

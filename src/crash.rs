@@ -2,14 +2,14 @@
 //! replayed.
 //!
 //! The module owns the record of a run (command line, texts, module, stage) and the two files made
-//! from it. `kbc-crash.kb` contains the command line and every text that it read; `kbc replay`
+//! from it. `kbc-crash.kb` contains the command line and every text that it read; `kbc dev replay`
 //! replays it from the start. Once there is a module, `kbc-crash.kir` contains it; `kbc opt`
 //! continues from the stage that failed. Data files are not copied, so a replay reads them again.
 //!
 //! In builds with debug assertions, the variable KBC_FAULT names a stage that panics, so that tests
 //! can cause a bug in each stage.
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, Compile, Run};
 use crate::outdir;
 use clap::Parser;
 pub use kbc_compiler::failure::is_bug;
@@ -122,7 +122,7 @@ pub fn leave() -> String {
             files.push((MODULE, text, format!("`kbc opt {MODULE}` continues from there")));
         }
         if !r.command.is_empty() {
-            files.push((TEXTS, r.of_texts(), format!("`kbc replay {TEXTS}` replays the whole command")));
+            files.push((TEXTS, r.of_texts(), format!("`kbc dev replay {TEXTS}` replays the whole command")));
         }
         Some(files)
     });
@@ -163,7 +163,7 @@ impl Record {
             Stage::Passes => format!("opt -p {}", quoted(rest)),
             Stage::Check => "check".into(),
             Stage::Run => self.run_flags(),
-            Stage::Time => "run --no-data".into(),
+            Stage::Time => "run --no-proof --no-data".into(),
             _ => return None,
         };
         Some(format!("{KIR}{how}\n{}{}", self.head(";"), text::print(module, &PrintOptions::default())))
@@ -195,23 +195,17 @@ impl Record {
     /// Returns the command that executes the module in the same way.
     fn run_flags(&self) -> String {
         let words = std::iter::once("kbc".to_owned()).chain(self.command.iter().cloned());
-        let mut how = "run --no-time".to_owned();
+        let mut how = "run --no-proof --no-time".to_owned();
         match Cli::try_parse_from(words).map(|c| c.command) {
-            Ok(Command::Run(a)) => {
-                how += &format!(
-                    " --engine {} --seed {}",
-                    a.data.engine.unwrap_or_default().plain().name(),
-                    a.seed
-                );
+            Ok(Command::Run(Run { execution: a, .. }) | Command::Compile(Compile { execution: a, .. })) => {
+                let engine = a.data.engine.unwrap_or_default().plain().name();
+                how += &format!(" --engine {engine} --seed {}", a.seed);
                 if a.adversarial {
                     how += &format!(" --adversarial --seeds {}", a.seeds);
                 }
                 if let Some(calls) = a.calls {
                     how += &format!(" --calls {calls}");
                 }
-            }
-            Ok(Command::Compile(a)) => {
-                how += &format!(" --engine {}", a.data.engine.unwrap_or_default().plain().name())
             }
             _ => {}
         }

@@ -1,8 +1,10 @@
 //! The binary: runs one subcommand and exits with its code (0: success, 1: wrong input, 2: usage or
 //! files, 101: a bug).
 
-use clap::{CommandFactory, FromArgMatches};
-use kbc::cli::{Cli, before, color_of, usage};
+use clap::FromArgMatches;
+use kbc::cli::Cli;
+use kbc::cli::help::{asked, screen};
+use kbc::cli::messages::{before, color_of, failure, for_programs, usage};
 use kbc::outdir::written;
 use kbc::session::{Failure, Session};
 use kbc::{commands, confine, crash, heap, memory_limit};
@@ -19,7 +21,7 @@ kbc compiles collective algorithms and tensor-parallel programs: it proves, exec
 
   kbc new my_ring            start a folder with an algorithm, a program and a machine
   kbc check my_ring.kb       prove the algorithms of a file on many numbers of ranks
-  kbc compile layer.kb       prove, execute and time a program, next to its lower bound
+  kbc run layer.kb           prove, execute and time a program, next to its lower bound
   kbc report layer.kb        write an HTML page that shows the messages step by step
   kbc list                   list the algorithms of the library
   kbc explain E110           explain an error code
@@ -40,24 +42,26 @@ fn main() -> ExitCode {
         let shown = std::io::Write::write_all(&mut std::io::stdout(), FIRST_STEPS.as_bytes());
         return written(shown).map_or_else(|d| early(&d, &words), |()| ExitCode::SUCCESS);
     }
-    let command = Cli::command().color(color_of(&words));
-    let cli = match command.try_get_matches().and_then(|m| Cli::from_arg_matches(&m)) {
+    let line = std::iter::once("kbc".into()).chain(asked(given));
+    let command = screen().color(color_of(&words));
+    let cli = match command.try_get_matches_from(line).and_then(|m| Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,
-        Err(e) => match usage(&e, &words) {
-            Some(text) => {
+        Err(e) => match usage(&e) {
+            Some(d) if for_programs(&words) => return early(&d, &words),
+            Some(d) => {
+                print_failure(&d, &words);
+                // The message contains the words.
+                let text = if words.iter().any(|w| matches!(escape_controls(w), Cow::Owned(_))) {
+                    escape_controls(&e.to_string()).into_owned()
+                } else {
+                    let _ = e.print();
+                    String::new()
+                };
                 let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
                 return ExitCode::from(2);
             }
-            None if e.use_stderr() && words.iter().any(|w| matches!(escape_controls(w), Cow::Owned(_))) => {
-                // The message contains the words.
-                let _ = std::io::Write::write_all(
-                    &mut std::io::stderr(),
-                    escape_controls(&e.to_string()).as_bytes(),
-                );
-                return ExitCode::from(2);
-            }
             None => {
-                // Prints the help, the version, or an error of the command line.
+                // Prints the help or the version.
                 let code = u8::try_from(e.exit_code()).unwrap_or(2);
                 let shown = e.print().and_then(|()| std::io::Write::flush(&mut std::io::stdout()));
                 return written(shown).map_or_else(|d| early(&d, &words), |()| ExitCode::from(code));
@@ -69,6 +73,7 @@ fn main() -> ExitCode {
     let mut session = Session::new(&cli);
     let ready = memory_limit::check_variable().map_err(Failure::from);
     let outcome = ready.and_then(|()| commands::dispatch(&mut session, &cli.command));
+    session.end(outcome.as_ref().err());
     let code = outcome.map_or_else(
         |failure| {
             let (messages, code) = failure.into_parts();
@@ -81,7 +86,7 @@ fn main() -> ExitCode {
         |()| 0,
     );
     if let Some(folder) = confine::folder() {
-        session.print_note(&format!("kbc replay: the written files are in {}\n", folder.display()));
+        session.print_note(&format!("kbc dev replay: the written files are in {}\n", folder.display()));
     }
     match session.complete() {
         // An incomplete result is worse than a wrong one, because nobody notices it.
@@ -95,7 +100,15 @@ fn main() -> ExitCode {
 
 /// Prints a message before there is a session that knows the format of messages.
 fn early(d: &Diagnostic, words: &[String]) -> ExitCode {
+    print_failure(d, words);
     let text = before(d, words);
     let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
     ExitCode::from(2)
+}
+
+/// Prints a failure as JSON on standard output, if the words request results as JSON.
+fn print_failure(d: &Diagnostic, words: &[String]) {
+    if let Some(text) = failure(d, words) {
+        let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
+    }
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 /// # Errors
 /// Returns E591 for an unknown extension, and E416 for a width of a format without pixels.
 pub fn check(picture: &Picture) -> Outcome {
-    let form = Form::of(&picture.out).map_err(|d| Failure::Usage(d.into()))?;
+    let form = Form::of(&picture.output).map_err(|d| Failure::Usage(d.into()))?;
     if form == Form::Svg && picture.width.is_some() {
         let d = Diagnostic::error("E416", "--width does not apply to an .svg, which has no pixels")
             .help("write a .png");
@@ -37,8 +37,11 @@ impl From<ThemeChoice> for Theme {
 /// Those of [`save`].
 pub fn write(session: &Session, picture: &Picture, drawn: Result<Figure, Fault>) -> Outcome {
     let figure = save(picture, drawn)?;
-    session.result(&format!("{}: {}\n", picture.out, figure.about()));
-    Ok(())
+    let text = format!("{}: {}\n", picture.output, figure.about());
+    let json = serde_json::json!({
+        "schema": 1, "command": "plot", "ok": true, "output": picture.output, "about": figure.about(),
+    });
+    Ok(session.answer(&text, &json)?)
 }
 
 /// Writes a chart to its file.
@@ -46,7 +49,7 @@ pub fn write(session: &Session, picture: &Picture, drawn: Result<Figure, Fault>)
 /// # Errors
 /// Returns E590 for a chart that cannot be drawn, E410 and E591.
 pub fn save(picture: &Picture, drawn: Result<Figure, Fault>) -> Outcome<Figure> {
-    let figure = drawn.map_err(|f| fault(&picture.out, &f))?;
-    outdir::write_file(Path::new(&picture.out), &encode(&picture.out, &figure, picture.width)?)?;
+    let figure = drawn.map_err(|f| fault(&picture.output, &f))?;
+    outdir::write_file(Path::new(&picture.output), &encode(&picture.output, &figure, picture.width)?)?;
     Ok(figure)
 }

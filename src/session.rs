@@ -2,7 +2,7 @@
 //! to it.
 
 use crate::checkout;
-use crate::cli::{Cli, ColorChoice, DiagnosticFormat};
+use crate::cli::{Cli, ColorChoice, DiagnosticFormat, Format, messages};
 use crate::crash;
 use crate::memory_limit;
 use crate::outdir::written;
@@ -15,7 +15,7 @@ use serde::Serialize;
 use std::io::{IsTerminal, Read, Write};
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Largest number of messages shown to people; later messages are mostly consequences of earlier
 /// ones.
@@ -25,6 +25,7 @@ const MAX_MESSAGES: usize = 24;
 pub struct Session {
     workspace: Workspace,
     terminal: Arc<Terminal>,
+    format: Format,
 }
 
 /// The terminal and the files of the system, as the environment of workspaces.
@@ -34,6 +35,20 @@ pub struct Terminal {
     quiet: bool,
     /// Why a write to standard output failed.
     lost: Mutex<Option<Diagnostic>>,
+    /// The JSON of the command, until its end is known.
+    json: Mutex<Json>,
+}
+
+/// The JSON of a command.
+#[derive(Default)]
+enum Json {
+    /// There is none yet.
+    #[default]
+    Missing,
+    /// It is printed at the end, with the failure if there is one.
+    Kept(String),
+    /// An artefact has taken standard output.
+    Displaced,
 }
 
 impl Deref for Session {
@@ -66,15 +81,37 @@ impl Session {
                 std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
             }
         };
-        let terminal =
-            Arc::new(Terminal { format: cli.diagnostics, color, quiet: cli.quiet, lost: Mutex::default() });
-        Session { workspace: Workspace::new(terminal.clone()), terminal }
+        let terminal = Arc::new(Terminal {
+            format: cli.diagnostics,
+            color,
+            quiet: cli.quiet,
+            lost: Mutex::default(),
+            json: Mutex::default(),
+        });
+        Session { workspace: Workspace::new(terminal.clone()), terminal, format: cli.format }
     }
 
     /// Creates a session on the same terminal that has read nothing. Its texts stand for the files
     /// with their names.
     pub fn fresh(&self, texts: Vec<(String, String)>) -> Self {
-        Session { workspace: self.workspace.fresh(texts), terminal: self.terminal.clone() }
+        let (terminal, format) = (self.terminal.clone(), self.format);
+        Session { workspace: self.workspace.fresh(texts), terminal, format }
+    }
+
+    /// The same, with results in another form.
+    #[must_use]
+    pub fn with_format(self, format: Format) -> Self {
+        Session { format, ..self }
+    }
+
+    /// Returns the form of results.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Checks whether results are JSON.
+    pub fn is_json(&self) -> bool {
+        self.format == Format::Json
     }
 
     /// Checks whether only results, warnings and errors are to be printed.
@@ -93,20 +130,68 @@ impl Session {
         self.output(&escape_controls(text));
     }
 
-    /// A result on standard output as one line of JSON.
+    /// Makes a value the JSON of the command, one line on standard output. It is printed by
+    /// [`Session::end`], which adds the failure.
     ///
     /// # Errors
     /// E991: it has no form as JSON, which is an error of kbc.
     pub fn json(&self, found: &impl Serialize) -> Result<(), Diagnostic> {
         let text = serde_json::to_string(found)
             .map_err(|e| Diagnostic::error("E991", format!("the report cannot be written: {e}")))?;
-        self.result(&text);
+        *self.kept() = Json::Kept(text);
         Ok(())
+    }
+
+    /// Prints a result for people, or makes a value the JSON of the command.
+    ///
+    /// # Errors
+    /// As [`Session::json`].
+    pub fn answer(&self, human: &str, json: &impl Serialize) -> Result<(), Diagnostic> {
+        match human {
+            _ if self.is_json() => self.json(json)?,
+            "" => {}
+            _ => self.result(human),
+        }
+        Ok(())
+    }
+
+    /// Prints a text that only people need, if results are not JSON.
+    pub fn tell(&self, human: &str) {
+        if !self.is_json() {
+            self.result(human);
+        }
+    }
+
+    /// Prints the JSON of the command. A failure is added to it as `failure`; without another
+    /// result it is printed alone. Lists and lines of JSON stay as they are.
+    pub fn end(&self, failure: Option<&Failure>) {
+        let kept = std::mem::take(&mut *self.kept());
+        match (kept, failure) {
+            (Json::Kept(text), None) => self.result(&text),
+            (Json::Kept(text), Some(failure)) => {
+                match text.strip_suffix('}').filter(|head| head.starts_with("{\"")) {
+                    Some(head) => {
+                        let failure = messages::described(failure, &self.map);
+                        self.result(&format!("{head},\"failure\":{failure}}}"));
+                    }
+                    None => self.result(&text),
+                }
+            }
+            (Json::Missing, Some(failure)) if self.is_json() => {
+                self.result(&messages::failed(failure, &self.map));
+            }
+            (Json::Missing | Json::Displaced, _) => {}
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Json> {
+        self.terminal.json.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Prints a text for programs on standard output, byte by byte; on a terminal its control
     /// characters are escaped.
     pub fn print_artefact(&self, text: &str) {
+        *self.kept() = Json::Displaced;
         if std::io::stdout().is_terminal() { self.result(text) } else { self.output(text) }
     }
 

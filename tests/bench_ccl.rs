@@ -1,4 +1,4 @@
-//! Tests of `kbc bench ccl`: the all-reduce of two kernbench files on every kind of machine and
+//! Tests of `kbc dev bench ccl`: the all-reduce of two kernbench files on every kind of machine and
 //! world, the effect of each key of the files, and the messages for wrong numbers (TOPO-2, TOPO-7).
 
 use crate::common;
@@ -90,7 +90,7 @@ fn shipped_files_are_right() {
         for entry in &entries {
             let chosen = format!("algorithm={entry}");
             let machine = format!("specs/topologies/{machine}.yaml");
-            let ran = bench(root(), &machine, ccl, &["-D", &chosen, "-q", "--report", "json"]);
+            let ran = bench(root(), &machine, ccl, &["-D", &chosen, "-q", "--format", "json"]);
             assert_eq!(ran.code, 0, "{machine} {entry}\n{}", ran.stderr);
             let r = json(&ran);
             let number = |key: &str| r[key].as_f64().unwrap_or_else(|| panic!("{entry} {key}: {r}"));
@@ -110,7 +110,7 @@ fn every_key_has_an_effect_or_a_warning() {
     let machine = "package(torus(2, 3), mesh(4, 4), 2) { cube_link: 128 GB/s; port_node: 8 ns; sip_link: 64 GB/s; io_node: 10 ns; vector: 100 GB/s }";
     let run = |words: &str| {
         let more: Vec<&str> = words.split_whitespace().flat_map(|w| ["-D", w]).collect();
-        let ran = bench(scratch.path(), machine, "ccl.yaml", &[&more[..], &["--report", "json"]].concat());
+        let ran = bench(scratch.path(), machine, "ccl.yaml", &[&more[..], &["--format", "json"]].concat());
         assert_eq!(ran.code, 0, "{words}\n{}{}", ran.stdout, ran.stderr);
         (json(&ran)["crit_ns"].as_f64().expect("a time"), ran.stderr)
     };
@@ -272,7 +272,7 @@ fn wrong_numbers_are_named_with_their_provenance() {
         scratch.path(),
         machine,
         "ccl.yaml",
-        &["--using", "wrong.kb", "-D", "algorithm=again", "--report", "json"],
+        &["--using", "wrong.kb", "-D", "algorithm=again", "--format", "json"],
     );
     let r = json(&ran);
     assert_eq!((ran.code, r["ok"].as_bool(), r["right"].as_u64()), (1, Some(false), Some(5)));
@@ -299,7 +299,7 @@ fn names_are_read_by_their_words() {
             scratch.path(),
             "package(ring(3), mesh(2, 2), 1)",
             "ccl.yaml",
-            &[more, &["--report", "json"]].concat(),
+            &[more, &["--format", "json"]].concat(),
         );
         match ran.code {
             0 => (
@@ -338,7 +338,7 @@ fn names_are_read_by_their_words() {
 fn published_latencies_come_out_of_the_files() {
     for (n, ns) in [("1024", 1957.04), ("8192", 4225.04), ("32768", 12001.04)] {
         let n = format!("n_elem={n}");
-        let more = ["-D", "algorithm=hierarchical", "-D", &n, "--set", "forward: drain", "--report", "json"];
+        let more = ["-D", "algorithm=hierarchical", "-D", &n, "--set", "forward: drain", "--format", "json"];
         let ran = bench(root(), "specs/topologies/kernbench.yaml", "specs/kernbench/ccl.yaml", &more);
         assert_eq!(ran.code, 0, "{}", ran.stderr);
         let ours = json(&ran)["crit_ns"].as_f64().expect("a time");
@@ -354,7 +354,7 @@ fn every_pe_says_how_long_it_executes() {
     let machine = "package(torus(2, 3), mesh(2, 2), 2) { cube_link: 128 GB/s; port_node: 8 ns; sip_link: 64 GB/s; io_node: 10 ns; vector: 100 GB/s }";
     for (name, pes) in [("ring", 6), ("hierarchical", 24), ("three_level", 48)] {
         let chosen = format!("algorithm={name}");
-        let more = ["-D", &chosen, "--report", "json", "--log", "times.log"];
+        let more = ["-D", &chosen, "--format", "json", "--log", "times.log"];
         let ran = bench(scratch.path(), machine, "ccl.yaml", &more);
         assert_eq!(ran.code, 0, "{}", ran.stderr);
         let r = json(&ran);
@@ -377,7 +377,7 @@ fn every_pe_says_how_long_it_executes() {
     // Wrong results have no times.
     scratch.write("wrong.kb", WRONG.as_bytes());
     scratch.write("wrong.yaml", b"defaults: {algorithm: short}\nalgorithms: {short: }\n");
-    let ran = bench(scratch.path(), machine, "wrong.yaml", &["--using", "wrong.kb", "--report", "json"]);
+    let ran = bench(scratch.path(), machine, "wrong.yaml", &["--using", "wrong.kb", "--format", "json"]);
     assert_eq!((ran.code, json(&ran)["pe_times"].as_array().map(Vec::len)), (1, Some(0)));
 }
 

@@ -9,7 +9,7 @@ const RING: &str = "ring(8) { link: 50 GB/s, 500 ns }";
 
 fn json(args: &[&str]) -> Value {
     let s = Scratch::new();
-    let ran = kbc(s.path(), &[&["compare", "--report", "json"], args].concat(), "");
+    let ran = kbc(s.path(), &[&["compare", "--format", "json"], args].concat(), "");
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     serde_json::from_str(&ran.stdout).expect("JSON")
 }
@@ -101,7 +101,7 @@ fn for_people_the_paths_stand_side_by_side() {
 
 #[test]
 fn an_algorithm_is_asked_for_beside_the_program() {
-    let run = |args: &[&str]| kbc(root(), &[&["run", "--report", "json"], args].concat(), "");
+    let run = |args: &[&str]| kbc(root(), &[&["run", "--format", "json"], args].concat(), "");
     let asked = run(&["specs/all_reduce.kb", "--using", "ring(pipeline: 2)"]);
     let report: Value = serde_json::from_str(&asked.stdout).expect("JSON");
     assert_eq!(report["collectives"][0]["algorithm"], "ring(pipeline: 2)");
@@ -123,7 +123,7 @@ fn an_algorithm_is_asked_for_beside_the_program() {
         b"topology sys = ring(4)\nmesh m = sys[tp]\nprogram p(x: f32[16] partial(sum@tp)) -> f32[16] { let y = reduce_scatter(x, sum, dim: 0, over: tp)\n  all_gather(y, dim: 0, over: tp) }\n",
     );
     let ran =
-        kbc(s.path(), &["run", "two.kb", "--using", "bruck", "--using", "halving", "--report", "json"], "");
+        kbc(s.path(), &["run", "two.kb", "--using", "bruck", "--using", "halving", "--format", "json"], "");
     let taken: Vec<String> = match serde_json::from_str::<Value>(&ran.stdout) {
         Ok(r) => {
             r["collectives"].as_array().expect("a list").iter().map(|c| c["algorithm"].to_string()).collect()
@@ -139,7 +139,7 @@ fn two_files_of_rows() {
     let s = Scratch::new();
     let sweep = |latency: &str, out: &str| {
         let text = format!(
-            "sweep: 1\ntitle: t\nprogram: specs/all_reduce.kb\ntopology: '{{shape}}(4) {{ link: 50 GB/s, {latency} }}'\ndefine: {{n: '{{n}}'}}\naxes: {{shape: [ring, full], n: [8, 262144]}}\n"
+            "sweep: 1\ntitle: t\nfile: specs/all_reduce.kb\ntopology: '{{shape}}(4) {{ link: 50 GB/s, {latency} }}'\ndefine: {{n: '{{n}}'}}\naxes: {{shape: [ring, full], n: [8, 262144]}}\n"
         );
         s.write("s.yaml", text.as_bytes());
         let ran = kbc(s.path(), &["sweep", "s.yaml", "-o", out, "--no-cache"], "");
@@ -148,7 +148,7 @@ fn two_files_of_rows() {
     sweep("500 ns", "a.csv");
     sweep("5 us", "b.csv");
     let json = |a: &str, b: &str| -> Value {
-        let ran = kbc(s.path(), &["compare", a, b, "--report", "json"], "");
+        let ran = kbc(s.path(), &["compare", a, b, "--format", "json"], "");
         assert_eq!(ran.code, 0, "{}", ran.stderr);
         serde_json::from_str(&ran.stdout).expect("JSON")
     };

@@ -113,7 +113,7 @@ fn every_type_is_proven_compared_and_timed() {
             let m = matrix(2 + i, 7 + i as u64);
             let text = round_trip(&m, dtype, algorithm);
             dir.write("p.kb", text.as_bytes());
-            let ran = kbc(dir.path(), &["compile", "p.kb", "--target", "sim", "--report", "json"], "");
+            let ran = kbc(dir.path(), &["compile", "p.kb", "--target", "sim", "--format", "json"], "");
             let r = report(&ran, &text);
             let (time, bound) = (r["time_ns"].as_f64().expect("ns"), r["bound_ns"].as_f64().expect("ns"));
             assert!(bound > 0.0 && bound <= time * (1.0 + 1e-9), "{time} under {bound}\n{text}");
@@ -136,7 +136,7 @@ fn lengths_are_a_placement_like_others() {
         let one = all_to_all(o, counts: [[0, 0, 1], [0, 0, 0], [1, 1, 1]], over: ep);\n\
         (home, z, z, z, sum(z, dim: 0), turned, one)\n}\n";
     dir.write("p.kb", text.as_bytes());
-    let ran = kbc(dir.path(), &["compile", "p.kb", "--target", "sim", "--report", "json"], "");
+    let ran = kbc(dir.path(), &["compile", "p.kb", "--target", "sim", "--format", "json"], "");
     report(&ran, text);
 }
 

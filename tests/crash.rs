@@ -42,12 +42,12 @@ fn text(scratch: &Scratch, name: &str) -> Option<String> {
 fn every_stage_leaves_what_replays_it() {
     for stage in Stage::ALL {
         let scratch = scratch();
-        let args = ["compile", "it's/a.kb", "-D", "tp=4", "--emit", "dot=x.dot", "--report", "json"];
+        let args = ["compile", "it's/a.kb", "-D", "tp=4", "--emit", "dot=x.dot", "--format", "json"];
         let ran = crash(&scratch, stage.name(), &args);
         assert!(ran.stdout.is_empty(), "{}", ran.stdout);
         let left = text(&scratch, "kbc-crash.kb").expect("the hook wrote it");
         let head = format!(
-            "// kbc: compile 'it'\\''s/a.kb' -D tp=4 --emit dot=x.dot --report json\n// kbc {}: ",
+            "// kbc: compile 'it'\\''s/a.kb' -D tp=4 --emit dot=x.dot --format json\n// kbc {}: ",
             env!("CARGO_PKG_VERSION")
         );
         assert!(left.starts_with(&head), "{left}");
@@ -73,8 +73,8 @@ fn a_module_replays_the_stage_that_failed() {
         ("place", "; kbc: opt -p place,select,"),
         ("synchronize", "; kbc: opt -p synchronize\n"),
         ("check", "; kbc: check\n"),
-        ("run", "; kbc: run --no-time --engine jit\n"),
-        ("time", "; kbc: run --no-data\n"),
+        ("run", "; kbc: run --no-proof --no-time --engine jit --seed 0\n"),
+        ("time", "; kbc: run --no-proof --no-data\n"),
     ] {
         let scratch = scratch();
         let ran = crash(&scratch, fault, &["compile", "it's/a.kb"]);
@@ -117,7 +117,7 @@ fn every_verb_leaves_its_command() {
         crash(&scratch, fault, &["replay", "kbc-crash.kb"]);
     }
     let run = text(&scratch, "kbc-crash.kir").expect("of the run of s.kir");
-    assert!(run.starts_with("; kbc: run --no-data\n"), "{run}");
+    assert!(run.starts_with("; kbc: run --no-proof --no-data\n"), "{run}");
 }
 
 #[test]

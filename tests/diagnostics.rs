@@ -8,7 +8,7 @@ use common::{Scratch, kbc, kbc_with, short};
 use std::collections::BTreeSet;
 
 /// A failing command of every kind.
-const FAILING: [&[&str]; 24] = [
+const FAILING: [&[&str]; 31] = [
     &["compile", "bad.kb"],
     &["compile", "bad.kb", "--target", "simm"],
     &["check", "bad.kb"],
@@ -33,6 +33,13 @@ const FAILING: [&[&str]; 24] = [
     &["repro", "bad.kb"],
     &["compare", "bad.kb", "bad.kir", "--of", "bad.kb"],
     &["chek", "bad.kb"],
+    &["man", "nothing"],
+    &["dev", "fuzz", "engines", "bad.kb"],
+    &["dev", "mutate", "bad.kb"],
+    &["dev", "replay", "bad.kb"],
+    &["dev", "repro", "bad.kb"],
+    &["dev", "bench", "select", "--points", "few"],
+    &["dev", "compare-reference", "bad.kb"],
 ];
 
 fn scratch() -> Scratch {

@@ -142,7 +142,8 @@ fn flags(command: &clap::Command, every: bool) -> String {
             (None, Some(short)) => format!("`-{short} {value}`"),
             (None, None) => format!("`{value}`"),
         };
-        let help = arg.get_help().map_or_else(String::new, ToString::to_string);
+        let help = arg.get_long_help().or(arg.get_help()).map_or_else(String::new, ToString::to_string);
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(!help.is_empty(), "{name} says nothing of itself");
         let values: Vec<String> = arg
             .get_possible_values()
@@ -190,13 +191,22 @@ fn the_command_line_has_its_page() {
         };
         assert!(table.lines().count() > 2 || name == "every verb", "{name} takes nothing");
         new += &format!("{before}<!-- flags: {name} -->\n{table}<!-- end -->");
-        seen.insert(name.split(' ').next().unwrap_or(name).to_owned());
+        let of = if name.starts_with("dev ") { 2 } else { 1 };
+        seen.insert(name.split(' ').take(of).collect::<Vec<_>>().join(" "));
         rest = after;
     }
     new += rest;
-    let verbs = command.get_subcommands().filter(|c| c.get_name() != "help").map(|c| c.get_name().to_owned());
+    let shown = |c: &&clap::Command| c.get_name() != "help" && !c.is_hide_set();
+    let mut verbs: Vec<String> = vec![];
+    for c in command.get_subcommands().filter(shown) {
+        match c.get_name() {
+            "dev" => verbs.extend(c.get_subcommands().filter(shown).map(|c| format!("dev {}", c.get_name()))),
+            name => verbs.push(name.to_owned()),
+        }
+    }
+    let row = |v: &String| format!("| [`{v}`](#kbc-{})", v.replace(' ', "-"));
     let missing: Vec<String> =
-        verbs.filter(|v| !seen.contains(v) || !page.contains(&format!("| [`{v}`](#kbc-{v})"))).collect();
+        verbs.into_iter().filter(|v| !seen.contains(v) || !page.contains(&row(v))).collect();
     assert!(missing.is_empty(), "docs/reference/cli.md does not speak of {missing:?}");
     if std::env::var_os("KBC_BLESS").is_some() && new != page {
         std::fs::write(root().join("docs/reference/cli.md"), new).expect("can be written");

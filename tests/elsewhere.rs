@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Commands, in an order in which later ones read what earlier ones wrote: exit code, words of the
 /// output, command line. All run without the source.
-const COMMANDS: [(i32, &str, &str); 44] = [
+const COMMANDS: [(i32, &str, &str); 45] = [
     (0, "kbc new my_ring", ""),
     (0, "next:", "new my_ring"),
     (0, "ok\n", "check my_ring/my_ring.kb"),
@@ -21,24 +21,25 @@ const COMMANDS: [(i32, &str, &str); 44] = [
     (0, "", "fmt my_ring --check"),
     (0, "# E110", "explain E110"),
     (0, "my_ring", "explain select my_ring/layer.kb"),
-    (0, "synchronize", "passes"),
+    (0, "synchronize", "list passes"),
     (0, "bidirectional_ring", "list"),
     (0, "all_reduce", "list algorithms"),
     (0, "ring.svg", "plot topology ring(4) -o ring.svg"),
     (0, "_kbc()", "completions bash"),
-    (0, "points", "bench select --points 1"),
+    (0, "kbc-run", "man run"),
+    (0, "points", "dev bench select --points 1"),
     (0, "faster", "compare ring(4) full(4) --of my_ring/layer.kb"),
-    (0, "mutants", "mutate my_ring/my_ring.kb --ranks 2..3 --limit 20"),
-    (0, "accepted", "fuzz engines --programs 1 --seed 1"),
-    (0, "accepted", "fuzz schedules --programs 1 --seed 1"),
-    (0, "", "fuzz checker --schedules 1 --seed 1"),
-    (0, "accepted", "fuzz bounds --programs 1 --seed 1"),
-    (0, "files", "fuzz readers --inputs 20 --seed 1"),
+    (0, "mutants", "dev mutate my_ring/my_ring.kb --ranks 2..3 --limit 20"),
+    (0, "accepted", "dev fuzz engines --programs 1 --seed 1"),
+    (0, "accepted", "dev fuzz schedules --programs 1 --seed 1"),
+    (0, "", "dev fuzz checker --schedules 1 --seed 1"),
+    (0, "accepted", "dev fuzz bounds --programs 1 --seed 1"),
+    (0, "files", "dev fuzz readers --inputs 20 --seed 1"),
     (0, "Usage", "help compile"),
     // Files of the user that do not exist.
     (2, "cannot read mine.kb: no such file\n", "compile mine.kb"),
     (2, "cannot read mine.kir: no such file\n", "opt mine.kir"),
-    (2, "cannot read mine.kb: no such file\n", "replay mine.kb"),
+    (2, "cannot read mine.kb: no such file\n", "dev replay mine.kb"),
     (2, "cannot read mine.yaml: no such file\n", "sweep mine.yaml"),
     (2, "mine is not an exported program\n", "import mine -o m.kb"),
     // Files of the source.
@@ -50,10 +51,10 @@ const COMMANDS: [(i32, &str, &str); 44] = [
     (2, GET, "explain path specs/ffn_tp.kb"),
     (2, GET, "sweep specs/sweeps/latency.yaml -o latency"),
     (2, GET, "import specs/torch/block_tp2 -o block.kb"),
-    (2, GET, "compare-reference"),
-    (2, GET, "repro --check"),
-    (2, GET, "bench ccl --topology specs/kernbench/topology.yaml --ccl specs/kernbench/ccl.yaml"),
-    (1, "run in a checkout", "fuzz emitted --programs 1 --seed 1"),
+    (2, GET, "dev compare-reference"),
+    (2, GET, "dev repro --check"),
+    (2, GET, "dev bench ccl --topology specs/kernbench/topology.yaml --ccl specs/kernbench/ccl.yaml"),
+    (1, "run in a checkout", "dev fuzz emitted --programs 1 --seed 1"),
 ];
 
 /// Words of the message about a file of the source.
@@ -87,7 +88,8 @@ fn every_verb_works_or_says_what_it_needs() {
     let outside = Outside::new("verbs");
     let (mut wrong, mut tried) = (vec![], BTreeSet::new());
     for (code, words, line) in COMMANDS {
-        tried.extend(line.split_whitespace().next());
+        let of = if line.starts_with("dev ") { 2 } else { 1 };
+        tried.insert(line.split_whitespace().take(of).collect::<Vec<_>>().join(" "));
         // A folder that is no checkout, as where there is none.
         let ran = outside.kbc(line, "nowhere");
         let said = format!("{}{}", ran.stdout, ran.stderr);
@@ -96,13 +98,18 @@ fn every_verb_works_or_says_what_it_needs() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let help = outside.kbc("--help", "nowhere").stdout;
-    let (_, verbs) = help.split_once("\nCommands:\n").expect("a list of verbs");
-    let (verbs, _) = verbs.split_once("\n\n").expect("its end");
-    // Verbs are indented by two; lines that continue a description by more.
-    let verbs = verbs.lines().filter_map(|l| l.strip_prefix("  ")).filter(|l| !l.starts_with(' '));
-    let verbs: BTreeSet<&str> = verbs.filter_map(|l| l.split(' ').next()).collect();
-    assert!(verbs.len() >= 20 && verbs.is_subset(&tried), "not tried: {:?}", verbs.difference(&tried));
+    let mut verbs = BTreeSet::new();
+    for of in ["", "dev "] {
+        let help = outside.kbc(&format!("{of}--help"), "nowhere").stdout;
+        let (_, list) = help.split_once("\nCommands:\n").expect("a list of verbs");
+        let (list, _) = list.split_once("\n\n").expect("its end");
+        // Verbs are indented by two; lines that continue a description by more.
+        let list = list.lines().filter_map(|l| l.strip_prefix("  ")).filter(|l| !l.starts_with(' '));
+        verbs.extend(list.filter_map(|l| Some(format!("{of}{}", l.split(' ').next()?))));
+    }
+    verbs.retain(|v| !["dev", "dev help"].contains(&v.as_str()));
+    let missing: Vec<_> = verbs.difference(&tried).collect();
+    assert!(verbs.len() >= 22 && missing.is_empty(), "not tried: {missing:?} of {verbs:?}");
 }
 
 /// Where the binary finds the source in which it was built, a message names the file there.
@@ -127,7 +134,7 @@ fn files_of_the_source_are_named() {
     assert!(ran.stderr.contains(&at("specs/ffn_tp.kb")), "{}", ran.stderr);
     let reference =
         std::fs::read_dir(root().join("specs/reference")).expect("a folder of the source").count();
-    let json = outside.kbc("compare-reference --report json", &source).stdout;
+    let json = outside.kbc("dev compare-reference --format json", &source).stdout;
     let files: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(files.as_array().map(Vec::len), Some(reference));
     assert!(Path::new(&*source).join("specs/lib").is_dir());

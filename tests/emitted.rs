@@ -501,7 +501,7 @@ fn specs() {
     assert_eq!(hosts, ["host_loop.kb"], "only programs with a host are refused");
 }
 
-/// A sample of `kbc fuzz emitted`: interpreter, machine code and emitted C++ agree on random
+/// A sample of `kbc dev fuzz emitted`: interpreter, machine code and emitted C++ agree on random
 /// programs, most of which are emitted.
 #[test]
 fn random_programs() {

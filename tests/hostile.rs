@@ -69,7 +69,7 @@ fn a_replay_writes_to_a_new_folder_alone() {
     s.write("a.kb", RING.as_bytes());
     let _ = kbc(s.path(), &["replay", "b.kb"], "");
     assert_eq!(s.files().get("a.kb").map(Vec::as_slice), Some(RING.as_bytes()));
-    s.write("c.kb", b"// kbc: sweep s.yaml --cache known\n// kbc: file s.yaml\nsweep: 1\ntitle: t\nprogram: a.kb\naxes: {n: [1]}\n");
+    s.write("c.kb", b"// kbc: sweep s.yaml --cache known\n// kbc: file s.yaml\nsweep: 1\ntitle: t\nfile: a.kb\naxes: {n: [1]}\n");
     let _ = kbc(s.path(), &["replay", "c.kb"], "");
     assert!(!s.path().join("known").exists());
 }
@@ -99,7 +99,7 @@ fn a_result_that_is_not_written_is_an_error() {
         "--help",
         "check a.kb",
         "compile a.kb",
-        "run a.kb --report json",
+        "run a.kb --format json",
         "run a.kb --emit log",
         "compile a.kb --emit kir",
         "list algorithms",
@@ -119,7 +119,7 @@ fn a_result_that_is_not_written_is_an_error() {
 fn what_is_damaged_in_a_cache_is_not_believed() {
     let s = Scratch::new();
     s.write("a.kb", RING.as_bytes());
-    s.write("g.yaml", b"sweep: 1\ntitle: t\nprogram: a.kb\ndefine: {n: '{n}'}\naxes: {n: [1, 7, 64]}\n");
+    s.write("g.yaml", b"sweep: 1\ntitle: t\nfile: a.kb\ndefine: {n: '{n}'}\naxes: {n: [1, 7, 64]}\n");
     let sweep = || {
         let ran = kbc(s.path(), &["sweep", "g.yaml", "-o", "g.csv", "--cache", "known"], "");
         assert_eq!(ran.code, 0, "{}", ran.stderr);
@@ -446,7 +446,7 @@ fn names_that_are_no_text_are_refused_by_name() {
 }
 
 /// No damaged file of any kind makes a reader panic, take long, or reject it without a code, a
-/// message and a place. `kbc fuzz readers specs tests crates --inputs 1000000` tries more.
+/// message and a place. `kbc dev fuzz readers specs tests crates --inputs 1000000` tries more.
 #[test]
 fn every_reader_takes_damaged_files() {
     use kbc::commands::fuzz_readers::{WITH, below};

@@ -37,9 +37,16 @@ fn tried(line: &str, calls: u32) -> Option<(Built, Executed)> {
         Err(e) => panic!("{line}: {e:#?}"),
     };
     let schedule = built.module.schedule().expect("the pipeline ends with a schedule");
-    let done =
-        analyse::execute(&session, &built, schedule, &args.data.plain(), calls, Some(7), &mut Unwatched)
-            .unwrap_or_else(|e| panic!("{line}: {e:#?}"));
+    let done = analyse::execute(
+        &session,
+        &built,
+        schedule,
+        &args.execution.data.plain(),
+        calls,
+        Some(7),
+        &mut Unwatched,
+    )
+    .unwrap_or_else(|e| panic!("{line}: {e:#?}"));
     assert!(analyse::passes(&done.compare), "{line}: {:#?}", done.compare);
     assert!(done.expect.iter().all(analyse::passes), "{line}: {:#?}", done.expect);
     Some((built, done))

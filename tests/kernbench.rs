@@ -15,7 +15,7 @@ const CUBES: u64 = 16;
 fn run(file: &str, n: u64, more: &[&str]) -> Value {
     let file = format!("specs/kernbench/{file}.kb");
     let define = format!("n={n}");
-    let mut words = vec!["run", &file, "--no-data", "--report", "json", "-D", &define];
+    let mut words = vec!["run", &file, "--no-data", "--format", "json", "-D", &define];
     words.extend(more);
     let ran = kbc(root(), &words, "");
     assert_eq!(ran.code, 0, "{file}: {}", ran.stderr);
@@ -140,8 +140,8 @@ fn published_differences_are_24_accesses() {
     assert_eq!(run("centre_root", 1024, &[])["slot_accesses"], 24);
 }
 
-/// Rows behind the tables of docs/explanation/kernbench.md, which `kbc repro --check` compares with
-/// current results.
+/// Rows behind the tables of docs/explanation/kernbench.md, which `kbc dev repro --check` compares
+/// with current results.
 #[test]
 fn chosen_algorithms_are_faster_than_the_centre_root() {
     let file = root().join("docs/evaluation/kernbench_choice.csv");

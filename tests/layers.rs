@@ -17,7 +17,7 @@ fn results(program: &str, names: &[&str]) -> (BTreeMap<String, Vec<f64>>, Value)
     let scratch = Scratch::new();
     scratch.write("p.kb", program.as_bytes());
     let outputs: Vec<String> = (0..names.len()).map(|i| format!("out{i}=r.npz")).collect();
-    let mut args = vec!["compile", "p.kb", "--target", "sim", "--report", "json"];
+    let mut args = vec!["compile", "p.kb", "--target", "sim", "--format", "json"];
     args.extend(outputs.iter().flat_map(|o| ["--output", o.as_str()]));
     let ran = kbc(scratch.path(), &args, "");
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{program}\n{}", ran.stdout);
@@ -226,7 +226,7 @@ fn the_encoder_layer_has_the_collectives_of_theory() {
     {
         for tp in [1, 2, 3, 4, 5, 6, 12] {
             let define = format!("tp={tp}");
-            let ran = kbc(root(), &["compile", file, "-D", &define, "--report", "json"], "");
+            let ran = kbc(root(), &["compile", file, "-D", &define, "--format", "json"], "");
             assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{file} {define}\n{}", ran.stdout);
             let report: Value = serde_json::from_str(&ran.stdout).expect("a report");
             assert_eq!(operations(&report), wanted, "{file} {define}");

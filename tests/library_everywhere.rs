@@ -119,7 +119,7 @@ fn a_new_algorithm_comes_through_every_backend() {
                 topology sys = ring(4)\nmesh m = sys[tp]\n\
                 program sum_of_all(x: i32[10] partial(sum@tp)) -> i32[10] { all_reduce(x, sum, over: tp, using: relay) }\n";
     std::fs::write(dir.path().join("relay.kb"), text).expect("a scratch folder");
-    let sim = kbc(dir.path(), &["compile", "relay.kb", "--report", "json"], "");
+    let sim = kbc(dir.path(), &["compile", "relay.kb", "--format", "json"], "");
     assert_eq!(sim.code, 0, "{}", sim.stderr);
     let r: serde_json::Value = serde_json::from_str(&sim.stdout).expect("a report");
     assert!(r["ok"] == true && r["time_ns"].as_f64() > Some(0.0) && r["compare"]["mismatches"] == 0, "{r:#}");

@@ -55,7 +55,7 @@ fn data_of_each_rank_and_the_numbers_of_a_global_program() {
     scratch.write("all.npz", &write_npz(&all).expect("an archive"));
     scratch.write("global.kb", GLOBAL.as_bytes());
     let (code, _, stderr) =
-        json(&scratch, &["compile", "global.kb", "--output", "out=out.npy", "--report", "json"]);
+        json(&scratch, &["compile", "global.kb", "--output", "out=out.npy", "--format", "json"]);
     assert_eq!(code, 0, "{stderr}");
     let whole = read("out.npy", &std::fs::read(scratch.path().join("out.npy")).expect("written"), None)
         .expect("an array");
@@ -69,7 +69,7 @@ fn data_of_each_rank_and_the_numbers_of_a_global_program() {
     (0..3).for_each(|r| rank(r, &whole));
     scratch.write("layer.kb", LAYER.as_bytes());
     let (code, r, stderr) =
-        json(&scratch, &["compile", "layer.kb", "--output", "out=stack.npy", "--report", "json"]);
+        json(&scratch, &["compile", "layer.kb", "--output", "out=stack.npy", "--format", "json"]);
     assert_eq!((code, &r["ok"]), (0, &true.into()), "{stderr}");
     assert_eq!(r["inputs"][1]["from"], "ranks/*.npz:w");
     assert_eq!(r["inputs"][1]["type"], "f32[3@tp, 6, 2]");
@@ -86,7 +86,7 @@ fn data_of_each_rank_and_the_numbers_of_a_global_program() {
     // One wrong number on one rank is found there; the stored result differs, not the schedule.
     let other = tensor(&[4, 6], |i| floats(&whole)[i] as f32 + if i == 7 { 0.25 } else { 0.0 });
     rank(1, &other);
-    let (code, r, stderr) = json(&scratch, &["compile", "layer.kb", "--report", "json"]);
+    let (code, r, stderr) = json(&scratch, &["compile", "layer.kb", "--format", "json"]);
     assert_eq!((code, &r["ok"]), (1, &false.into()));
     assert!(stderr.contains("E430"), "{stderr}");
     assert_eq!((&r["compare"]["mismatches"], &r["expect"][0]["mismatches"]), (&0.into(), &1.into()));
@@ -145,16 +145,16 @@ local program all over (d of dp, t of tp) {{
         );
         scratch.write("all.kb", text.as_bytes());
         let elements = dp * tp * 2 * dp * tp * 3;
-        let run = ["run", "all.kb", "--adversarial", "--seeds", "3", "--report", "json"];
+        let run = ["run", "all.kb", "--adversarial", "--seeds", "3", "--format", "json"];
         let (code, r, stderr) = json(&scratch, &run);
         assert_eq!((code, &r["ok"]), (0, &true.into()), "{machine}: {stderr}\n{text}");
         assert_eq!(r["compare"]["elements"], 4 * elements, "{machine}");
         assert!(r["adversarial"]["elements"].as_u64() > Some(0), "{machine}");
         let (code, r, stderr) =
-            json(&scratch, &["run", "all.kb", "--engine", "interp", "--no-time", "--report", "json"]);
+            json(&scratch, &["run", "all.kb", "--engine", "interp", "--no-time", "--format", "json"]);
         assert_eq!((code, &r["ok"]), (0, &true.into()), "{machine}: {stderr}");
         assert_eq!(r["compare"]["elements"], elements, "{machine}");
-        let (code, r, stderr) = json(&scratch, &["check", "all.kb", "--report", "json"]);
+        let (code, r, stderr) = json(&scratch, &["check", "all.kb", "--format", "json"]);
         assert_eq!((code, &r["ok"]), (0, &true.into()), "{machine}: {stderr}");
     }
 }
@@ -198,7 +198,7 @@ local program p over (d of dp, t of tp) {
 }
 ";
     scratch.write("p.kb", text.as_bytes());
-    let (code, r, stderr) = json(&scratch, &["run", "p.kb", "--adversarial", "--report", "json"]);
+    let (code, r, stderr) = json(&scratch, &["run", "p.kb", "--adversarial", "--format", "json"]);
     assert_eq!((code, &r["ok"]), (0, &true.into()), "{stderr}");
     let names: Vec<&str> =
         r["collectives"].as_array().expect("a list").iter().filter_map(|c| c["operation"].as_str()).collect();
@@ -227,7 +227,7 @@ fn other_verbs() {
     ok(&["compile", file, "--emit", "graph=-"], &["local @stages", "ranks 2..4", "using", "wait %y"]);
     ok(&["compile", file, "--emit", "dot-graph=-"], &["digraph \"stages_r2\"", "all_reduce"]);
     ok(&["run", file, "--emit", "log=-"], &["all_reduce"]);
-    ok(&["mutate", file, "--report", "json"], &["\"mutants\""]);
+    ok(&["mutate", file, "--format", "json"], &["\"mutants\""]);
     ok(&["fmt", "--check", file], &[]);
     let ran = kbc(root(), &["compile", file, "--target", "a2a3sim", "--emit", "cpp=-"], "");
     assert_eq!(ran.code, 1);
@@ -253,7 +253,7 @@ local program g over (t of tp) {
 }
 ";
     scratch.write("g.kb", text.as_bytes());
-    let (code, r, stderr) = json(&scratch, &["compile", "g.kb", "-D", "N=5", "--report", "json"]);
+    let (code, r, stderr) = json(&scratch, &["compile", "g.kb", "-D", "N=5", "--format", "json"]);
     assert_eq!((code, &r["ok"]), (0, &true.into()), "{stderr}");
     assert_eq!(r["inputs"][0]["type"], "f32[4@tp, 5, 6]");
     assert_eq!(r["compare"]["elements"], 4 * (30 + 3));

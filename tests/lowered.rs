@@ -54,10 +54,10 @@ fn targets_without_queues_have_the_same_program() {
         let windows = scratch.line(&format!("kbc compile a.kb -p {PASSES} --emit kir"));
         assert!(windows.code == 0 && windows.stdout.contains(" put "), "{algorithm}: {}", windows.stderr);
         assert!(!windows.stdout.contains(" recv "), "{algorithm}");
-        let target = scratch.line(&format!("kbc compile a.kb -p {PASSES} --target a2a3 --out out --force"));
+        let target = scratch.line(&format!("kbc compile a.kb -p {PASSES} --target a2a3 -o out --force"));
         assert_eq!(target.code, 0, "{algorithm}: {}", target.stderr);
         assert!(target.stdout.contains("emitted all for a2a3"), "{algorithm}: {}", target.stdout);
         // Without passes on the command line, a target uses windows.
-        assert_eq!(scratch.line("kbc compile a.kb --target a2a3 --out out --force").code, 0, "{algorithm}");
+        assert_eq!(scratch.line("kbc compile a.kb --target a2a3 -o out --force").code, 0, "{algorithm}");
     }
 }

@@ -36,7 +36,7 @@ fn figures_of_the_analytical_simulator() {
             "--no-data",
             "--topology",
             "specs/topologies/analytical.yaml",
-            "--report",
+            "--format",
             "json",
         ]);
         assert_eq!(r["time_ns"].as_f64(), Some(ns), "{p}");

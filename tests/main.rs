@@ -64,3 +64,4 @@ mod time;
 mod topologies;
 mod torch;
 mod traffic;
+mod verbs;

@@ -13,7 +13,7 @@ const ALL: [&str; 8] = ["f32", "f16", "bf16", "i32", "i8", "u8", "i16", "i64"];
 /// Returns the report of a program that must be proven and right.
 fn right(dir: &Scratch, text: &str, define: &[&str]) -> Value {
     dir.write("p.kb", text.as_bytes());
-    let mut args = vec!["compile", "p.kb", "--target", "sim", "--report", "json"];
+    let mut args = vec!["compile", "p.kb", "--target", "sim", "--format", "json"];
     define.iter().for_each(|d| args.extend(["-D", d]));
     let ran = kbc(dir.path(), &args, "");
     assert_eq!(ran.code, 0, "{define:?}\n{text}\n{}", ran.stderr);

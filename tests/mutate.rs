@@ -1,4 +1,4 @@
-//! A sample of `kbc mutate` (SYNC-7): a few hundred mutants of several algorithms on lines, tori
+//! A sample of `kbc dev mutate` (SYNC-7): a few hundred mutants of several algorithms on lines, tori
 //! and meshes. None escapes the checker, no correct schedule is rejected, and the counts add up.
 
 use crate::common;
@@ -29,7 +29,7 @@ fn adds_up(v: &Value) {
 fn no_mutant_of_the_library_escapes() {
     let args =
         ["mutate", "--ranks", "2..4", "--limit", "400", "--seed", "7", "--events", "40000", "--runs", "60"];
-    let (r, code) = report(&[&args[..], &["--report", "json"]].concat());
+    let (r, code) = report(&[&args[..], &["--format", "json"]].concat());
     let escaped = r["escaped_list"].as_array().expect("a list");
     assert!(escaped.is_empty(), "{escaped:#?}");
     let alarms = r["false_alarm_list"].as_array().expect("a list");
@@ -65,14 +65,14 @@ fn no_mutant_of_the_library_escapes() {
 #[test]
 fn the_answer_does_not_depend_on_threads() {
     let args =
-        ["mutate", "--algorithm", "all_gather.ring", "--ranks", "3", "--limit", "60", "--report", "json"];
+        ["mutate", "--algorithm", "all_gather.ring", "--ranks", "3", "--limit", "60", "--format", "json"];
     let one = kbc(root(), &[&args[..], &["--jobs", "1"]].concat(), "");
     let three = kbc(root(), &[&args[..], &["--jobs", "3"]].concat(), "");
     assert_eq!(one.stdout, three.stdout);
     assert!(!one.stdout.is_empty());
 }
 
-/// A sample of `kbc fuzz checker`: random schedules, collectives and hand-written texts, unchanged
+/// A sample of `kbc dev fuzz checker`: random schedules, collectives and hand-written texts, unchanged
 /// and changed. What the checker accepts does not misbehave, unchanged schedules are accepted, and
 /// every code has its reason.
 #[test]

@@ -97,7 +97,7 @@ fn programs_give_the_same_bytes_in_every_order_and_process() {
         assert_eq!((one.code, &one), (0, &two), "{name}");
         let s = schedule(&one.stdout).unwrap_or_else(|| panic!("{name}: no schedule"));
         same_in_every_order(&name, &s);
-        let command = format!("kbc run specs/{name} --seed 3 --report json {sizes}");
+        let command = format!("kbc run specs/{name} --seed 3 --format json {sizes}");
         assert_eq!(scratch.line(&command), scratch.line(&command), "{name}");
         seen += 1;
     }

@@ -17,7 +17,7 @@ fn run(text: &str, engine: &str) -> (Vec<u8>, Value) {
         "sim",
         "--engine",
         engine,
-        "--report",
+        "--format",
         "json",
         "--output",
         "out=r.npz",

@@ -75,7 +75,7 @@ fn every_machine_of_the_repository_is_drawn() {
 fn use_is_that_of_the_report() {
     let of = ["specs/all_reduce.kb", "-D", "tp=8", "-D", "n=65536", "--topology", "torus(2,4)"];
     let (text, said) = svg(&[&["plot", "links"], &of[..]].concat());
-    let report = kbc(root(), &[&["explain", "links"], &of[..], &["--report", "json"]].concat(), "").stdout;
+    let report = kbc(root(), &[&["explain", "links"], &of[..], &["--format", "json"]].concat(), "").stdout;
     let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
     let links = report["links"].as_array().expect("links");
     let most = links.iter().filter_map(|l| l["use_percent"].as_f64()).fold(0.0, f64::max);

@@ -84,7 +84,7 @@ struct Run {
 fn run(scratch: &Scratch, what: &str, more: &str) -> Run {
     scratch.write("mixed.kir", MIXED.as_bytes());
     let ran = scratch.line(&format!(
-        "kbc run {what} --no-data --report json --emit trace=t.pftrace --emit log=l.jsonl {more}"
+        "kbc run {what} --no-data --format json --emit trace=t.pftrace --emit log=l.jsonl {more}"
     ));
     assert_eq!(ran.code, 0, "{what}\n{}", ran.stderr);
     let files = scratch.files();

@@ -1,4 +1,4 @@
-//! Tests of `kbc compare-reference`: every shipped file of published figures, and files with errors
+//! Tests of `kbc dev compare-reference`: every shipped file of published figures, and files with errors
 //! (EVAL-5).
 
 use crate::common;
@@ -17,7 +17,7 @@ fn derived(f: &Value) -> bool {
 /// All figures of `specs/reference` are within the deviation that they allow.
 #[test]
 fn shipped_figures_are_within_what_they_allow() {
-    let ran = kbc(Path::new(ROOT), &["compare-reference", "--report", "json"], "");
+    let ran = kbc(Path::new(ROOT), &["compare-reference", "--format", "json"], "");
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let all: Value = serde_json::from_str(&ran.stdout).expect("JSON");
     let files = all.as_array().expect("a list");
@@ -101,8 +101,8 @@ fn files_that_are_wrong_are_one_clear_error() {
     let scratch = Scratch::new();
     scratch.write("ring.kb", RING.as_bytes());
     for (text, words) in [
-        (HEAD.replace("within", "whithin"), "unknown field `whithin`"),
-        (HEAD.replace("  unit: ns\n", ""), "missing field `unit`"),
+        (HEAD.replace("within", "whithin"), "unknown key `whithin`"),
+        (HEAD.replace("  unit: ns\n", ""), "the key `unit` is missing"),
         (HEAD.replace("  published: 3048\n", ""), "`slow` has no published value"),
         (HEAD.replace("unit: ns", "unit: GB/s"), "is a time, and its unit is GB/s"),
         (HEAD.replace("reference: 1", "reference: 2"), "unsupported version `reference: 2`"),

@@ -1,11 +1,11 @@
-//! Tests of `kbc repro`: figures and tables of the documentation agree with sweeps and reference
+//! Tests of `kbc dev repro`: figures and tables of the documentation agree with sweeps and reference
 //! files (EVAL-3, EVAL-4).
 
 use crate::common;
 
 use common::{Scratch, kbc, root};
 
-/// If this fails, run `kbc repro` and inspect the difference.
+/// If this fails, run `kbc dev repro` and inspect the difference.
 #[test]
 fn nothing_drifted() {
     let ran = kbc(root(), &["repro", "--check"], "");
@@ -37,7 +37,7 @@ fn every_figure_is_shown() {
 }
 
 const LIST: &str = "repro: 1\nfolder: made\nsweeps: [s.yaml]\nreferences: [{name: r, file: f.yaml, title: t}]\npages: [p.md]\n";
-const SWEEP: &str = "sweep: 1\ntitle: t\nprogram: ring.kb\ndefine: {n: '{n}'}\naxes: {n: [16, 64]}\nfigures: [{figure: latency}]\n";
+const SWEEP: &str = "sweep: 1\ntitle: t\nfile: ring.kb\ndefine: {n: '{n}'}\naxes: {n: [16, 64]}\nfigures: [{figure: latency}]\n";
 const RING: &str = "param n = 16\ntopology sys = ring(4) { link: 50 GB/s, 500 ns }\nmesh m = sys[tp]\nprogram p(x: f32[n] partial(sum@tp)) -> f32[n] { \
                     all_reduce(x, sum, over: tp, using: ring) }\n";
 const FIGURES: &str = "reference: 1\nsource: by hand\nfigures:\n- {name: a, published: 3, unit: us, run: {program: ring.kb}, note: near}\n";
@@ -90,7 +90,7 @@ fn lists_and_pages_that_are_wrong() {
     let s = scratch();
     for (name, text, words) in [
         ("l.yaml", "repro: 2\nfolder: made\nsweeps: []\n", "unsupported version `repro: 2`"),
-        ("l.yaml", "repro: 1\nsweeps: []\n", "missing field `folder`"),
+        ("l.yaml", "repro: 1\nsweeps: []\n", "the key `folder` is missing"),
         ("p.md", "<!-- rows: other: n -->\n<!-- end -->\n", "no sweep `other`"),
         ("p.md", "<!-- rows: s: m -->\n<!-- end -->\n", "no column `m`"),
         ("p.md", "<!-- rows: s: n -->\n", "rows without <!-- end -->"),

@@ -66,14 +66,14 @@ fn every_file_is_right() {
         let program = text.lines().any(|l| l.starts_with("program ") || l.starts_with("local program "));
         let program = program && !library;
         if program || path.starts_with("specs/algorithms") {
-            let mut args = vec!["compile", &name, "--target", "sim", "--report", "json"];
+            let mut args = vec!["compile", &name, "--target", "sim", "--format", "json"];
             args.extend(common::free_sizes(&name, &text));
             let r = report(&kbc(root(), &args, ""), &name);
             sound(&r, &name);
             programs += 1;
         }
         if library || !program {
-            let r = report(&kbc(root(), &["check", &name, "--report", "json"], ""), &name);
+            let r = report(&kbc(root(), &["check", &name, "--format", "json"], ""), &name);
             let declared = text.lines().filter(|l| l.starts_with("algorithm ")).count();
             assert_eq!(
                 r["algorithms"].as_array().map(Vec::len),
@@ -103,13 +103,13 @@ fn barriers_in_each_form_are_right() {
     assert_eq!(names.len(), 6);
     for name in names {
         let file = format!("specs/barriers/{name}");
-        let r = report(&kbc(root(), &["check", &file, "--report", "json"], ""), &file);
+        let r = report(&kbc(root(), &["check", &file, "--format", "json"], ""), &file);
         assert_eq!((&r["verified"]["ok"], &r["verified"]["calls"]), (&true.into(), &"any".into()), "{file}");
-        let run = ["run", &file, "--adversarial", "--report", "json"];
+        let run = ["run", &file, "--adversarial", "--format", "json"];
         let r = report(&kbc(root(), &run, ""), &file);
         assert_eq!(r["ok"], true, "{file}");
         assert!(r["adversarial"]["elements"].as_u64() > Some(0), "{file}: {}", r["adversarial"]);
-        let r = report(&kbc(root(), &["check", "--sync", &file, "--report", "json"], ""), &file);
+        let r = report(&kbc(root(), &["check", "--sync", &file, "--format", "json"], ""), &file);
         let (kind, form) = name.trim_end_matches(".kir").split_once('_').expect("two words");
         let barriers: Vec<&Value> =
             r["signals"].as_array().expect("a list").iter().filter(|s| s["use"] == "barrier").collect();
@@ -128,7 +128,7 @@ fn barriers_in_each_form_are_right() {
 fn the_layer_is_right_on_any_number_of_devices() {
     for tp in [1, 2, 3, 4, 5, 8] {
         let define = format!("tp={tp}");
-        let ran = kbc(root(), &["compile", "specs/ffn_tp.kb", "-D", &define, "--report", "json"], "");
+        let ran = kbc(root(), &["compile", "specs/ffn_tp.kb", "-D", &define, "--format", "json"], "");
         let r = report(&ran, &define);
         assert_eq!((&r["ok"], &r["verified"]["ok"]), (&true.into(), &true.into()), "tp = {tp}");
         for c in [&r["compare"], &r["expect"][0]] {
@@ -160,7 +160,7 @@ fn another_layer_is_rejected_by_the_stored_result() {
         for tp in [1, 4, 5] {
             let define = format!("tp={tp}");
             let ran =
-                kbc(scratch.path(), &["compile", "specs/other.kb", "-D", &define, "--report", "json"], "");
+                kbc(scratch.path(), &["compile", "specs/other.kb", "-D", &define, "--format", "json"], "");
             let r: Value = serde_json::from_str(&ran.stdout).expect("a report is printed in spite of it");
             assert_eq!((ran.code, &r["ok"]), (1, &false.into()), "{what}, tp = {tp}");
             assert_eq!(r["compare"]["mismatches"], 0, "{what}, tp = {tp}: it means what it says");
@@ -180,7 +180,7 @@ fn an_all_reduce_on_every_machine() {
         for n in ["1000", "1", "0", "5"] {
             let n = format!("n={n}");
             let args =
-                ["compile", "specs/all_reduce.kb", "--topology", machine, "-D", &n, "--report", "json"];
+                ["compile", "specs/all_reduce.kb", "--topology", machine, "-D", &n, "--format", "json"];
             let r = report(&kbc(root(), &args, ""), machine);
             assert_eq!((&r["ok"], &r["verified"]["ok"]), (&true.into(), &true.into()), "{machine}, {n}");
             assert_eq!(r["compare"]["mismatches"], 0, "{machine}, {n}");

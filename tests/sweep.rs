@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 const RING: &str = "param n = 16\ntopology sys = ring(4) { link: 50 GB/s, 500 ns }\nmesh m = sys[tp]\nprogram p(x: f32[n] \
                     partial(sum@tp)) -> f32[n] { all_reduce(x, sum, over: tp) }\n";
 
-const GRID: &str = "sweep: 1\ntitle: t\nprogram: ring.kb\ntopology: '{shape}({p}) { link: 50 GB/s, 500 ns }'\ndefine: {n: '{n}'}\naxes:\n  shape: [ring, full]\n  \
+const GRID: &str = "sweep: 1\ntitle: t\nfile: ring.kb\ntopology: '{shape}({p}) { link: 50 GB/s, 500 ns }'\ndefine: {n: '{n}'}\naxes:\n  shape: [ring, full]\n  \
                     p: [2, 3]\n  n: [1, 7, 64]\ncolumns: {twice: '2 * {n}', us: '{time_ns} / 1000'}\n";
 
 fn scratch() -> Scratch {
@@ -54,7 +54,7 @@ fn every_row_is_a_run_and_says_what_it_found() {
         let topology = format!("{}({p}) {{ link: 50 GB/s, 500 ns }}", r["shape"]);
         let n = format!("n={n}");
         let one =
-            kbc(s.path(), &["run", "ring.kb", "-D", &n, "--topology", &topology, "--report", "json"], "");
+            kbc(s.path(), &["run", "ring.kb", "-D", &n, "--topology", &topology, "--format", "json"], "");
         let one: serde_json::Value = serde_json::from_str(&one.stdout).expect("JSON");
         let number = |v: &str| v.parse::<f64>().expect("a number");
         assert!((number(&r["time_ns"]) - one["time_ns"].as_f64().expect("a time")).abs() < 1e-3);
@@ -90,7 +90,7 @@ fn what_is_known_is_not_run_again_and_what_changed_is() {
     s.write("m.yaml", b"shape: ring(2)\nlink: 50 GB/s, 500 ns\n");
     s.write(
         "f.yaml",
-        b"sweep: 1\ntitle: t\nprogram: ring.kb\ntopology: m.yaml\ndefine: {n: '{n}'}\naxes: {n: [5]}\n",
+        b"sweep: 1\ntitle: t\nfile: ring.kb\ntopology: m.yaml\ndefine: {n: '{n}'}\naxes: {n: [5]}\n",
     );
     let time = |expected: &str| {
         let ran = sweep(&s, &["f.yaml", "-o", "f.csv"]);
@@ -212,10 +212,10 @@ fn a_text_over_several_lines_is_a_program() {
     let s = Scratch::new();
     s.write(
         "t.yaml",
-        b"sweep: 1\ntitle: t\nprogram: |\n  topology sys = ring(4)\n  mesh m = sys[tp]\n  program p(x: {dtype}[8] partial(sum@tp)) -> {dtype}[8] { \
+        b"sweep: 1\ntitle: t\ntext: |\n  topology sys = ring(4)\n  mesh m = sys[tp]\n  program p(x: {dtype}[8] partial(sum@tp)) -> {dtype}[8] { \
           all_reduce(x, sum, over: tp{how.using}) }\naxes:\n  dtype: [f32, f16, bf16, i32]\n  how: {own: {using: ''}, ring: {using: ', using: ring'}}\n",
     );
-    let ran = sweep(&s, &["t.yaml", "--report", "json"]);
+    let ran = sweep(&s, &["t.yaml", "--format", "json"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
     let all: Vec<serde_json::Value> =
         ran.stdout.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
@@ -235,7 +235,7 @@ fn who_chose_is_not_mixed_up() {
     let s = scratch();
     s.write(
         "g.yaml",
-        b"sweep: 1\ntitle: t\nprogram: ring.kb\nusing: ['{how.using}']\ndefine: {n: 262144}\naxes: {how: {own: {using: ''}, asked: {using: bidirectional_ring}}}\n",
+        b"sweep: 1\ntitle: t\nfile: ring.kb\nusing: ['{how.using}']\ndefine: {n: 262144}\naxes: {how: {own: {using: ''}, asked: {using: bidirectional_ring}}}\n",
     );
     for only in [&["--only", "how=asked"][..], &["--only", "how=own"], &[]] {
         assert_eq!(sweep(&s, &[&["g.yaml", "-o", "g.csv"], only].concat()).code, 0);
@@ -302,7 +302,7 @@ fn shipped_sweeps_run() {
         assert_eq!(list.code, 0, "{name}: {}", list.stderr);
         let rows = list.stdout.lines().filter(|l| l.starts_with("row ")).count();
         for shard in [format!("1/{rows}"), format!("{rows}/{rows}")] {
-            let ran = kbc(root(), &["sweep", &file, "--shard", &shard, "--report", "json", "--no-cache"], "");
+            let ran = kbc(root(), &["sweep", &file, "--shard", &shard, "--format", "json", "--no-cache"], "");
             assert_eq!(ran.code, 0, "{name}: {}", ran.stderr);
             let row: serde_json::Value = serde_json::from_str(&ran.stdout).expect("one row");
             assert_eq!(row["status"], "right", "{name}");
@@ -310,7 +310,7 @@ fn shipped_sweeps_run() {
     }
 }
 
-/// A sweep that starts from a ccl.yaml: a row equals the output of `kbc bench ccl`, the command
+/// A sweep that starts from a ccl.yaml: a row equals the output of `kbc dev bench ccl`, the command
 /// that it lists.
 #[test]
 fn rows_of_a_ccl_yaml_are_those_of_the_benchmark() {
@@ -335,8 +335,8 @@ fn rows_of_a_ccl_yaml_are_those_of_the_benchmark() {
     let commands: Vec<&str> = list.stdout.lines().filter_map(|l| l.trim().strip_prefix("kbc ")).collect();
     assert_eq!(commands.len(), 4, "{}", list.stdout);
     for (row, command) in found.iter().zip(commands) {
-        assert!(command.starts_with("bench ccl --ccl ccl.yaml "), "{command}");
-        let ran = s.line(&format!("kbc {command} --report json -q"));
+        assert!(command.starts_with("dev bench ccl --ccl ccl.yaml "), "{command}");
+        let ran = s.line(&format!("kbc {command} --format json -q"));
         let one: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
         let ns: f64 = row["latency_ns"].parse().expect("a time");
         assert!((one["crit_ns"].as_f64().expect("a time") - ns).abs() < 1e-3, "{command}: {ns}");
@@ -352,14 +352,14 @@ fn rows_of_a_ccl_yaml_are_those_of_the_benchmark() {
     assert_eq!(ran.code, 1, "{}", ran.stderr);
     assert!(rows(&read(&s, "odd.csv")).iter().all(|r| r["status"] == "refused" && r["why"].contains("E005")));
     for (text, words) in [
-        (grid("ring").replace("ccl: ccl.yaml\n", ""), "program` or `ccl` is missing"),
+        (grid("ring").replace("ccl: ccl.yaml\n", ""), "`file`, `text` or `ccl` is missing"),
         (
-            grid("ring").replace("ccl: ccl.yaml\n", "ccl: ccl.yaml\nprogram: a.kb\n"),
-            "program` and `ccl` exclude each other",
+            grid("ring").replace("ccl: ccl.yaml\n", "ccl: ccl.yaml\nfile: a.kb\n"),
+            "`file` and `ccl` exclude each other",
         ),
         (
-            grid("ring").replace("ccl: ccl.yaml\n", "ccl: ccl.yaml\nnamed: p\n"),
-            "named` does not apply to a `ccl`: set `algorithm` in `define",
+            grid("ring").replace("ccl: ccl.yaml\n", "ccl: ccl.yaml\nprogram: p\n"),
+            "`program` does not apply to a `ccl`: set keys of its file in `define`",
         ),
         (
             grid("ring").replace("topology: ", "title2: ").replace("title2", "about"),
@@ -383,7 +383,7 @@ fn published_points_stand_beside_curves() {
     s.write("r.yaml", b"reference: 1\nsource: s\nfigures:\n- {name: 'theirs, 64 KiB', published: 366, unit: us, note: quoted}\n- {name: part, published: 3, unit: '%', note: quoted}\n");
     let grid = |name: &str| {
         format!(
-            "sweep: 1\ntitle: t\nprogram: ring.kb\ndefine: {{n: '{{n}}'}}\naxes: {{n: [16, 16384]}}\nfigures:\n- figure: published\n  published: \
+            "sweep: 1\ntitle: t\nfile: ring.kb\ndefine: {{n: '{{n}}'}}\naxes: {{n: [16, 16384]}}\nfigures:\n- figure: published\n  published: \
              {{reference: r.yaml, at: {{'{name}': 65536}}}}\n"
         )
     };

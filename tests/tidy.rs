@@ -79,7 +79,7 @@ fn the_command_line_is_sound() {
 
 #[test]
 fn every_pass_has_its_page() {
-    let passes = kbc(root(), &["passes", "--report", "json"], "").stdout;
+    let passes = kbc(root(), &["passes", "--format", "json"], "").stdout;
     let passes: serde_json::Value = serde_json::from_str(&passes).expect("JSON");
     let names: BTreeSet<String> = passes["passes"]
         .as_array()
@@ -255,7 +255,7 @@ fn no_unit_test_is_left_out() {
     assert!(found > 10, "{found}");
 }
 
-/// The judge of the checker (`kbc mutate`, `kbc fuzz checker`) cannot import it: the compiler
+/// The judge of the checker (`kbc dev mutate`, `kbc dev fuzz checker`) cannot import it: the compiler
 /// ensures that as long as no crate that the judge is built with is built with the checker.
 #[test]
 fn the_judge_is_built_without_the_checker() {

@@ -14,7 +14,7 @@ fn run(text: &str, args: &[String], engine: &str) -> (Vec<u8>, Value) {
     let scratch = Scratch::new();
     scratch.write("p.kb", text.as_bytes());
     let mut all =
-        vec!["compile", "p.kb", "--engine", engine, "--report", "json", "--output", "out=r.safetensors"];
+        vec!["compile", "p.kb", "--engine", engine, "--format", "json", "--output", "out=r.safetensors"];
     all.extend(args.iter().map(String::as_str));
     let ran = kbc(scratch.path(), &all, "");
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{args:?}\n{text}\n{}", ran.stdout);
@@ -208,7 +208,7 @@ fn preloads_are_in_the_text() {
     let kir = kbc(scratch.path(), &["compile", "p.kb", "--emit", "kir"], "").stdout;
     assert!(kir.contains("preload b, a"), "{kir}");
     scratch.write("p.kir", kir.as_bytes());
-    let ran = kbc(scratch.path(), &["run", "p.kir", "--report", "json"], "");
+    let ran = kbc(scratch.path(), &["run", "p.kir", "--format", "json"], "");
     let report: Value = serde_json::from_str(&ran.stdout).expect("a report");
     assert_eq!(total(&report, "preload"), 160.0, "{}", ran.stderr);
 }

@@ -252,7 +252,7 @@ fn a_stored_result_is_within_a_small_part_of_what_is_added() {
         let bytes = formats::write_npz(&arrays.map(|(n, t)| (n.to_owned(), t))).expect("floats");
         std::fs::write(dir.join("limit.npz"), bytes).expect("a file");
         let ran = Command::new(env!("CARGO_BIN_EXE_kbc"))
-            .args(["run", "limit.kb", "--no-time", "--report", "json"])
+            .args(["run", "limit.kb", "--no-time", "--format", "json"])
             .current_dir(&dir)
             .output()
             .expect("kbc runs");
@@ -307,7 +307,7 @@ fn elements_are_picked_by_lists_of_numbers() {
     ];
     let bytes = formats::write_npz(&arrays.map(|(n, t)| (n.to_owned(), t))).expect("an archive");
     std::fs::write(dir.join("rank0.npz"), bytes).expect("a file");
-    let report = kbc(&["compile", dir.to_str().expect("a name"), "--report", "json"]);
+    let report = kbc(&["compile", dir.to_str().expect("a name"), "--format", "json"]);
     let report: serde_json::Value = serde_json::from_str(&report).expect("a report");
     let expect = report["expect"].as_array().expect("a list");
     assert_eq!(expect.len(), 6, "{expect:?}");
@@ -351,7 +351,7 @@ Range constraints: {s77: VR[2, 5]}
     let bytes = formats::write_npz(&arrays.map(|(n, t)| (n.to_owned(), t))).expect("an archive");
     std::fs::write(dir.join("rank0.npz"), bytes).expect("a file");
     let report: serde_json::Value =
-        serde_json::from_str(&kbc(&["compile", file, "--report", "json"])).expect("a report");
+        serde_json::from_str(&kbc(&["compile", file, "--format", "json"])).expect("a report");
     assert_eq!(
         (&report["expect"][0]["elements"], &report["expect"][0]["mismatches"]),
         (&12.into(), &0.into())

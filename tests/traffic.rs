@@ -12,7 +12,7 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 fn traffic(at: &Path, args: &[&str]) -> Value {
     let mut all = vec!["explain", "traffic"];
     all.extend(args);
-    all.extend(["--report", "json"]);
+    all.extend(["--format", "json"]);
     let ran = kbc(at, &all, "");
     assert_eq!(ran.code, 0, "{args:?}: {}", ran.stderr);
     serde_json::from_str(&ran.stdout).expect("JSON")

@@ -11,60 +11,66 @@ use kbc_evaluation::sweep::grid::Shard;
 pub struct Sweep {
     /// The sweep file (docs/reference/sweep.md).
     pub file: String,
-    /// Where the rows go: FILE.csv, FILE.jsonl, or a folder for both and the figures. By default a
-    /// table goes to standard output.
-    #[arg(short, long, value_name = "PATH")]
-    pub out: Option<String>,
-    /// Runs one shard of the rows, `2/8`; `--merge` joins the shards.
+    /// FILE.csv, FILE.jsonl, or a folder for both and figures.
+    ///
+    /// By default a table goes to standard output.
+    #[arg(short, long, alias = "out", value_name = "PATH")]
+    pub output: Option<String>,
+    /// Runs one shard of the rows, `2/8`; `--merge` joins them.
     #[arg(long, value_name = "I/N", conflicts_with = "merge")]
     pub shard: Option<Shard>,
-    /// Runs only rows with these values of an axis: `n=64`, `n=64,128`; repeatable.
+    /// Runs rows with these values of an axis: `n=64,128`; repeatable.
     #[arg(long, value_name = "AXIS=VALUES", conflicts_with = "merge")]
     pub only: Vec<String>,
-    /// Joins the rows of all shards (FILE.jsonl) and executes nothing.
+    /// Joins the rows of all shards (FILE.jsonl); runs nothing.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["jobs", "cache", "no_cache", "list"])]
     pub merge: Vec<String>,
-    /// Prints the rows, each with the equivalent command, and executes nothing.
-    #[arg(long, conflicts_with_all = ["out", "report", "jobs", "cache", "no_cache"])]
+    /// Prints the rows with equivalent commands; runs nothing.
+    #[arg(long, conflicts_with_all = ["output", "jobs", "cache", "no_cache"])]
     pub list: bool,
     /// Rows that run at a time; the number of cores by default.
     #[arg(short, long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     pub jobs: Option<usize>,
-    /// Cache folder of finished rows; KBC_CACHE by default, else `kbc` in the user's cache folder.
+    /// Cache folder of finished rows.
+    ///
+    /// KBC_CACHE by default, else `kbc` in the user's cache folder.
     #[arg(long, value_name = "DIR")]
     pub cache: Option<String>,
     /// Neither reads nor writes the cache.
     #[arg(long, conflicts_with = "cache")]
     pub no_cache: bool,
     /// Colours of the figures; light by default.
-    #[arg(long, value_enum, requires = "out")]
+    #[arg(long, value_enum, requires = "output")]
     pub theme: Option<ThemeChoice>,
-    /// Replaces a folder even if something in it was not written by kbc, or was edited.
-    #[arg(long, requires = "out")]
+    /// Replaces a folder that kbc did not write, or that was edited.
+    #[arg(long, requires = "output")]
     pub force: bool,
-    /// Format of the rows on standard output.
-    #[arg(long, value_enum, default_value_t = ReportFormat::Human, conflicts_with = "out")]
-    pub report: ReportFormat,
 }
 
 /// `kbc compare`
 #[derive(Args, Debug)]
 pub struct Compare {
+    /// An algorithm, a machine, a program or rows of a sweep.
+    ///
     /// An algorithm with its arguments (`ring`, `'ring(pipeline: 4)'`), a topology (`'ring(8)'`,
     /// `machine.yaml`), a `.kb` or `.kir` file, or rows of a sweep, `.csv`.
     pub a: String,
     /// The second item, of the same kind.
     pub b: String,
-    /// The program that two algorithms or topologies are compared on.
+    /// The program that algorithms or machines are compared on.
     #[arg(long, value_name = "FILE")]
     pub of: Option<String>,
-    /// A parameter and its values: `n=64..1048576` (each twice the one before), or `n=64,100,1000`.
+    /// A parameter and its values: `n=64..1048576`, `n=64,100`.
+    ///
+    /// A range doubles: each value is twice the one before.
     #[arg(long, value_name = "NAME=VALUES")]
     pub over: Option<String>,
     /// Sets a parameter: `-D tp=8`.
-    #[arg(short = 'D', value_name = "NAME=VALUE")]
+    #[arg(short = 'D', long, value_name = "NAME=VALUE")]
     pub define: Vec<String>,
-    /// Replaces the topology of the program: a shape, or a machine file.
+    /// The machine, in place of that of the program.
+    ///
+    /// A shape, or a machine file.
     #[arg(long, value_name = "SHAPE|FILE")]
     pub topology: Option<String>,
     /// Sets a property of the machine; repeatable.
@@ -73,14 +79,20 @@ pub struct Compare {
     /// The program, if the file has several.
     #[arg(long, value_name = "NAME")]
     pub program: Option<String>,
-    /// Algorithm of the collectives for which the program names none; repeatable.
+    /// The algorithm of a file without a program: `'my_ring(d: -1)'`.
+    #[arg(long, value_name = "ALGORITHM")]
+    pub algorithm: Option<String>,
+    /// Number of ranks of an algorithm: `8`.
+    #[arg(long, value_name = "RANKS")]
+    pub ranks: Option<String>,
+    /// Algorithm of collectives that name none; repeatable.
     #[arg(long, value_name = "ALGORITHM")]
     pub using: Vec<String>,
     /// Also draws both times over size: FILE.svg or FILE.png.
-    #[arg(short, long, value_name = "FILE")]
-    pub out: Option<String>,
+    #[arg(short, long, alias = "out", value_name = "FILE")]
+    pub output: Option<String>,
     /// Colours of the figure.
-    #[arg(long, value_enum, default_value_t = ThemeChoice::Light, requires = "out")]
+    #[arg(long, value_enum, default_value_t = ThemeChoice::Light, requires = "output")]
     pub theme: ThemeChoice,
     /// Cache folder of finished rows, as for `kbc sweep`.
     #[arg(long, value_name = "DIR")]
@@ -88,9 +100,6 @@ pub struct Compare {
     /// Neither reads nor writes the cache.
     #[arg(long, conflicts_with = "cache")]
     pub no_cache: bool,
-    /// Format of the comparison.
-    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
-    pub report: ReportFormat,
 }
 
 impl Compare {
@@ -105,21 +114,26 @@ impl Compare {
             topology: self.topology.clone(),
             set: self.set.clone(),
             program: self.program.clone(),
+            algorithm: self.algorithm.clone(),
+            ranks: self.ranks.clone(),
             using: self.using.clone(),
         }
     }
 }
 
-/// `kbc repro`
+/// `kbc dev repro`
 #[derive(Args, Debug)]
 pub struct Repro {
-    /// The list of figures and tables (docs/explanation/evaluation.md); docs/repro.yaml of kbc's
-    /// source by default.
+    /// The list of figures and tables (docs/explanation/evaluation.md).
+    ///
+    /// docs/repro.yaml of kbc's source by default.
     pub file: Option<String>,
-    /// Writes nothing; exits with 1 and the names of files that differ from what would be made.
+    /// Writes nothing; exits with 1 if files would differ.
+    ///
+    /// Prints the names of these files.
     #[arg(long)]
     pub check: bool,
-    /// Replaces the folder even if something in it was not written by kbc, or was edited.
+    /// Replaces a folder that kbc did not write, or that was edited.
     #[arg(long, conflicts_with = "check")]
     pub force: bool,
     /// Cache folder of finished rows, as for `kbc sweep`.

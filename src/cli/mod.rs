@@ -1,37 +1,51 @@
 //! The command line: subcommands, flags, and messages about wrong arguments.
 
 mod evaluation;
+pub mod help;
+pub mod messages;
 mod plot;
 mod shared;
 mod trials;
 
 pub use evaluation::{Compare, Repro, Sweep};
 pub use plot::{Picture, Plot, PlotLinks, PlotTopology, PlotWhat, ThemeChoice};
-pub use shared::{Data, EngineChoice, Groups, ReportFormat, Selection, Source, Watch};
+pub use shared::{Data, EngineChoice, Execution, Format, Groups, Selection, Source, Watch};
 pub use trials::{
     Bench, BenchCcl, BenchSelect, BenchWhat, Fuzz, FuzzBounds, FuzzChecker, FuzzEmitted, FuzzEngines,
     FuzzRange, FuzzReaders, FuzzSchedules, FuzzWhat, Mutate,
 };
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use kbc_diag::{Diagnostic, SourceMap, render};
 
 /// A compiler for collective algorithms and tensor-parallel programs.
 #[derive(Parser, Debug)]
 #[command(name = "kbc", version, about, propagate_version = true)]
+#[command(mut_subcommand("fuzz", hidden), mut_subcommand("mutate", hidden), mut_subcommand("replay", hidden))]
+#[command(mut_subcommand("repro", hidden), mut_subcommand("bench", hidden))]
+#[command(mut_subcommand("compare-reference", hidden))]
 pub struct Cli {
-    /// Format of messages about the input.
-    #[arg(long, global = true, value_enum, default_value_t = DiagnosticFormat::Human, help_heading = "Messages")]
+    /// Form of results: text for people, or one JSON object.
+    #[arg(hide_short_help = true, long, alias = "report", global = true, value_enum, default_value_t = Format::Human, help_heading = "Messages")]
+    pub format: Format,
+    /// Form of messages about the input.
+    #[arg(hide_short_help = true, long, global = true, value_enum, default_value_t = DiagnosticFormat::Human, help_heading = "Messages")]
     pub diagnostics: DiagnosticFormat,
     /// When to colour messages.
-    #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto, help_heading = "Messages")]
+    #[arg(hide_short_help = true, long, global = true, value_enum, default_value_t = ColorChoice::Auto, help_heading = "Messages")]
     pub color: ColorChoice,
-    /// Prints results, warnings and errors only, without progress and notes.
-    #[arg(long, short, global = true, help_heading = "Messages")]
+    /// Prints results, warnings and errors only.
+    ///
+    /// Leaves progress and notes out.
+    #[arg(hide_short_help = true, long, short, global = true, help_heading = "Messages")]
     pub quiet: bool,
     /// The command.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// Hides a subcommand whose spelling is old.
+fn hidden(verb: clap::Command) -> clap::Command {
+    verb.hide(true)
 }
 
 /// Form of diagnostics.
@@ -56,161 +70,98 @@ pub enum ColorChoice {
     Never,
 }
 
-/// Returns the last value of a flag among the words of a command line, which may be invalid
-/// otherwise.
-fn last_value<'a>(words: &'a [String], flag: &str) -> Option<&'a str> {
-    let mut at = words.iter().take_while(|w| *w != "--");
-    let mut out = None;
-    while let Some(word) = at.next() {
-        if let Some(rest) = word.strip_prefix(flag) {
-            match rest.strip_prefix('=') {
-                Some(value) => out = Some(value),
-                None if rest.is_empty() => out = at.next().map(String::as_str),
-                None => {}
-            }
-        }
-    }
-    out
-}
-
-/// Returns the colours that `--color` requests for messages about the command line itself.
-pub fn color_of(words: &[String]) -> clap::ColorChoice {
-    match last_value(words, "--color") {
-        Some("always") => clap::ColorChoice::Always,
-        Some("never") => clap::ColorChoice::Never,
-        _ => clap::ColorChoice::Auto,
-    }
-}
-
-/// Prints a message about the command line in the form of `--diagnostics` (E416). Returns None if
-/// that is the human-readable form, or if it is not an error (`--help`, `--version`).
-pub fn usage(e: &clap::Error, words: &[String]) -> Option<String> {
-    if !e.use_stderr() {
-        return None;
-    }
-    let text = e.to_string();
-    let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
-    let mut d = Diagnostic::error("E416", lines.next().unwrap_or("").trim_start_matches("error: "));
-    for line in lines.filter(|l| !l.starts_with("For more information")) {
-        d = match (line.strip_prefix("tip: "), line.starts_with("Usage: ")) {
-            (Some(tip), _) => d.help(tip),
-            (None, true) => d.note(line),
-            // Returns what is missing, and the possible values.
-            (None, false) => Diagnostic { title: format!("{} {line}", d.title), ..d },
-        };
-    }
-    match last_value(words, "--diagnostics") {
-        Some("short" | "json") => Some(before(&d, words)),
-        _ => None,
-    }
-}
-
-/// Prints a message about the command line, in the form that its words request.
-pub fn before(d: &Diagnostic, words: &[String]) -> String {
-    let map = SourceMap::default();
-    match last_value(words, "--diagnostics") {
-        Some("short") => render::short(d, &map) + "\n",
-        Some("json") => render::json(d, &map) + "\n",
-        _ => render::human(d, &map, false),
-    }
-}
-
 /// The verbs.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Prove, execute and time a program, and compare it with the single-device result
-    Compile(Compile),
-    /// Prove only: the algorithms of a file on many shapes, the schedule of a program, or a kernel
+    /// Prove algorithms on many shapes, the schedule of a program, or a kernel
     Check(Check),
-    /// Start a folder with an algorithm, a program, a machine and a README
-    New(New),
-    /// Convert exported PyTorch programs to a `.kb` file
-    Import(Import),
-    /// Execute and time only, optionally under adversarial conditions
+    /// Prove, execute and time a program, and compare it with the single-device result
     Run(Run),
+    /// Emit code for a target, or do the same as run
+    Compile(Compile),
     /// Write an HTML page: chunks step by step, timeline, links, critical path, evidence
     Report(MakePage),
-    /// Run passes on a `.kir` or `.tile` file
-    Opt(Opt),
-    /// Format `.kb` and `.kir` files in place
-    Fmt(Fmt),
-    /// Replay the file that a crash of kbc left
-    Replay(Replay),
     /// Explain an error code, a choice of the compiler, or where the time goes
     Explain(Explain),
-    /// List the passes with the properties that they need, establish and invalidate
-    Passes(Passes),
     /// List algorithms, kernels, topologies, element types and so on
     List(List),
+    /// Start a folder with an algorithm, a program, a machine and a README
+    New(New),
+    /// Format `.kb` and `.kir` files in place
+    Fmt(Fmt),
+    /// Run passes on a `.kir` or `.tile` file
+    Opt(Opt),
+    /// Convert exported PyTorch programs to a `.kb` file
+    Import(Import),
     /// Draw a machine, alone or with the use of its links by a program
     Plot(Plot),
-    /// Print a completion script for a shell
-    Completions(Completions),
-    /// Measure kbc's choice of algorithms, or run the all-reduce of two kernbench files
-    Bench(Bench),
-    /// Test kbc itself with random programs, schedules and damaged files
-    Fuzz(Fuzz),
-    /// Compare published figures with those of kbc
-    CompareReference(CompareReference),
     /// Compare two algorithms, machines or programs: which is faster where, and why
     Compare(Compare),
-    /// Make every figure and table of the documentation again, or check them
-    Repro(Repro),
     /// Run a program over machines, sizes, algorithms and memories; each run is checked
     Sweep(Sweep),
+    /// Test and measure kbc itself, and replay its crashes
+    Dev(Dev),
+    /// Print a completion script for a shell
+    Completions(Completions),
+    /// Print or write manual pages
+    Man(Man),
+    /// The same as `kbc list passes`, for one release.
+    #[command(hide = true)]
+    Passes(Passes),
+    /// The verbs of `dev` without `dev`, for one release. [`Cli`] hides them.
+    #[command(flatten)]
+    Old(DevVerb),
+}
+
+/// `kbc dev`
+#[derive(Args, Debug)]
+pub struct Dev {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: DevVerb,
+}
+
+/// The verbs about kbc itself.
+#[derive(Subcommand, Debug)]
+pub enum DevVerb {
+    /// Test kbc with random programs, schedules and damaged files
+    Fuzz(Fuzz),
     /// Measure the error rate of the checker with small changes of schedules
     Mutate(Mutate),
+    /// Replay the file that a crash of kbc left
+    Replay(Replay),
+    /// Make every figure and table of the documentation again, or check them
+    Repro(Repro),
+    /// Measure kbc's choice of algorithms, or run the all-reduce of two kernbench files
+    Bench(Bench),
+    /// Compare published figures with those of kbc
+    CompareReference(CompareReference),
 }
 
 /// `kbc compile`
 #[derive(Args, Clone, Debug)]
 pub struct Compile {
+    /// The verb that was typed: `compile`, or `run`, which is the same for the target `sim`.
+    #[arg(skip = "compile")]
+    pub verb: &'static str,
     /// The input.
     #[command(flatten)]
     pub source: Source,
-    /// The target: `sim` executes here; `kbc list targets` lists targets for which kernels are
-    /// emitted.
+    /// The target: `sim` (this computer), or one of `kbc list targets`.
     #[arg(long, default_value = "sim")]
     pub target: String,
-    /// Folder for emitted code; by default FILE.TARGET in the working directory, FILE without its
-    /// extension.
-    #[arg(short, long, value_name = "DIR")]
-    pub out: Option<String>,
-    /// Format of the report.
-    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
-    pub report: ReportFormat,
-    /// Also times the program with stragglers and slow links: a `.yaml` file with a `perturb`
-    /// section, or its content, `{seed: 1, runs: 20, links: [{count: 1, slow: 4}]}`.
-    #[arg(long, value_name = "FILE|TEXT")]
-    pub perturb: Option<String>,
-    /// Also writes an artefact: graph, kir, dot, dot-graph, trace, log; for a target also tile,
-    /// cpp; repeatable. Without a path it goes to standard output in place of the report, once the
-    /// schedule is proven. `trace=FILE` opens in the Perfetto UI; `log` has one JSON object per
-    /// operation. With tile or cpp, a folder is written only if --out names it.
-    #[arg(long, value_name = "KIND[=PATH]")]
-    pub emit: Vec<String>,
-    /// Ranks in a trace or log: `0..8,12`.
-    #[arg(long, value_name = "RANKS")]
-    pub trace_ranks: Option<String>,
-    /// The pipeline to run instead of the default one.
-    #[arg(long, short, value_name = "PASSES", default_value = "default", help_heading = "Passes")]
-    pub passes: String,
-    /// Dumps between passes.
+    /// What is done with the program.
     #[command(flatten)]
-    pub watch: Watch,
-    /// Input and output data.
-    #[command(flatten)]
-    pub data: Data,
-    /// Process groups of PyTorch programs.
-    #[command(flatten)]
-    pub groups: Groups,
+    pub execution: Execution,
 }
 
 /// `kbc check`
 #[derive(Args, Debug)]
 pub struct Check {
-    /// A `.kb`, `.kir`, `.tile` or `.xml` file, `-` for standard input; PyTorch programs as `.json`
-    /// or `.pt2`, or a folder of them. Without a file, the library is checked.
+    /// What is checked: .kb, .kir, .tile, .xml, PyTorch programs; `-`.
+    ///
+    /// Without a file, the library is checked. PyTorch programs are `.json` or `.pt2` files, or a
+    /// folder of them; `-` is standard input.
     pub file: Option<String>,
     /// PyTorch programs of the other ranks.
     #[arg(value_name = "MORE")]
@@ -218,14 +169,16 @@ pub struct Check {
     /// The part of the file.
     #[command(flatten)]
     pub of: Selection,
-    /// Contract of an imported schedule: a `.kb` file with one `collective`, over `src` and `dst`
-    /// (in place: over `v`).
+    /// Contract of an imported schedule.
+    ///
+    /// A `.kb` file with one `collective`, over `src` and `dst` (in place: over `v`).
     #[arg(long, value_name = "FILE", help_heading = "Program")]
     pub post: Option<String>,
-    /// Counts the signals of every algorithm of the file or library, and compares them with one
-    /// barrier per round, on 4 and 8 ranks or on `--ranks`; with `--algorithm`, also where its
-    /// messages could land instead. For a `.kir` file, prints the use and the form of each array of
-    /// signals.
+    /// Counts the signals of algorithms, or of a `.kir` file.
+    ///
+    /// Compares them with one barrier per round, on 4 and 8 ranks or on `--ranks`; with
+    /// `--algorithm`, also where its messages could land instead. For a `.kir` file, prints the use
+    /// and the form of each array of signals.
     #[arg(long)]
     pub sync: bool,
     /// The target of a `.tile` text; a2a3 by default.
@@ -234,9 +187,6 @@ pub struct Check {
     /// Process groups of PyTorch programs.
     #[command(flatten)]
     pub groups: Groups,
-    /// Format of the report.
-    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
-    pub report: ReportFormat,
 }
 
 impl Check {
@@ -252,9 +202,9 @@ pub struct New {
     /// Name of the algorithm, and of the folder.
     pub name: String,
     /// The folder; NAME in the working directory by default.
-    #[arg(short, long, value_name = "DIR")]
-    pub out: Option<String>,
-    /// Replaces the folder even if something in it was not written by kbc, or was edited.
+    #[arg(short, long, alias = "out", value_name = "DIR")]
+    pub output: Option<String>,
+    /// Replaces a folder that kbc did not write, or that was edited.
     #[arg(long)]
     pub force: bool,
 }
@@ -265,18 +215,23 @@ pub struct Import {
     /// A folder of PyTorch programs, or the programs of all ranks.
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<String>,
-    /// The `.kb` file; data files are written beside it. `-` is standard output, for programs
-    /// without data.
-    #[arg(short, long, value_name = "FILE")]
-    pub out: String,
-    /// Tag of the programs, such as `fwd` in rank0.fwd.model.json, if the folder has several.
+    /// The `.kb` file; `-` is standard output.
+    ///
+    /// Data files are written beside it. Standard output is for programs without data.
+    #[arg(short, long, alias = "out", value_name = "FILE")]
+    pub output: String,
+    /// Tag of the programs, if the folder has several.
+    ///
+    /// Such as `fwd` in rank0.fwd.model.json.
     #[arg(long, value_name = "TAG")]
     pub tag: Option<String>,
-    /// Makes one global program with placements, from ranks that agree up to symmetry.
+    /// Makes one global program with placements.
+    ///
+    /// From ranks that agree up to symmetry.
     #[arg(long)]
     pub lift: bool,
-    /// Value of a symbolic size, `-D s77=16`, if the data does not determine it.
-    #[arg(short = 'D', value_name = "NAME=N")]
+    /// Value of a symbolic size, if no data determines it: `-D s77=16`.
+    #[arg(short = 'D', long, value_name = "NAME=N")]
     pub define: Vec<String>,
     /// Process groups and files of weights.
     #[command(flatten)]
@@ -284,76 +239,52 @@ pub struct Import {
 }
 
 /// `kbc run`
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct Run {
     /// The input.
     #[command(flatten)]
     pub source: Source,
-    /// Seed of interleavings and of generated data.
-    #[arg(long, default_value_t = 0)]
-    pub seed: u64,
-    /// Runs with stale views, late puts and random interleavings, and several calls at any skew.
-    #[arg(long)]
-    pub adversarial: bool,
-    /// Number of seeds of an adversarial run, starting at `--seed`.
-    #[arg(long, default_value_t = 20, requires = "adversarial", value_parser = clap::value_parser!(u64).range(1..))]
-    pub seeds: u64,
-    /// Number of calls in a row.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
-    pub calls: Option<u32>,
-    /// Times only, without data.
-    #[arg(long, conflicts_with_all = ["adversarial", "calls", "seed", "input", "output", "engine", "timings"])]
-    pub no_data: bool,
-    /// Prints the size of the machine code and the time of the JIT and of the run.
-    #[arg(long)]
-    pub timings: bool,
-    /// Executes only, without timing.
-    #[arg(long, conflicts_with_all = ["emit", "trace_ranks"])]
-    pub no_time: bool,
-    /// Simulates the time of every rank, even if one rank of each orbit could stand for the others.
-    #[arg(long, conflicts_with = "no_time")]
-    pub every_rank: bool,
-    /// Also times the program with stragglers and slow links: a `.yaml` file with a `perturb`
-    /// section, or its content, `{seed: 1, runs: 20, links: [{count: 1, slow: 4}]}`.
-    #[arg(long, value_name = "FILE|TEXT", conflicts_with = "no_time")]
-    pub perturb: Option<String>,
-    /// Also writes a record of the timed call: trace (for the Perfetto UI) or log (JSON lines);
-    /// repeatable. A log without a path goes to standard output in place of the report.
-    #[arg(long, value_name = "KIND[=PATH]")]
-    pub emit: Vec<String>,
-    /// Ranks in a trace or log: `0..8,12`.
-    #[arg(long, value_name = "RANKS")]
-    pub trace_ranks: Option<String>,
-    /// Format of the report.
-    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
-    pub report: ReportFormat,
-    /// Input and output data.
+    /// What is done with the program.
     #[command(flatten)]
-    pub data: Data,
+    pub execution: Execution,
+}
+
+impl Run {
+    /// Returns the compilation for this computer that does the same.
+    pub fn compile(&self) -> Compile {
+        let Run { source, execution } = self.clone();
+        Compile { verb: "run", source, target: "sim".into(), execution }
+    }
 }
 
 /// `kbc report`
 #[derive(Args, Debug)]
 pub struct MakePage {
-    /// A `.kb` program, or a `.kir` schedule with a machine; `-` is standard input.
+    /// A `.kb` program, or a `.kir` schedule with a machine; `-`.
     pub file: String,
     /// The part of the file.
     #[command(flatten)]
     pub of: Selection,
     /// The HTML file; `-` is standard output.
-    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
-    pub out: String,
-    /// Proves and times only. Execution takes most of the time if tensors are large.
+    #[arg(short, long, alias = "out", value_name = "FILE", default_value = "report.html")]
+    pub output: String,
+    /// Leaves the execution out: proves and times only.
+    ///
+    /// Execution takes most of the time if tensors are large.
     #[arg(long, conflicts_with_all = ["input", "engine"])]
     pub no_data: bool,
     /// Ranks in the timeline: `0..8,12`; all by default.
     #[arg(long, value_name = "RANKS")]
     pub trace_ranks: Option<String>,
-    /// Data of an input: `x=file.npy`, `w=file.npz:key`, `w=file.safetensors:key`.
-    #[arg(long, value_name = "NAME=FILE[:KEY]", help_heading = "Data")]
+    /// Data of an input: `x=file.npy`, `w=file.npz:key`.
+    ///
+    /// Files are .npy, .npz and .safetensors.
+    #[arg(long, value_name = "NAME=FILE[:KEY]")]
     pub input: Vec<String>,
-    /// The engine: machine code (the default), or the interpreter, which defines the results.
-    #[arg(long, value_enum, help_heading = "Data")]
+    /// Machine code (the default), or the interpreter.
+    ///
+    /// The interpreter defines the results.
+    #[arg(hide_short_help = true, long, value_enum)]
     pub engine: Option<EngineChoice>,
 }
 
@@ -362,24 +293,25 @@ pub struct MakePage {
 pub struct Opt {
     /// A `.kir` or `.tile` file; `-` is standard input.
     pub file: String,
-    /// The passes: `infer,place` or a named pipeline; by default those that the first line of the
-    /// file names (`; kbc: opt -p ..`, as a crash writes it), else `default`. For a `.tile` file
-    /// `layout,buffers`, in their own order; all by default.
+    /// The passes: `infer,place`, or a named pipeline.
+    ///
+    /// By default those that the first line of the file names (`; kbc: opt -p ..`, as a crash writes
+    /// it), else `default`. For a `.tile` file `layout,buffers`, in their own order; all by default.
     #[arg(long, short, value_name = "PASSES")]
     pub passes: Option<String>,
     /// The target of a `.tile` file; a2a3 by default.
     #[arg(long)]
     pub target: Option<String>,
     /// The output file; `-` is standard output.
-    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    #[arg(long, short, alias = "out", value_name = "FILE", default_value = "-")]
     pub output: String,
-    /// A `.kb` file with algorithms in addition to the library; repeatable.
+    /// A `.kb` file with further algorithms; repeatable.
     #[arg(long = "use", value_name = "FILE")]
     pub uses: Vec<String>,
     /// Prints source positions.
     #[arg(long)]
     pub locs: bool,
-    /// Format of the output.
+    /// Form of the output.
     #[arg(long, default_value = "kir", value_parser = ["kir", "dot"])]
     pub emit: String,
     /// Dumps between passes.
@@ -390,11 +322,14 @@ pub struct Opt {
 /// `kbc fmt`
 #[derive(Args, Debug)]
 pub struct Fmt {
-    /// Files, or folders with `.kb` and `.kir` files; `-` is standard input, formatted to standard
-    /// output.
+    /// Files, or folders with `.kb` and `.kir` files; `-`.
+    ///
+    /// `-` is standard input, formatted to standard output.
     #[arg(required = true)]
     pub files: Vec<String>,
-    /// Writes nothing; exits with 1 and the names of files that are not formatted.
+    /// Writes nothing; exits with 1 if a file is not formatted.
+    ///
+    /// Prints the names of these files.
     #[arg(long)]
     pub check: bool,
     /// With --check, also prints the lines that would change.
@@ -402,7 +337,7 @@ pub struct Fmt {
     pub diff: bool,
 }
 
-/// `kbc replay`
+/// `kbc dev replay`
 #[derive(Args, Debug)]
 pub struct Replay {
     /// kbc-crash.kb or kbc-crash.kir.
@@ -412,32 +347,29 @@ pub struct Replay {
 /// `kbc explain`
 #[derive(Args, Debug)]
 pub struct Explain {
-    /// An error code (`E021`), or one of: select, placement, overlap, memory, window, traffic,
-    /// bound, path, links.
+    /// A code (`E021`), or a topic.
+    ///
+    /// The topics are: select, placement, overlap, memory, window, traffic, bound, path, links.
     pub topic: String,
-    /// The program, for topics other than error codes.
+    /// The program, for topics other than codes.
     pub file: Option<String>,
     /// The part of the file.
     #[command(flatten)]
     pub of: Selection,
-    /// The target: its kernel's window (`window`), or its hand-written kernels for comparison
-    /// (`traffic`).
+    /// The target, for `window` and `traffic`.
+    ///
+    /// Its kernel's window (`window`), or its hand-written kernels for comparison (`traffic`).
     #[arg(long)]
     pub target: Option<String>,
-    /// Format of `traffic`, `path` and `links`.
-    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
-    pub report: ReportFormat,
 }
 
-/// `kbc compare-reference`
+/// `kbc dev compare-reference`
 #[derive(Args, Debug)]
 pub struct CompareReference {
-    /// Files of published figures (docs/reference/published-figures.md), or folders with such
-    /// files; specs/reference of kbc's source by default.
+    /// Files of published figures, or folders with such files.
+    ///
+    /// docs/reference/published-figures.md has their form; specs/reference of kbc's source by default.
     pub files: Vec<String>,
-    /// Format of the table.
-    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
-    pub report: ReportFormat,
 }
 
 /// `kbc passes`
@@ -445,25 +377,24 @@ pub struct CompareReference {
 pub struct Passes {
     /// A pass, whose page is printed.
     pub name: Option<String>,
-    /// Format of the table.
-    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
-    pub report: ReportFormat,
 }
 
 /// `kbc list`
 #[derive(Args, Debug)]
 pub struct List {
-    /// One of: algorithms (the default), collectives, functions, kernels, operations, dtypes,
-    /// reductions, topologies, passes, targets, codes; or the name of an algorithm; then files
-    /// whose declarations are listed in addition to the library.
+    /// A list, or the name of an algorithm; then files.
+    ///
+    /// The lists are: algorithms (the default), collectives, functions, kernels, operations, dtypes,
+    /// reductions, topologies, passes, targets, codes. Declarations of the files are listed in
+    /// addition to the library. After `passes`, the name of a pass prints its page.
     #[arg(value_name = "WHAT|FILE")]
     pub what: Vec<String>,
-    /// For the costs of an algorithm: a size of its shape, or a parameter.
-    #[arg(short = 'D', value_name = "NAME=VALUE")]
+    /// For costs of an algorithm: a size of its shape, or a parameter.
+    #[arg(short = 'D', long, value_name = "NAME=VALUE")]
     pub define: Vec<String>,
-    /// Format of the table.
-    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
-    pub report: ReportFormat,
+    /// For costs of an algorithm: its number of ranks.
+    #[arg(long, value_name = "RANKS")]
+    pub ranks: Option<String>,
 }
 
 /// `kbc completions`
@@ -472,4 +403,16 @@ pub struct Completions {
     /// The shell.
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
+}
+
+/// `kbc man`
+#[derive(Args, Debug)]
+pub struct Man {
+    /// The command whose page is printed: `compile`, `dev fuzz`.
+    ///
+    /// kbc itself by default.
+    pub command: Vec<String>,
+    /// Writes the pages of all commands into a folder.
+    #[arg(short, long, value_name = "DIR", conflicts_with = "command")]
+    pub output: Option<String>,
 }

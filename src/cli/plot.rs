@@ -23,11 +23,12 @@ pub enum PlotWhat {
 /// `kbc plot topology`
 #[derive(Args, Debug)]
 pub struct PlotTopology {
-    /// The machine: `torus(2, 3)`, or a machine file, `machine.yaml`.
+    /// The machine: `torus(2, 3)`, or a file, `machine.yaml`.
     #[arg(value_name = "SHAPE|FILE")]
     pub machine: String,
-    /// Overrides a setting of the machine, or the rate of some links: `forward: drain`, `link x: 5
-    /// GB/s, 1 us`; repeatable.
+    /// Sets a property of the machine: `forward: drain`.
+    ///
+    /// Also the rate of some links: `link x: 5 GB/s, 1 us`; repeatable.
     #[arg(long = "set", value_name = "SETTING")]
     pub set: Vec<String>,
     /// The output file.
@@ -59,8 +60,8 @@ impl PlotLinks {
 #[derive(Args, Debug, Clone)]
 pub struct Picture {
     /// The picture, `.svg` or `.png`.
-    #[arg(short, long, value_name = "FILE")]
-    pub out: String,
+    #[arg(short, long, alias = "out", value_name = "FILE")]
+    pub output: String,
     /// Colours of the figure.
     #[arg(long, value_enum, default_value_t = ThemeChoice::Light)]
     pub theme: ThemeChoice,

@@ -1,10 +1,10 @@
 //! Arguments of the subcommands that test kbc itself: its selection, its engines, its checker.
 
-use super::shared::{ReportFormat, at_least_one};
+use super::shared::at_least_one;
 use clap::{Args, Subcommand};
 use kbc_evaluation::ccl::CclOptions;
 
-/// `kbc bench`
+/// `kbc dev bench`
 #[derive(Args, Debug)]
 pub struct Bench {
     /// What to measure.
@@ -22,42 +22,44 @@ pub enum BenchWhat {
     Ccl(BenchCcl),
 }
 
-/// `kbc bench ccl`
+/// `kbc dev bench ccl`
 #[derive(Args, Clone, Debug)]
 pub struct BenchCcl {
-    /// The machine: a kernbench topology.yaml, or `package(ring(6), mesh(4, 4), 8)`.
+    /// The machine: a kernbench topology.yaml, or a shape.
+    ///
+    /// Such as `package(ring(6), mesh(4, 4), 8)`.
     #[arg(long, value_name = "FILE|SHAPE")]
     pub topology: String,
     /// The benchmark: a kernbench ccl.yaml.
     #[arg(long, value_name = "FILE")]
     pub ccl: String,
-    /// Sets a key of the ccl.yaml: `-D algorithm=tree`, `-D n_elem=64`, `-D ranks=pe`; repeatable.
-    #[arg(short = 'D', value_name = "KEY=VALUE")]
+    /// Sets a key of the ccl.yaml: `-D n_elem=64`; repeatable.
+    ///
+    /// Also `-D algorithm=tree`, `-D ranks=pe`.
+    #[arg(short = 'D', long, value_name = "KEY=VALUE")]
     pub define: Vec<String>,
-    /// Sets a property of the machine: `forward: drain`, `queue: tcm, 2`; repeatable.
+    /// Sets a property of the machine: `queue: tcm, 2`; repeatable.
     #[arg(long = "set", value_name = "SETTING")]
     pub set: Vec<String>,
-    /// A `.kb` file with algorithms that an entry may name; they come before those of the library;
-    /// repeatable.
+    /// A `.kb` file with algorithms for entries; repeatable.
+    ///
+    /// They come before those of the library.
     #[arg(long, value_name = "FILE")]
     pub using: Vec<String>,
-    /// Writes the report, with the execution time of every PE, to this file.
-    #[arg(long, value_name = "FILE")]
-    pub log: Option<String>,
-    /// Form of the report.
-    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
-    pub report: ReportFormat,
+    /// Writes the report with the time of every PE to a file.
+    #[arg(long, short, aliases = ["out", "log"], value_name = "FILE")]
+    pub output: Option<String>,
 }
 
 impl BenchCcl {
     /// The same as options of the evaluation.
     pub fn plain(&self) -> CclOptions {
-        let BenchCcl { topology, ccl, define, set, using, log: _, report: _ } = self.clone();
+        let BenchCcl { topology, ccl, define, set, using, output: _ } = self.clone();
         CclOptions { topology, ccl, define, set, using }
     }
 }
 
-/// `kbc bench select`
+/// `kbc dev bench select`
 #[derive(Args, Debug)]
 pub struct BenchSelect {
     /// Number of points.
@@ -69,12 +71,9 @@ pub struct BenchSelect {
     /// Number of the first point.
     #[arg(long, default_value_t = 0, value_name = "K")]
     pub first: u64,
-    /// Form of the report.
-    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
-    pub report: ReportFormat,
 }
 
-/// `kbc fuzz`
+/// `kbc dev fuzz`
 #[derive(Args, Debug)]
 pub struct Fuzz {
     /// What to test.
@@ -103,10 +102,10 @@ pub enum FuzzWhat {
     Bounds(FuzzBounds),
 }
 
-/// `kbc fuzz readers`
+/// `kbc dev fuzz readers`
 #[derive(Args, Debug)]
 pub struct FuzzReaders {
-    /// Files, or folders of files, to damage in addition to the built-in examples.
+    /// Files or folders to damage beside the built-in examples.
     pub files: Vec<String>,
     /// Number of damaged files.
     #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -121,8 +120,8 @@ pub struct FuzzReaders {
     #[arg(long, value_name = "K", conflicts_with_all = ["inputs", "first"])]
     pub only: Option<u64>,
     /// Folder for files that are read wrongly.
-    #[arg(short, long, value_name = "DIR", default_value = ".")]
-    pub out: String,
+    #[arg(short, long, alias = "out", value_name = "DIR", default_value = ".")]
+    pub output: String,
 }
 
 /// Selects random cases.
@@ -141,35 +140,40 @@ pub struct FuzzRange {
     #[arg(long, value_name = "K", conflicts_with_all = ["programs", "first"])]
     pub only: Option<u64>,
     /// Folder for cases that show a difference.
-    #[arg(short, long, value_name = "DIR", default_value = ".")]
-    pub out: String,
+    #[arg(short, long, alias = "out", value_name = "DIR", default_value = ".")]
+    pub output: String,
 }
 
-/// `kbc fuzz engines`
+/// `kbc dev fuzz engines`
 #[derive(Args, Debug)]
 pub struct FuzzEngines {
-    /// A `.kb` file to run in place of a random program, on the inputs of `--seed` and `--only`.
+    /// A `.kb` file in place of a random program.
+    ///
+    /// It runs on the inputs of `--seed` and `--only`.
     pub file: Option<String>,
     /// Which random cases.
     #[command(flatten)]
     pub range: FuzzRange,
 }
 
-/// `kbc fuzz bounds`
+/// `kbc dev fuzz bounds`
 #[derive(Args, Debug)]
 pub struct FuzzBounds {
-    /// A `.kb` file to try in place of a random program, with the algorithms of `--seed` and
-    /// `--only`.
+    /// A `.kb` file in place of a random program.
+    ///
+    /// It is tried with the algorithms of `--seed` and `--only`.
     pub file: Option<String>,
     /// Which random cases.
     #[command(flatten)]
     pub range: FuzzRange,
 }
 
-/// `kbc fuzz emitted`
+/// `kbc dev fuzz emitted`
 #[derive(Args, Debug)]
 pub struct FuzzEmitted {
-    /// A `.kb` file to run in place of a random program, on the inputs of `--seed` and `--only`.
+    /// A `.kb` file in place of a random program.
+    ///
+    /// It runs on the inputs of `--seed` and `--only`.
     pub file: Option<String>,
     /// Which random cases.
     #[command(flatten)]
@@ -177,8 +181,9 @@ pub struct FuzzEmitted {
     /// Programs that are compiled together.
     #[arg(long, default_value_t = 25, value_name = "N", value_parser = at_least_one())]
     pub batch: usize,
-    /// Folder of the stand-in headers; by default those of the checkout around the current folder,
-    /// the binary, or the build.
+    /// Folder of the stand-in headers.
+    ///
+    /// By default those of the checkout around the current folder, the binary, or the build.
     #[arg(long, value_name = "DIR")]
     pub standin: Option<String>,
     /// Keeps the compiled sources and binaries in this folder.
@@ -186,20 +191,20 @@ pub struct FuzzEmitted {
     pub build: Option<String>,
 }
 
-/// `kbc fuzz schedules`
+/// `kbc dev fuzz schedules`
 #[derive(Args, Debug)]
 pub struct FuzzSchedules {
-    /// `.kir` files to vary in addition to collectives of the library.
+    /// `.kir` files to vary beside collectives of the library.
     pub files: Vec<String>,
     /// Which random cases.
     #[command(flatten)]
     pub range: FuzzRange,
 }
 
-/// `kbc fuzz checker`
+/// `kbc dev fuzz checker`
 #[derive(Args, Debug)]
 pub struct FuzzChecker {
-    /// `.kir` files to change in addition to random schedules and collectives of the library.
+    /// `.kir` files to change beside random schedules and the library.
     pub files: Vec<String>,
     /// How many cases.
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -216,25 +221,26 @@ pub struct FuzzChecker {
     /// Threads; the number of processors by default.
     #[arg(long, value_name = "N", value_parser = at_least_one())]
     pub jobs: Option<usize>,
-    /// Limit of events for exploring all orders of one accepted schedule.
+    /// Limit of events for exploring all orders of one schedule.
     #[arg(long, default_value_t = 60_000, value_name = "N")]
     pub events: u64,
     /// Folder for schedules that the checker judges wrongly.
-    #[arg(short, long, value_name = "DIR", default_value = ".")]
-    pub out: String,
+    #[arg(short, long, alias = "out", value_name = "DIR", default_value = ".")]
+    pub output: String,
 }
 
-/// `kbc mutate`
+/// `kbc dev mutate`
 #[derive(Args, Debug)]
 pub struct Mutate {
-    /// `.kb` files of algorithms or programs, or `.kir` schedules; the library by default.
+    /// `.kb` or `.kir` files; the library by default.
     pub files: Vec<String>,
-    /// Takes one algorithm alone: `ring` or `all_reduce.ring`.
-    #[arg(long, value_name = "NAME")]
+    /// Takes one algorithm alone: `ring`, `'all_reduce.ring(d: -1)'`.
+    #[arg(long, value_name = "ALGORITHM")]
     pub algorithm: Option<String>,
-    /// Numbers of ranks for algorithms; algorithms over several axes run on every torus and mesh of
-    /// that size.
-    #[arg(long, value_name = "LO..HI", default_value = "2..9")]
+    /// Numbers of ranks for algorithms: `8`, `2..9,16`.
+    ///
+    /// Algorithms over several axes run on every torus and mesh of that size.
+    #[arg(long, value_name = "RANKS", default_value = "2..9")]
     pub ranks: String,
     /// Number of mutants, spread evenly over the schedules.
     #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = at_least_one())]
@@ -248,17 +254,17 @@ pub struct Mutate {
     /// Threads; the number of processors by default.
     #[arg(long, value_name = "N", value_parser = at_least_one())]
     pub jobs: Option<usize>,
-    /// Limit of events for exploring all orders of one mutant; the default takes about a second.
+    /// Limit of events for all orders of a mutant.
+    ///
+    /// The default takes about a second.
     #[arg(long, default_value_t = kbc_judge::EVENTS, value_name = "N")]
     pub events: u64,
-    /// Number of runs in random order for a mutant whose exploration does not end.
+    /// Random orders for a mutant whose exploration does not end.
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub runs: u64,
-    /// Also prints this many of the equivalent mutants as `.kir`, drawn by the seed; 20 without a
-    /// number.
-    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20", conflicts_with = "report")]
+    /// Also prints equivalent mutants; 20 without a number.
+    ///
+    /// As `.kir`, drawn by the seed.
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20", conflicts_with = "format")]
     pub equivalent: Option<usize>,
-    /// Form of the report.
-    #[arg(long, value_enum, default_value_t = ReportFormat::Human)]
-    pub report: ReportFormat,
 }

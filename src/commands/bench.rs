@@ -1,6 +1,6 @@
-//! `kbc bench`: measurements of kbc itself; `kbc bench ccl` is [`super::ccl`].
+//! `kbc dev bench`: measurements of kbc itself; `kbc dev bench ccl` is [`super::ccl`].
 
-use crate::cli::{Bench, BenchSelect, BenchWhat, ReportFormat};
+use crate::cli::{Bench, BenchSelect, BenchWhat};
 use crate::session::{Failure, Outcome, Session};
 use kbc_audit::selection::{BenchReport, compare, human, point};
 use kbc_diag::{Diagnostic, Diagnostics};
@@ -25,10 +25,7 @@ fn select(session: &mut Session, args: &BenchSelect) -> Outcome {
         choices.push(compare(&p)?);
     }
     let found = BenchReport::new(args.seed, choices);
-    match args.report {
-        ReportFormat::Human => session.result(human(&found).trim_end()),
-        ReportFormat::Json => session.json(&found)?,
-    }
+    session.answer(human(&found).trim_end(), &found)?;
     if found.within == found.points {
         return Ok(());
     }

@@ -1,6 +1,6 @@
-//! `kbc bench ccl`: the all-reduce that two kernbench files describe.
+//! `kbc dev bench ccl`: the all-reduce that two kernbench files describe.
 
-use crate::cli::{BenchCcl, ReportFormat};
+use crate::cli::BenchCcl;
 use crate::crash::{self, Stage};
 use crate::outdir;
 use crate::session::{Failure, Outcome, Session};
@@ -14,12 +14,9 @@ use std::path::Path;
 pub fn run(session: &mut Session, args: &BenchCcl) -> Outcome {
     let Finished { bench, found, errors } = bench(session, &args.plain())?;
     crash::stage(Stage::Report);
-    if let Some(file) = &args.log {
+    if let Some(file) = &args.output {
         outdir::write_file(Path::new(file), logged(&bench, &found).as_bytes())?;
     }
-    match args.report {
-        ReportFormat::Human => session.result(human(&bench, &found).trim_end()),
-        ReportFormat::Json => session.json(&found)?,
-    }
+    session.answer(human(&bench, &found).trim_end(), &found)?;
     if found.ok { Ok(()) } else { Err(Failure::Program(errors)) }
 }

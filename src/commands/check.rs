@@ -24,7 +24,7 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         refusals::no_post(&source)?;
         refusals::no_target(args.target.as_ref(), "the library")?;
         let report = check::library(session, &source.plain())?;
-        return finish(session, &report, args.report, true);
+        return finish(session, &report, true);
     }
     refusals::no_post(&source)?;
     if source.file.ends_with(".tile") {
@@ -33,12 +33,12 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
     refusals::no_target(args.target.as_ref(), &source.file)?;
     if source.file.ends_with(".kir") {
         let report = check::schedule(session, &source.plain())?;
-        return finish(session, &report, args.report, true);
+        return finish(session, &report, true);
     }
     let mut report = check::file(session, &source.plain())?;
     let skipped: Vec<&ProgramReport> = report.programs.iter().filter(|p| p.not_checked.is_some()).collect();
     if skipped.is_empty() && report.unchecked.is_empty() {
-        return finish(session, &report, args.report, true);
+        return finish(session, &report, true);
     }
     let names: Vec<String> = skipped.iter().map(|p| format!("`{}`", p.program)).collect();
     let mut d = Diagnostic::error("E432", format!("{}: some parts were not checked", source.file));
@@ -50,6 +50,6 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
         d = d.note(u.clone());
     }
     report.ok = false;
-    show(session, &report, args.report)?;
+    show(session, &report)?;
     Err(d.into())
 }

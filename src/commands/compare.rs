@@ -2,7 +2,7 @@
 //! crossovers, and the reasons.
 
 use super::sweep::Rows;
-use crate::cli::{Compare, Picture, ReportFormat};
+use crate::cli::{Compare, Picture};
 use crate::picture;
 use crate::session::{Outcome, Session, write_stderr};
 use kbc_compiler::load::refuse;
@@ -16,18 +16,19 @@ use kbc_evaluation::compare::{check, compare, draw, human, rows};
 pub fn run(session: &mut Session, args: &Compare) -> Outcome {
     let sides = args.plain();
     if sides.are_rows() {
-        let flags =
-            [("--out", args.out.is_some()), ("--cache", args.cache.is_some()), ("--no-cache", args.no_cache)];
+        let flags = [
+            ("--output", args.output.is_some()),
+            ("--cache", args.cache.is_some()),
+            ("--no-cache", args.no_cache),
+        ];
         refuse(&flags, "two files of rows")?;
         let found = rows::compare(session, &sides)?;
-        match args.report {
-            ReportFormat::Human => session.result(&rows::human(&found)),
-            ReportFormat::Json => session.json(&found)?,
-        }
+        session.answer(&rows::human(&found), &found)?;
         return Ok(());
     }
     check(&sides)?;
-    let picture = args.out.as_ref().map(|out| Picture { out: out.clone(), theme: args.theme, width: None });
+    let picture =
+        args.output.as_ref().map(|out| Picture { output: out.clone(), theme: args.theme, width: None });
     picture.as_ref().map_or(Ok(()), picture::check)?;
     let rows = Rows::new(args.cache.as_deref(), args.no_cache);
     let mut hear = |text: &str| write_stderr(&format!("{text}\n"));
@@ -35,9 +36,6 @@ pub fn run(session: &mut Session, args: &Compare) -> Outcome {
     if let Some(picture) = &picture {
         picture::save(picture, draw(&found, picture.theme.into()))?;
     }
-    match args.report {
-        ReportFormat::Human => session.result(&human(&found)),
-        ReportFormat::Json => session.json(&found)?,
-    }
+    session.answer(&human(&found), &found)?;
     Ok(())
 }

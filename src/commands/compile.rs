@@ -1,4 +1,4 @@
-//! `kbc compile`: lowers, proves, executes, times and reports.
+//! `kbc run` and `kbc compile` of programs: lower, prove, execute, time, emit and report.
 
 use super::output::{self, finish, write_results, write_text};
 use super::refusals;
@@ -7,7 +7,7 @@ use crate::crash::{self, Stage};
 use crate::outdir::{self, Records};
 use crate::session::{Failure, Outcome, Session};
 use crate::watch::{self, Watching};
-use kbc_compiler::about::{begin, executed};
+use kbc_compiler::about::begin;
 use kbc_compiler::analyse;
 use kbc_compiler::arguments;
 use kbc_compiler::artefacts;
@@ -18,25 +18,19 @@ use kbc_compiler::emit;
 use kbc_compiler::emit::Prepared;
 use kbc_compiler::perturb;
 use kbc_compiler::report::{EmitReport, Report};
+use kbc_compiler::run;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::schedule::Calls;
-use kbc_time::TimeOptions;
-use kbc_views::record::{self, Wanted};
+use kbc_views::record;
 use std::path::Path;
 
-/// Runs all steps for a target.
+/// Runs all steps of `kbc compile` or `kbc run`.
 ///
 /// # Errors
 /// Returns the error of any step; a comparison that fails is an error, too.
 pub fn run(session: &mut Session, args: &Compile) -> Outcome {
     emit::target(&args.target)?;
-    let given = &args.groups;
-    let flags = [
-        ("--group", !given.group.is_empty()),
-        ("--weights", given.weights.is_some()),
-        ("--reference", given.reference.is_some()),
-    ];
-    kbc_compiler::load::refuse(&flags, &args.source.file)?;
+    refusals::no_groups(&args.execution, &args.source.file)?;
     program(session, args)
 }
 
@@ -45,12 +39,16 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
 /// # Errors
 /// As [`run`].
 pub fn program(session: &mut Session, args: &Compile) -> Outcome {
+    let how = &args.execution;
     let target = emit::target(&args.target)?;
     refusals::no_post(&args.source)?;
+    if target.is_some() {
+        refusals::complete(how, &args.target)?;
+    }
     let asked = asked(args, target.is_some())?;
-    let wanted = Wanted::new(asked.records.clone(), args.trace_ranks.clone())?;
-    watch::forced(&args.watch, asked.out.is_some())?;
-    let described = arguments::perturb(session, args.perturb.as_ref())?;
+    let wanted = output::wanted(how, asked.records.clone())?;
+    watch::forced(&how.watch, asked.out.is_some())?;
+    let described = arguments::perturb(session, how.perturb.as_ref())?;
     let silent = || {
         let d = Diagnostic::error("E416", "--perturb applies only to a timed run")
             .help("write the output to a file, --emit kir=FILE, so that the report goes to standard output");
@@ -60,18 +58,18 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
         return Err(silent());
     }
     let (watch, after) = match target {
-        Some(_) => watch::split(&args.watch)?,
-        None => (args.watch.clone(), vec![]),
+        Some(_) => watch::split(&how.watch)?,
+        None => (how.watch.clone(), vec![]),
     };
-    let passes = emit::passes(target, &args.passes);
+    let passes = emit::passes(target, &how.passes);
     let mut watching = Watching::new(&watch, after);
-    session.inputs.clone_from(&args.data.input);
+    session.inputs.clone_from(&how.data.input);
     let built = build(session, &args.source.plain(), passes, &mut watching)?;
     if target.is_some() {
         emit::refuse_local(&built)?;
     }
     let names = analyse::output_names(&built.typed);
-    data::check_outputs(&args.data.plain(), &names)?;
+    data::check_outputs(&how.data.plain(), &names)?;
     let Some(schedule) = built.module.schedule().filter(|s| s.calls != Calls::None) else {
         // A pipeline that ends before `synchronize` was requested, to look at the module.
         let kinds = wanted.list.first().or(asked.texts.first());
@@ -88,10 +86,13 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
         }
         return write_artefacts(session, &asked.artefacts, &built);
     };
-    let mut report = begin("compile", &args.source.file, &built, schedule);
+    let mut report = begin(args.verb, &args.source.file, &built, schedule);
+    report.ok = true;
     report.torch = std::mem::take(&mut session.torch);
-    session.progress("proving");
-    report.verified = Some(analyse::prove(session, &built, schedule)?);
+    if !how.no_proof {
+        session.progress("proving");
+        report.verified = Some(analyse::prove(session, &built, schedule)?);
+    }
     let prepared = match target {
         Some(profile) => {
             session.progress("emitting");
@@ -102,28 +103,24 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
     write_artefacts(session, &asked.artefacts, &built)?;
     let nothing_more = asked.out.is_none() && asked.texts.is_empty();
     let alone = asked.artefacts.iter().chain(&asked.texts).any(|a| a.1 == "-");
-    if alone && nothing_more && args.data.output.is_empty() && wanted.list.is_empty() {
+    if alone && nothing_more && how.data.results().is_empty() && wanted.list.is_empty() {
         // The text was requested, and it is proven; nobody would see the results of a run.
         return Ok(());
     }
-    session.progress("executing");
-    let data = args.data.plain();
-    let done = analyse::execute(session, &built, schedule, &data, 1, None, &mut watching)?;
-    let (inputs, result) = executed(&mut report, &built, schedule, &data, done);
-    session.progress("timing");
-    record::time(
-        session,
-        &mut report,
-        built.subject(schedule),
-        &built.topology,
-        &wanted,
-        &Records,
-        &TimeOptions::default(),
-    )?;
-    if let Some(p) = described.as_ref().or(built.perturb.as_ref()) {
-        report.perturb = Some(perturb::runs(built.subject(schedule), &built.topology, p)?);
+    let mut ran = None;
+    if !how.no_data {
+        session.progress("executing");
+        ran = Some(run::program(session, &mut report, &built, schedule, &how.request(), &mut watching)?);
     }
-    if let (Some(prepared), true) = (&prepared, report.ok) {
+    if !how.no_time {
+        session.progress("timing");
+        let (subject, topology) = (built.subject(schedule), &built.topology);
+        record::time(session, &mut report, subject, topology, &wanted, &Records, &how.time())?;
+        if let Some(p) = described.as_ref().or(built.perturb.as_ref()) {
+            report.perturb = Some(perturb::runs(subject, topology, p)?);
+        }
+    }
+    if let (Some(prepared), Some((inputs, _)), true) = (&prepared, &ran, report.ok) {
         let own = match (&built.local, inputs.calls.first()) {
             (None, Some(call)) if asked.out.is_some() => {
                 emit::own_data(&built.typed, built.module.mesh.ranks(), call)?
@@ -132,10 +129,10 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
         };
         report.emitted = emitted(session, args, &asked, prepared, &report, own)?;
     }
-    if let Some(last) = result.outputs.last() {
-        write_results(&args.data, &names, &analyse::output_types(&built), last)?;
+    if let Some(last) = ran.as_ref().and_then(|(_, result)| result.outputs.last()) {
+        write_results(&how.data, &names, &analyse::output_types(&built), last)?;
     }
-    finish(session, &report, args.report, !alone && !wanted.takes_output())
+    finish(session, &report, !alone && !wanted.takes_output())
 }
 
 /// Writes the package and the texts of the kernel. The folder comes first, so that no other file is
@@ -156,7 +153,7 @@ fn emitted(
     let mut emitted = None;
     if let Some(out) = &asked.out {
         let contents = emit::contents(prepared, report, own)?;
-        outdir::write(Path::new(out), &contents.files, args.watch.force)?;
+        outdir::write(Path::new(out), &contents.files, args.execution.watch.force)?;
         emitted = Some(EmitReport { out: out.clone(), ..contents.report });
     }
     for (path, text) in texts {
@@ -165,7 +162,7 @@ fn emitted(
     Ok(emitted)
 }
 
-/// What `--emit` and `--out` request.
+/// What `--emit` and `--output` request.
 struct EmitRequest {
     /// Records of the timed run.
     records: Vec<(String, String)>,
@@ -177,26 +174,17 @@ struct EmitRequest {
     out: Option<String>,
 }
 
-/// Parses `--emit` and `--out`. A package is written unless only outputs on standard output or of
+/// Parses `--emit` and `--output`. A package is written unless only outputs on standard output or of
 /// the kernel are requested.
 fn asked(args: &Compile, emits: bool) -> Outcome<EmitRequest> {
     let kinds = [&artefacts::KINDS[..], &record::KINDS, &emit::TEXTS].concat();
-    let (records, rest): (Vec<_>, Vec<_>) = output::artefacts(&args.emit, &kinds)?
+    let (records, rest): (Vec<_>, Vec<_>) = output::artefacts(&args.execution, &kinds, emits)?
         .into_iter()
         .partition(|a| record::KINDS.contains(&a.0.as_str()));
     let (texts, artefacts): (Vec<_>, Vec<_>) =
         rest.into_iter().partition(|a| emit::TEXTS.contains(&a.0.as_str()));
     let usage = |d: Diagnostic| Err(Failure::Usage(Diagnostics::from(d)));
     if !emits {
-        if args.out.is_some() {
-            return usage(
-                Diagnostic::error(
-                    "E416",
-                    "--out is the folder of emitted code, and target sim emits no code",
-                )
-                .help("use --emit kir=FILE or --dump-dir DIR"),
-            );
-        }
         if let Some((kind, _)) = texts.first() {
             return usage(
                 Diagnostic::error(
@@ -212,8 +200,8 @@ fn asked(args: &Compile, emits: bool) -> Outcome<EmitRequest> {
         return Ok(EmitRequest { records, artefacts, texts, out: None });
     }
     let alone = !texts.is_empty() || artefacts.iter().any(|a| a.1 == "-");
-    let out = match &args.out {
-        Some(out) => Some(out.clone()),
+    let out = match args.execution.data.place()? {
+        Some(out) => Some(out.to_owned()),
         None if alone => None,
         None => Some(folder(args)?),
     };

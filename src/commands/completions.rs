@@ -12,6 +12,6 @@ use clap::CommandFactory;
 pub fn run(session: &mut Session, args: &Completions) -> Outcome {
     let mut script = vec![];
     clap_complete::generate(args.shell, &mut Cli::command(), "kbc", &mut script);
-    session.result(&String::from_utf8_lossy(&script));
+    session.print_artefact(&String::from_utf8_lossy(&script));
     Ok(())
 }

@@ -2,14 +2,15 @@
 
 use super::output::finish;
 use super::traffic;
-use crate::cli::{Explain, ReportFormat, Source};
+use crate::cli::{Explain, Source};
 use crate::session::{Failure, Outcome, Session};
 use kbc_compiler::emit;
 use kbc_compiler::explain::{self, TimePart, bound, memory, overlap, select};
 use kbc_compiler::load::refuse;
 use kbc_compiler::report;
 use kbc_diag::nearest::nearest;
-use kbc_diag::{Diagnostic, Diagnostics, codes};
+use kbc_diag::{Diagnostic, Diagnostics, FailureKind, codes};
+use serde_json::{Value, json};
 
 const TOPICS: [&str; 9] =
     ["select", "placement", "overlap", "memory", "window", "traffic", "bound", "path", "links"];
@@ -28,12 +29,6 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
         };
         let timed = matches!(args.topic.as_str(), "path" | "links");
         let traffic = args.topic == "traffic";
-        if args.report == ReportFormat::Json && !timed && !traffic {
-            return usage(
-                Diagnostic::error("E416", format!("explain {} has no JSON output", args.topic))
-                    .help("explain traffic, explain path and explain links have one"),
-            );
-        }
         let source = Source { file: file.clone(), of: args.of.clone(), post: None };
         let target = match (&args.target, args.topic.as_str()) {
             (Some(name), "window" | "traffic") => emit::target(name)?,
@@ -46,31 +41,37 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
             (None, _) => None,
         };
         if traffic {
-            return traffic::run(session, &source, args.target.as_deref(), args.report);
+            return traffic::run(session, &source, args.target.as_deref());
         }
         if timed {
             return explain_timed(session, args, &source);
         }
         let built = explain::built(session, &source.plain(), args.topic == "select")?;
-        let text = match args.topic.as_str() {
-            "select" => select::text(&built)?,
-            "placement" => explain::placement(&built) + &memory::shards(&built)?,
-            "overlap" => overlap::text(&built),
-            "memory" => memory::text(&built)?,
-            "bound" => bound::of(&built)?,
+        let (text, found) = match args.topic.as_str() {
+            "select" => {
+                let found = select::candidates(&built)?;
+                (found.text(), found.json())
+            }
+            "placement" => {
+                let mut json = explain::placement_json(&built);
+                let shards = memory::shards(&built)?;
+                json["inside"] = shards.lines().collect();
+                (explain::placement(&built) + &shards, json)
+            }
+            "overlap" => (overlap::text(&built), overlap::json(&built)),
+            "memory" => (memory::text(&built)?, memory::json(&built)?),
+            "bound" => (bound::of(&built)?, bound::json(&built)?),
             _ => match (built.module.schedule(), target) {
-                (Some(schedule), Some(profile)) => emit::window::text(session, &built, schedule, profile)?,
-                (schedule, _) => schedule.map_or_else(String::new, explain::window),
+                (Some(schedule), Some(profile)) => {
+                    let text = emit::window::text(session, &built, schedule, profile)?;
+                    let lines: Value = text.lines().collect();
+                    (text, json!({ "target": profile.name(), "lines": lines }))
+                }
+                (Some(schedule), None) => (explain::window(schedule), explain::window_json(schedule)),
+                (None, _) => (String::new(), json!({})),
             },
         };
-        session.result(&text);
-        return Ok(());
-    }
-    if args.report == ReportFormat::Json {
-        return usage(Diagnostic::error(
-            "E416",
-            "--report json applies only to explain traffic, explain path and explain links",
-        ));
+        return Ok(session.answer(&text, &about(&args.topic, Some(file), found))?);
     }
     if codes::find(&args.topic).is_some() {
         refuse(&args.of.plain().given(), &format!("the page of {}", args.topic))?;
@@ -81,8 +82,9 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
     }
     match codes::find(&args.topic.to_uppercase()) {
         Some(code) => {
-            session.result(code.page);
-            Ok(())
+            let kind = FailureKind::of(code.code).name();
+            let found = json!({ "code": code.code, "title": code.title, "kind": kind, "page": code.page });
+            Ok(session.answer(code.page, &about(code.code, None, found))?)
         }
         None => usage(unknown(&args.topic)),
     }
@@ -92,17 +94,24 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
 fn explain_timed(session: &mut Session, args: &Explain, source: &Source) -> Outcome {
     let part = if args.topic == "path" { TimePart::Path } else { TimePart::Links };
     let report = explain::time(session, &source.plain(), part)?;
-    match (args.report, part) {
-        (ReportFormat::Json, _) => finish(session, &report, args.report, true),
-        (ReportFormat::Human, TimePart::Path) => {
-            session.result(&report::path::full(&report));
-            Ok(())
-        }
-        (ReportFormat::Human, TimePart::Links) => {
-            session.result(&report::path::table(&report));
-            Ok(())
-        }
+    if session.is_json() {
+        return finish(session, &report, true);
     }
+    session.result(&match part {
+        TimePart::Path => report::path::full(&report),
+        TimePart::Links => report::path::table(&report),
+    });
+    Ok(())
+}
+
+/// Returns the JSON of a topic: what it is about, and what was found.
+fn about(topic: &str, file: Option<&String>, found: Value) -> Value {
+    let mut out = json!({ "schema": 1, "command": "explain", "topic": topic, "ok": true });
+    if let (Some(out), Value::Object(found)) = (out.as_object_mut(), found) {
+        out.extend(file.map(|f| ("file".to_owned(), Value::from(f.as_str()))));
+        out.extend(found);
+    }
+    out
 }
 
 fn usage(d: Diagnostic) -> Outcome {

@@ -9,6 +9,7 @@ use crate::outdir;
 use crate::session::{Outcome, Session, named, words};
 use kbc_compiler::format;
 use kbc_diag::{Diagnostic, Diagnostics};
+use serde_json::json;
 use std::path::Path;
 
 /// Formats the files, or checks them.
@@ -18,10 +19,19 @@ use std::path::Path;
 /// parsing and writing. Every file is processed, and a file with an error is not changed.
 pub fn run(session: &mut Session, args: &Fmt) -> Outcome {
     let mut found = Diagnostics::new();
+    let mut rows = vec![];
     for path in files(&args.files, &mut found) {
-        if let Err(failure) = one(session, args, &path) {
-            found.extend(failure.into_parts().0);
+        match one(session, args, &path) {
+            Ok(changed) => rows.push(json!({ "file": path, "ok": true, "changed": changed })),
+            Err(failure) => {
+                rows.push(json!({ "file": path, "ok": false, "changed": false }));
+                found.extend(failure.into_parts().0);
+            }
         }
+    }
+    if session.is_json() && (args.check || !args.files.iter().any(|f| f == "-")) {
+        let ok = !found.has_errors();
+        session.json(&json!({ "schema": 1, "command": "fmt", "ok": ok, "files": rows }))?;
     }
     if found.has_errors() { Err(found.into()) } else { Ok(()) }
 }
@@ -72,25 +82,26 @@ fn below(dir: &Path, out: &mut Vec<String>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Processes one file.
-fn one(session: &mut Session, args: &Fmt, path: &str) -> Outcome {
+/// Processes one file. Returns whether its text changes.
+fn one(session: &mut Session, args: &Fmt, path: &str) -> Outcome<bool> {
     let (file, text) = session.read(path)?;
     crash::stage(Stage::Read);
     let formatted = format::format(file, path, &text)?;
     if args.check {
         if formatted == *text {
-            return Ok(());
+            return Ok(false);
         }
-        if args.diff {
+        if args.diff && !session.is_json() {
             session.result(&format::diff(path, &text, &formatted));
         }
         let name = session.map.get(file).map_or(path, |f| &f.name);
         return Err(format::unformatted(file, name, &text, &formatted).into());
     }
+    let changed = formatted != *text;
     if path == "-" {
         session.print_artefact(&formatted);
-    } else if formatted != *text {
+    } else if changed {
         outdir::rewrite(Path::new(path), formatted.as_bytes())?;
     }
-    Ok(())
+    Ok(changed)
 }

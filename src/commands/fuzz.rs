@@ -1,4 +1,4 @@
-//! `kbc fuzz`: runs random programs and schedules on both engines.
+//! `kbc dev fuzz`: runs random programs and schedules on both engines.
 
 use crate::checkout;
 use crate::cli::{
@@ -14,6 +14,8 @@ use kbc_audit::fuzz::generate::{Aim, program};
 use kbc_audit::fuzz::{self, Difference, Summary, Trial};
 use kbc_compiler::load::load_kir;
 use kbc_diag::Diagnostic;
+use serde_json::json;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -27,12 +29,12 @@ const STEP: u64 = 5000;
 /// writing files.
 pub fn run(session: &mut Session, args: &Fuzz) -> Outcome {
     let out = match &args.what {
-        FuzzWhat::Engines(a) => &a.range.out,
-        FuzzWhat::Emitted(a) => &a.range.out,
-        FuzzWhat::Schedules(a) => &a.range.out,
-        FuzzWhat::Checker(a) => &a.out,
-        FuzzWhat::Bounds(a) => &a.range.out,
-        FuzzWhat::Readers(a) => &a.out,
+        FuzzWhat::Engines(a) => &a.range.output,
+        FuzzWhat::Emitted(a) => &a.range.output,
+        FuzzWhat::Schedules(a) => &a.range.output,
+        FuzzWhat::Checker(a) => &a.output,
+        FuzzWhat::Bounds(a) => &a.range.output,
+        FuzzWhat::Readers(a) => &a.output,
     };
     outdir::folder(Path::new(out))?;
     match &args.what {
@@ -75,15 +77,19 @@ fn engines(session: &mut Session, args: &FuzzEngines) -> Outcome {
             Trial::Refused(found) => Err(found.into()),
             Trial::Agreed(_, a) => {
                 let end = a.fault.map_or(String::new(), |c| format!(", both end with {c}"));
-                session.result(&format!("{} runs, {} elements the same{end}", a.runs, a.elements));
-                Ok(())
+                let text = format!("{} runs, {} elements the same{end}", a.runs, a.elements);
+                let json = json!({
+                    "schema": 1, "command": "fuzz engines", "ok": true, "file": file,
+                    "runs": a.runs, "elements": a.elements, "fault": a.fault,
+                });
+                Ok(session.answer(&text, &json)?)
             }
             Trial::Differs(what) => Err(differs(format!("{file}: {what}"), 1).into()),
         };
     }
     if let Some(k) = range.only {
         let loaded = fuzz::library();
-        session.result(&fuzz::generate::generate(&Catalogue::new(&loaded), range.seed, k).text());
+        session.tell(&fuzz::generate::generate(&Catalogue::new(&loaded), range.seed, k).text());
     }
     let sum = fuzz::programs(range.seed, numbers(range), &mut progress(session));
     finish(session, range, ("engines", &sum.text("programs")), &sum)
@@ -113,7 +119,7 @@ fn emitted(session: &mut Session, args: &FuzzEmitted) -> Outcome {
         _ => {
             if let Some(k) = range.only {
                 let loaded = fuzz::library();
-                session.result(&program(&Catalogue::new(&loaded), Aim::Emission, range.seed, k).text());
+                session.tell(&program(&Catalogue::new(&loaded), Aim::Emission, range.seed, k).text());
             }
             Ok(Ok(bench.programs(range.seed, numbers(range), &mut progress(session))))
         }
@@ -126,8 +132,12 @@ fn emitted(session: &mut Session, args: &FuzzEmitted) -> Outcome {
         Ok(Ok(sum)) => finish(session, range, ("emitted", &sum.text()), &sum.engines),
         Ok(Err(c)) => {
             let all = c.exact + c.near;
-            session.result(&format!("{all} elements compared, {} of them bit for bit", c.exact));
-            Ok(())
+            let text = format!("{all} elements compared, {} of them bit for bit", c.exact);
+            let json = json!({
+                "schema": 1, "command": "fuzz emitted", "ok": true, "file": args.file,
+                "elements": all, "exact": c.exact,
+            });
+            Ok(session.answer(&text, &json)?)
         }
         Err(what) => Err(differs(what, 1).into()),
     }
@@ -173,12 +183,27 @@ fn checker(session: &mut Session, args: &FuzzChecker) -> Outcome {
             session.print_note(&format!("{} tried, {told} escaped\n", s.tried));
         }
     });
-    session.result(sum.text().trim_end());
+    let numbers = |list: &[fuzz::checker::ScheduleTrial]| list.iter().map(|t| t.number).collect::<Vec<_>>();
+    let json = json!({
+        "schema": 1,
+        "command": "fuzz checker",
+        "ok": sum.ok(),
+        "tried": sum.tried,
+        "mutants": sum.mutants,
+        "unchanged": sum.unchanged,
+        "stands": sum.stands,
+        "refused": sum.refused,
+        "too_long": sum.too_long,
+        "escaped": numbers(&sum.escaped),
+        "alarms": numbers(&sum.alarms),
+        "unexplained": numbers(&sum.unexplained),
+    });
+    session.answer(sum.text().trim_end(), &json)?;
     for t in sum.escaped.iter().chain(&sum.alarms).chain(&sum.unexplained).take(FILES) {
-        let path = Path::new(&args.out).join(format!("kbc-fuzz-{}-{}.kir", args.seed, t.number));
+        let path = Path::new(&args.output).join(format!("kbc-fuzz-{}-{}.kir", args.seed, t.number));
         let text = fuzz::checker::reproducer(t, args.seed);
         outdir::write_file(&path, text.as_bytes())?;
-        session.result(text.trim_end());
+        session.tell(text.trim_end());
     }
     if sum.ok() {
         return Ok(());
@@ -208,7 +233,7 @@ fn bounds(session: &mut Session, args: &FuzzBounds) -> Outcome {
         None => {
             if let Some(k) = range.only {
                 let loaded = fuzz::library();
-                session.result(&fuzz::bounds::text(&Catalogue::new(&loaded), range.seed, k));
+                session.tell(&fuzz::bounds::text(&Catalogue::new(&loaded), range.seed, k));
             }
             let mut next = STEP;
             tally = fuzz::bounds::programs(range.seed, numbers(range), &mut |t| {
@@ -219,14 +244,27 @@ fn bounds(session: &mut Session, args: &FuzzBounds) -> Outcome {
             });
         }
     }
-    session.result(&tally.text());
+    let wrong = tally.wrong.iter().map(|w| json!({ "number": w.0, "what": w.2 })).collect::<Vec<_>>();
+    let json = json!({
+        "schema": 1,
+        "command": "fuzz bounds",
+        "ok": wrong.is_empty(),
+        "tried": tally.tried,
+        "accepted": tally.accepted,
+        "timed": tally.timed,
+        "overlapped": tally.overlapped,
+        "rows": tally.rows,
+        "closest": tally.closest,
+        "wrong": wrong,
+    });
+    session.answer(&tally.text(), &json)?;
     for (number, text, what) in &tally.wrong {
         let name = format!("kbc-fuzz-{}-{number}.kb", range.seed);
-        let replay = format!("kbc fuzz bounds {name} --seed {} --only {number}", range.seed);
+        let replay = format!("kbc dev fuzz bounds {name} --seed {} --only {number}", range.seed);
         // The machine comes first.
         let file = format!("{text}// {replay}\n// {}\n", what.replace('\n', " "));
-        outdir::write_file(&Path::new(&range.out).join(name), file.as_bytes())?;
-        session.result(&format!("number {number}: {what}\n{text}"));
+        outdir::write_file(&Path::new(&range.output).join(name), file.as_bytes())?;
+        session.tell(&format!("number {number}: {what}\n{text}"));
     }
     match tally.wrong.first() {
         None => Ok(()),
@@ -242,11 +280,28 @@ fn bounds(session: &mut Session, args: &FuzzBounds) -> Outcome {
 
 /// Prints the counts, and writes a file for each difference.
 fn finish(session: &Session, range: &FuzzRange, (mode, text): (&str, &str), sum: &Summary) -> Outcome {
-    session.result(text);
+    let refused: BTreeMap<&str, u64> = sum.refused.iter().map(|(code, r)| (*code, r.0)).collect();
+    let differences: Vec<_> = sum
+        .differences
+        .iter()
+        .map(|d| json!({ "number": d.number, "what": d.what, "text": d.text }))
+        .collect();
+    let json = json!({
+        "schema": 1,
+        "command": format!("fuzz {mode}"),
+        "ok": differences.is_empty(),
+        "tried": sum.tried,
+        "accepted": sum.accepted,
+        "refused": refused,
+        "runs": sum.runs,
+        "elements": sum.elements,
+        "differences": differences,
+    });
+    session.answer(text, &json)?;
     for d in &sum.differences {
-        let path = Path::new(&range.out).join(name(range.seed, d));
+        let path = Path::new(&range.output).join(name(range.seed, d));
         outdir::write_file(&path, reproducer(mode, range.seed, d).as_bytes())?;
-        session.result(&format!("number {}: {}\n{}", d.number, d.what, d.text));
+        session.tell(&format!("number {}: {}\n{}", d.number, d.what, d.text));
     }
     match sum.differences.first() {
         None => Ok(()),
@@ -265,9 +320,9 @@ fn name(seed: u64, d: &Difference) -> String {
 fn reproducer(mode: &str, seed: u64, d: &Difference) -> String {
     let comment = if d.kir { ";" } else { "//" };
     let replay = if d.kir {
-        format!("kbc fuzz schedules .. --seed {seed} --only {}", d.number)
+        format!("kbc dev fuzz schedules .. --seed {seed} --only {}", d.number)
     } else {
-        format!("kbc fuzz {mode} {} --seed {seed} --only {}", name(seed, d), d.number)
+        format!("kbc dev fuzz {mode} {} --seed {seed} --only {}", name(seed, d), d.number)
     };
     format!("{comment} {replay}\n{comment} {}\n{}", d.what.replace('\n', " "), d.text)
 }

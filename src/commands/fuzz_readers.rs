@@ -1,4 +1,4 @@
-//! `kbc fuzz readers`: damaged files for every reader.
+//! `kbc dev fuzz readers`: damaged files for every reader.
 
 use crate::cli::FuzzReaders;
 use crate::crash;
@@ -7,6 +7,8 @@ use crate::session::{Outcome, Session, words};
 use kbc_audit::fuzz::readers::examples::{Example, MAX_BYTES, built_in};
 use kbc_audit::fuzz::readers::{Failure as Found, Reader, ReadersSummary, With, file, run as read};
 use kbc_diag::Diagnostic;
+use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -41,8 +43,8 @@ pub fn run(session: &mut Session, args: &FuzzReaders) -> Outcome {
     if let Some(k) = args.only
         && let Some((reader, example, bytes)) = file(&examples, args.seed, k)
     {
-        session.result(&format!("number {k}: {} of {example}, {} bytes", reader.ending(), bytes.len()));
-        if !reader.is_binary() {
+        session.tell(&format!("number {k}: {} of {example}, {} bytes", reader.ending(), bytes.len()));
+        if !reader.is_binary() && !session.is_json() {
             session.print_artefact(&String::from_utf8_lossy(&bytes));
         }
     }
@@ -61,14 +63,21 @@ pub fn run(session: &mut Session, args: &FuzzReaders) -> Outcome {
     });
     let counts: Vec<String> = sum.tried.iter().map(|(r, n)| format!("{n} {r:?}").to_lowercase()).collect();
     let tried: u64 = sum.tried.values().sum();
-    session.result(&format!(
-        "{tried} files: {}; {} not read correctly",
-        counts.join(", "),
-        sum.failures.len()
-    ));
+    let text = format!("{tried} files: {}; {} not read correctly", counts.join(", "), sum.failures.len());
+    let by_reader: BTreeMap<&str, u64> = sum.tried.iter().map(|(r, n)| (r.ending(), *n)).collect();
+    let failures: Vec<_> = sum
+        .failures
+        .iter()
+        .map(|f| json!({ "number": f.number, "reader": f.reader.ending(), "example": f.example, "what": f.what }))
+        .collect();
+    let json = json!({
+        "schema": 1, "command": "fuzz readers", "ok": failures.is_empty(),
+        "tried": tried, "by_reader": by_reader, "failures": failures,
+    });
+    session.answer(&text, &json)?;
     for f in &sum.failures {
         let name = format!("kbc-fuzz-{}-{}.{}", args.seed, f.number, f.reader.ending());
-        outdir::write_file(&Path::new(&args.out).join(name), &f.bytes)?;
+        outdir::write_file(&Path::new(&args.output).join(name), &f.bytes)?;
     }
     match sum.failures.first() {
         None => Ok(()),
@@ -116,7 +125,7 @@ pub fn below(path: &Path, out: &mut Vec<Example>) -> std::io::Result<()> {
 /// What the readers need of this process.
 pub const WITH: With = With { replay, clock };
 
-/// Reads a file as `kbc replay` and `kbc opt` do.
+/// Reads a file as `kbc dev replay` and `kbc opt` do.
 fn replay(text: &str) {
     let _ = (crash::bundle(text), crash::command_in_module(text));
 }

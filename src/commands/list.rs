@@ -1,8 +1,9 @@
 //! `kbc list`: the names that a program or the command line can use, from the library and from
 //! files of the user.
 
-use crate::cli::{List, Passes, ReportFormat};
+use crate::cli::{List, Passes};
 use crate::session::{Failure, Outcome, Session};
+use kbc_compiler::algorithm_request::one_number;
 use kbc_compiler::catalogue::{WHAT, algorithms, human, human_algorithms, is_declared, table};
 use kbc_compiler::costs::{Page, pages};
 use kbc_diag::Diagnostic;
@@ -25,41 +26,39 @@ pub fn run(session: &mut Session, args: &List) -> Outcome {
         }
         _ => (WHAT[0], &args.what[..]),
     };
-    if !args.define.is_empty() {
-        return Err(Diagnostic::error("E416", "-D applies only with the name of an algorithm")
-            .help("write kbc list ring -D p=64")
-            .into());
+    let given = [("-D", !args.define.is_empty()), ("--ranks", args.ranks.is_some())];
+    if let Some((flag, _)) = given.iter().find(|f| f.1) {
+        let d = Diagnostic::error("E416", format!("{flag} applies only with the name of an algorithm"));
+        return Err(d.help("write kbc list ring --ranks 64").into());
+    }
+    if what == "passes" && files.len() < 2 {
+        return super::passes::run(session, &Passes { name: files.first().cloned() });
     }
     if let (Some(file), false) = (files.first(), is_declared(what)) {
         return Err(
             Diagnostic::error("E416", format!("no file declares {what}, so {file} does not apply")).into()
         );
     }
-    if what == "passes" {
-        return super::passes::run(session, &Passes { name: None, report: args.report });
+    if what == "algorithms" {
+        let all = algorithms(session, files)?;
+        let json = serde_json::json!({ "schema": 1, what: all });
+        return Ok(session.answer(&human_algorithms(&all), &json)?);
     }
-    let text = match (what, args.report) {
-        ("algorithms", ReportFormat::Json) => {
-            serde_json::json!({ "schema": 1, what: algorithms(session, files)? }).to_string()
-        }
-        ("algorithms", ReportFormat::Human) => human_algorithms(&algorithms(session, files)?),
-        (_, ReportFormat::Json) => {
-            serde_json::json!({ "schema": 1, what: table(session, what, files)? }).to_string()
-        }
-        (_, ReportFormat::Human) => human(&table(session, what, files)?),
-    };
-    session.result(&text);
-    Ok(())
+    let all = table(session, what, files)?;
+    Ok(session.answer(&human(&all), &serde_json::json!({ "schema": 1, what: all }))?)
 }
 
 /// Prints the documentation of the algorithms of a name and their costs (`kbc list NAME`).
 fn show(session: &Session, library: &kbc_rounds::Library, name: &str, args: &List) -> Outcome {
-    let pages = pages(session, library, name, &args.define)?;
-    session.result(&match args.report {
-        ReportFormat::Json => serde_json::json!({ "schema": 1, "algorithm": pages }).to_string(),
-        ReportFormat::Human => pages.iter().map(Page::text).collect::<Vec<_>>().join("\n"),
-    });
-    Ok(())
+    let ranks = args.ranks.as_deref().map(one_number).transpose()?;
+    if ranks.is_some() && args.define.iter().any(|d| d.starts_with("p=")) {
+        let d = Diagnostic::error("E416", "--ranks and -D p= both define the number of ranks");
+        return Err(d.help("remove one of them").into());
+    }
+    let define: Vec<String> = args.define.iter().cloned().chain(ranks.map(|p| format!("p={p}"))).collect();
+    let pages = pages(session, library, name, &define)?;
+    let text = pages.iter().map(Page::text).collect::<Vec<_>>().join("\n");
+    Ok(session.answer(&text, &serde_json::json!({ "schema": 1, "algorithm": pages }))?)
 }
 
 fn unknown(what: &str, library: &kbc_rounds::Library) -> Diagnostic {

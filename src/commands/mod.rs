@@ -11,6 +11,7 @@ pub mod fmt;
 pub mod fuzz;
 pub mod fuzz_readers;
 pub mod list;
+mod man;
 pub mod msccl;
 mod mutate;
 mod new;
@@ -30,7 +31,7 @@ pub mod tile;
 pub mod torch;
 mod traffic;
 
-use crate::cli::{Check, Command, Compile, Run};
+use crate::cli::{Check, Command, Compile, Dev, DevVerb};
 use crate::session::{Failure, Outcome, Session};
 use kbc_diag::Severity;
 use kbc_diag::place_fallback::place_fallback;
@@ -74,18 +75,15 @@ struct Format {
     claims: fn(&mut Session, &str) -> bool,
     check: fn(&mut Session, &Check) -> Outcome,
     compile: fn(&mut Session, &Compile) -> Outcome,
-    /// Without it, the format goes through `kbc import` or `kbc compile`.
-    run: Option<fn(&mut Session, &Run) -> Outcome>,
 }
 
 /// All formats of other tools.
 static FORMATS: &[Format] = &[
-    Format { claims: |_, path| torch::is_one(path), check: torch::check, compile: torch::compile, run: None },
+    Format { claims: |_, path| torch::is_one(path), check: torch::check, compile: torch::compile },
     Format {
         claims: |session, path| msccl::is_one(session, path),
         check: msccl::check,
         compile: msccl::compile,
-        run: Some(msccl::run),
     },
 ];
 
@@ -94,22 +92,25 @@ fn format_of(session: &mut Session, path: &str) -> Option<&'static Format> {
     FORMATS.iter().find(|f| (f.claims)(session, path))
 }
 
+fn run_or_compile(session: &mut Session, args: &Compile) -> Outcome {
+    refusals::no_results(&args.execution)?;
+    match format_of(session, &args.source.file) {
+        Some(format) => (format.compile)(session, args),
+        None if args.target == "sim" && args.source.file.ends_with(".kir") => run::schedule(session, args),
+        None => compile::run(session, args),
+    }
+}
+
 fn verb(session: &mut Session, command: &Command) -> Outcome {
     match command {
-        Command::Compile(args) => match format_of(session, &args.source.file) {
-            Some(format) => (format.compile)(session, args),
-            None => compile::run(session, args),
-        },
+        Command::Run(args) => run_or_compile(session, &args.compile()),
+        Command::Compile(args) => run_or_compile(session, args),
         Command::Check(args) => match args.file.as_deref().and_then(|f| format_of(session, f)) {
             Some(format) => (format.check)(session, args),
             None => check::run(session, args),
         },
         Command::New(args) => new::run(session, args),
         Command::Import(args) => torch::import(session, args),
-        Command::Run(args) => match format_of(session, &args.source.file).and_then(|f| f.run) {
-            Some(run) => run(session, args),
-            None => run::run(session, args),
-        },
         Command::Report(args) => match format_of(session, &args.file) {
             Some(_) => Err(report::no_page(&args.file, report::NEITHER).into()),
             None => report::run(session, args),
@@ -118,22 +119,30 @@ fn verb(session: &mut Session, command: &Command) -> Outcome {
             Some(replayed) => verb(session, &replayed),
             None => Ok(()),
         },
-        Command::Bench(args) => bench::run(session, args),
-        Command::Fuzz(args) => fuzz::run(session, args),
-        Command::Mutate(args) => mutate::run(session, args),
         Command::Fmt(args) => fmt::run(session, args),
-        Command::Replay(args) => {
-            let replayed = replay::command(session, args)?;
-            verb(session, &replayed)
-        }
         Command::Explain(args) => explain::run(session, args),
         Command::Passes(args) => passes::run(session, args),
-        Command::CompareReference(args) => reference::run(session, args),
         Command::Compare(args) => compare::run(session, args),
-        Command::Repro(args) => repro::run(session, args),
         Command::Sweep(args) => sweep::run(session, args),
         Command::Plot(args) => plot::run(session, args),
         Command::List(args) => list::run(session, args),
         Command::Completions(args) => completions::run(session, args),
+        Command::Man(args) => man::run(session, args),
+        Command::Dev(Dev { verb }) | Command::Old(verb) => dev(session, verb),
+    }
+}
+
+/// Runs a verb about kbc itself.
+fn dev(session: &mut Session, command: &DevVerb) -> Outcome {
+    match command {
+        DevVerb::Fuzz(args) => fuzz::run(session, args),
+        DevVerb::Mutate(args) => mutate::run(session, args),
+        DevVerb::Replay(args) => {
+            let replayed = replay::command(session, args)?;
+            verb(session, &replayed)
+        }
+        DevVerb::Repro(args) => repro::run(session, args),
+        DevVerb::Bench(args) => bench::run(session, args),
+        DevVerb::CompareReference(args) => reference::run(session, args),
     }
 }

@@ -1,13 +1,13 @@
-//! `kbc mutate`: measures the error rate of the checker.
+//! `kbc dev mutate`: measures the error rate of the checker.
 
-use crate::cli::{Mutate, ReportFormat};
+use crate::cli::Mutate;
 use crate::session::{Failure, Outcome as Done, Session};
 use kbc_audit::fuzz::rng::Rng;
 use kbc_audit::mutate::report::{human, report, text};
 use kbc_audit::mutate::subjects::{Subjects, of_file, of_library};
 use kbc_audit::mutate::{MutantOutcome, MutantRow, MutateSettings, measure};
+use kbc_compiler::algorithm_request;
 use kbc_diag::{Diagnostic, Diagnostics};
-use std::ops::RangeInclusive;
 
 /// Measures and prints.
 ///
@@ -16,12 +16,14 @@ use std::ops::RangeInclusive;
 /// correct schedule is rejected.
 pub fn run(session: &mut Session, args: &Mutate) -> Done {
     let ranks = ranks(&args.ranks)?;
+    let asked =
+        args.algorithm.as_ref().map(|a| algorithm_request::read(session, "--algorithm", a)).transpose()?;
     let mut all = Subjects::default();
     if args.files.is_empty() {
-        all = of_library(session, args.algorithm.as_deref(), &ranks)?;
+        all = of_library(session, asked.as_ref(), &ranks)?;
     }
     for file in &args.files {
-        let more = of_file(session, file, args.algorithm.as_deref(), &ranks)?;
+        let more = of_file(session, file, asked.as_ref(), &ranks)?;
         all.subjects.extend(more.subjects);
         all.left_out.extend(more.left_out);
     }
@@ -42,13 +44,8 @@ pub fn run(session: &mut Session, args: &Mutate) -> Done {
     session.progress(&format!("{} schedules", subjects.len()));
     let found = measure(&subjects, &settings);
     let r = report(&subjects, left_out, &found, &settings);
-    match args.report {
-        ReportFormat::Human => session.result(human(&r).trim_end()),
-        ReportFormat::Json => {
-            session.json(&r)?;
-        }
-    }
-    if let (Some(n), ReportFormat::Human) = (args.equivalent, args.report) {
+    session.answer(human(&r).trim_end(), &r)?;
+    if let (Some(n), false) = (args.equivalent, session.is_json()) {
         let equal = |r: &&MutantRow| matches!(r.outcome, MutantOutcome::Equivalent(_));
         let mut list: Vec<_> = found.rows.iter().filter(equal).collect();
         let mut rng = Rng::new(&[args.seed, 3]);
@@ -72,13 +69,16 @@ pub fn run(session: &mut Session, args: &Mutate) -> Done {
     Err(Failure::Program(Diagnostics::from(Diagnostic::error("E994", what))))
 }
 
-/// Parses `2..9`, which includes both ends, or one number.
-fn ranks(text: &str) -> Result<RangeInclusive<u64>, Diagnostic> {
-    let (lo, hi) = text.split_once("..").unwrap_or((text, text));
-    match (lo.trim().parse::<u64>(), hi.trim().parse::<u64>()) {
-        (Ok(lo), Ok(hi)) if 1 < lo && lo <= hi && hi <= MAX_RANKS => Ok(lo..=hi),
-        _ => Err(Diagnostic::error("E413", format!("--ranks {text} is not a valid range of ranks"))
-            .help(format!("write --ranks 2..9, with at least 2 and at most {MAX_RANKS} ranks"))),
+/// Returns the numbers of ranks, of which there must be at least 2 and not too many.
+fn ranks(text: &str) -> Result<Vec<u64>, Diagnostic> {
+    let list: Vec<u64> =
+        algorithm_request::ranks("--ranks ", text)?.into_iter().filter_map(|p| p.try_into().ok()).collect();
+    match list.iter().find(|p| !(2..=MAX_RANKS).contains(*p)) {
+        None => Ok(list),
+        Some(p) => {
+            Err(Diagnostic::error("E413", format!("--ranks {text}: {p} is not a number of ranks here"))
+                .help(format!("write --ranks 2..9, with at least 2 and at most {MAX_RANKS} ranks")))
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::session::{Failure, Outcome, Session};
 use kbc_compiler::load::library;
 use kbc_diag::{Diagnostic, FileId};
 use kbc_frontend::token::reserved_words;
+use serde_json::json;
 use std::path::Path;
 
 /// The algorithm's name in the files of `specs/starter`.
@@ -30,19 +31,21 @@ const FILES: [(&str, &str); 4] = [
 pub fn run(session: &mut Session, args: &New) -> Outcome {
     let name = &args.name;
     fits(session, name)?;
-    let folder = args.out.as_deref().unwrap_or(name);
+    let folder = args.output.as_deref().unwrap_or(name);
     let files: Vec<(String, Vec<u8>)> = FILES
         .iter()
         .map(|(file, text)| (file.replace(NAME, name), text.replace(NAME, name).into()))
         .collect();
     outdir::write(Path::new(folder), &files, args.force)?;
-    session.result(&format!(
+    let text = format!(
         "{folder}: an algorithm ({name}.kb), a program that uses it (layer.kb), a machine (machine.yaml)\n\
          next:\n  cd {folder}\n  kbc check {name}.kb       # prove the algorithm\n  \
-         kbc compile layer.kb  # prove, execute and time the program\n\
+         kbc run layer.kb      # prove, execute and time the program\n\
          README.md in it has more commands.\n"
-    ));
-    Ok(())
+    );
+    let names: Vec<&str> = files.iter().map(|f| f.0.as_str()).collect();
+    let json = json!({ "schema": 1, "command": "new", "ok": true, "output": folder, "files": names });
+    Ok(session.answer(&text, &json)?)
 }
 
 /// Checks that an algorithm may have this name.

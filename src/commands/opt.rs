@@ -1,6 +1,6 @@
 //! `kbc opt`: runs passes on a `.kir` or `.tile` text.
 
-use super::output::write_text;
+use super::output::write_as;
 use super::{refusals, replay, tile};
 use crate::cli::{Command, Opt};
 use crate::crash::{self, Stage};
@@ -50,6 +50,6 @@ pub fn run(session: &mut Session, args: &Opt) -> Outcome<Option<Command>> {
         "dot" => artefacts::picture(&module),
         _ => text::print(&module, &PrintOptions { locs: args.locs }),
     };
-    write_text(session, &args.output, &text)?;
+    write_as(session, "opt", &args.file, &args.output, &text)?;
     Ok(None)
 }

@@ -1,7 +1,7 @@
-//! `kbc passes`: the properties that each pass needs, establishes and invalidates, from the
+//! `kbc list passes`: the properties that each pass needs, establishes and invalidates, from the
 //! registry.
 
-use crate::cli::{Passes, ReportFormat};
+use crate::cli::Passes;
 use crate::session::{Failure, Outcome, Session};
 use kbc_compiler::backends;
 use kbc_diag::nearest::nearest;
@@ -18,14 +18,11 @@ use kbc_tiles::backend::Pass;
 pub fn run(session: &mut Session, args: &Passes) -> Outcome {
     if let Some(name) = &args.name {
         if let Some(pass) = backends::passes().iter().find(|p| p.name == name) {
-            match args.report {
-                ReportFormat::Human => session.result(&format!(
-                    "# {}\n\nA pass of the tile level, run where a target is emitted and by `kbc opt FILE.tile`: {}.\n",
-                    pass.name, pass.doc
-                )),
-                ReportFormat::Json => session.result(&tile(pass).to_string()),
-            }
-            return Ok(());
+            let text = format!(
+                "# {}\n\nA pass of the tile level, run where a target is emitted and by `kbc opt FILE.tile`: {}.\n",
+                pass.name, pass.doc
+            );
+            return Ok(session.answer(&text, &tile(pass))?);
         }
         let Some(entry) = find(name) else {
             let names: Vec<&str> = ALL
@@ -40,20 +37,15 @@ pub fn run(session: &mut Session, args: &Passes) -> Outcome {
             }
             return Err(Failure::Usage(Diagnostics::from(d)));
         };
-        match args.report {
-            ReportFormat::Human => session.result(&entry.page()),
-            ReportFormat::Json => session.result(&json(entry.info).to_string()),
-        }
-        return Ok(());
+        return Ok(session.answer(&entry.page(), &json(entry.info))?);
     }
-    if args.report == ReportFormat::Json {
+    if session.is_json() {
         let passes: Vec<_> = ALL.iter().map(|e| json(e.info)).collect();
         let pipelines: serde_json::Map<_, _> =
             PIPELINES.iter().map(|(n, t)| ((*n).to_owned(), serde_json::Value::from(*t))).collect();
         let level: Vec<_> = backends::passes().iter().map(tile).collect();
         let all = serde_json::json!({ "schema": 1, "passes": passes, "tile": level, "pipelines": pipelines });
-        session.result(&all.to_string());
-        return Ok(());
+        return Ok(session.json(&all)?);
     }
     let mut out = String::new();
     for e in ALL {

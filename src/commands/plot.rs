@@ -28,6 +28,6 @@ fn plot_topology(session: &mut Session, args: &PlotTopology) -> Outcome {
 fn links(session: &mut Session, args: &PlotLinks) -> Outcome {
     picture::check(&args.picture)?;
     let source = args.source().plain();
-    let drawn = machines::links(session, &source, &args.picture.out, args.picture.theme.into())?;
+    let drawn = machines::links(session, &source, &args.picture.output, args.picture.theme.into())?;
     picture::write(session, &args.picture, Ok(drawn))
 }

@@ -1,7 +1,7 @@
-//! `kbc compare-reference`: published figures beside those of kbc.
+//! `kbc dev compare-reference`: published figures beside those of kbc.
 
 use crate::checkout;
-use crate::cli::{CompareReference, ReportFormat};
+use crate::cli::CompareReference;
 use crate::session::{Failure, Outcome, Session, named, words};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_evaluation::published::{Row, human, one};
@@ -18,10 +18,7 @@ pub fn run(session: &mut Session, args: &CompareReference) -> Outcome {
     for path in files(if args.files.is_empty() { &usual } else { &args.files })? {
         all.push(one(session, &path)?);
     }
-    match args.report {
-        ReportFormat::Human => session.result(all.iter().map(human).collect::<String>().trim_end()),
-        ReportFormat::Json => session.json(&all)?,
-    }
+    session.answer(all.iter().map(human).collect::<String>().trim_end(), &all)?;
     let off: Vec<&Row> = all.iter().flat_map(|f| &f.figures).filter(|r| !r.ok).collect();
     if off.is_empty() {
         return Ok(());

@@ -1,10 +1,10 @@
-//! `kbc replay`: replays the file that a crash wrote.
+//! `kbc dev replay`: replays the file that a crash wrote.
 //!
 //! The author of the file chose the command in it. Therefore the command may only read and compute:
 //! everything that it writes goes to a new folder ([`confine`]), and it must not itself read a
 //! command from a file.
 
-use crate::cli::{Cli, Command, Fuzz, FuzzWhat, Replay};
+use crate::cli::{Cli, Command, Dev, DevVerb, Fuzz, FuzzWhat, Replay};
 use crate::confine;
 use crate::crash;
 use crate::session::{Outcome, Session};
@@ -29,7 +29,7 @@ pub fn command(session: &mut Session, args: &Replay) -> Outcome<Command> {
             "E413",
             format!("{} is not a file that a crash of kbc has written", args.file),
         )
-        .help("kbc replay accepts the files kbc-crash.kb and kbc-crash.kir")
+        .help("kbc dev replay accepts the files kbc-crash.kb and kbc-crash.kir")
         .into()),
     }
 }
@@ -42,10 +42,13 @@ fn begin(session: &mut Session, command: &[String], texts: Vec<(String, String)>
             .note(e.to_string())
     })?;
     let refused = match &cli.command {
-        Command::Replay(_) => Some("is itself a replay"),
+        Command::Dev(Dev { verb: DevVerb::Replay(_) }) | Command::Old(DevVerb::Replay(_)) => {
+            Some("is itself a replay")
+        }
         // Its flags name folders whose C++ is compiled and run.
-        Command::Fuzz(Fuzz { what: FuzzWhat::Emitted(_) }) => {
-            Some("compiles and runs C++, which kbc replay does not do: run it yourself")
+        Command::Dev(Dev { verb: DevVerb::Fuzz(Fuzz { what: FuzzWhat::Emitted(_) }) })
+        | Command::Old(DevVerb::Fuzz(Fuzz { what: FuzzWhat::Emitted(_) })) => {
+            Some("compiles and runs C++, which kbc dev replay does not do: run it yourself")
         }
         _ => None,
     };
@@ -56,7 +59,7 @@ fn begin(session: &mut Session, command: &[String], texts: Vec<(String, String)>
     confine::begin();
     crash::begin(command);
     session.progress(&format!("replaying kbc {}", command.join(" ")));
-    *session = session.fresh(texts);
+    *session = session.fresh(texts).with_format(cli.format);
     Ok(cli.command)
 }
 

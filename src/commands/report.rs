@@ -1,7 +1,7 @@
 //! `kbc report`: an HTML page about a program or a schedule.
 
 use super::output::finish;
-use crate::cli::{Data, MakePage, ReportFormat, Source};
+use crate::cli::{Data, MakePage, Source};
 use crate::outdir;
 use crate::session::{Outcome, Session};
 use kbc_compiler::report::human;
@@ -30,17 +30,17 @@ pub fn run(session: &mut Session, args: &MakePage) -> Outcome {
         command: command(args),
     };
     let (html, report) = make(session, &subject)?;
-    if args.out == "-" {
+    if args.output == "-" {
         session.print_artefact(&html);
     } else {
-        outdir::write_file(Path::new(&args.out), html.as_bytes())?;
+        outdir::write_file(Path::new(&args.output), html.as_bytes())?;
         let took = report.time_ns.map_or_else(String::new, |ns| format!(", {}", human::time(ns)));
         let bound = report
             .percent
             .map_or_else(String::new, |p| format!(", {} of the bound", human::percent(Some(p))));
-        session.result(&format!("{}: page of {}{took}{bound}", args.out, report.file));
+        session.tell(&format!("{}: page of {}{took}{bound}", args.output, report.file));
     }
-    finish(session, &report, ReportFormat::Human, false)
+    finish(session, &report, args.output != "-" && session.is_json())
 }
 
 /// Returns the command line that generates the page again, for a shell.

@@ -1,4 +1,4 @@
-//! `kbc repro`: generates every figure and table of the documentation from sweeps and reference
+//! `kbc dev repro`: generates every figure and table of the documentation from sweeps and reference
 //! files, or checks them.
 
 use super::sweep::Rows;
@@ -27,8 +27,8 @@ pub fn run(session: &mut Session, args: &Repro) -> Outcome {
     if args.check {
         let off = drifted(&out, &files, &pages);
         if off.is_empty() {
-            session.result(&format!("{} files and {} pages are up to date", files.len(), pages.len()));
-            return Ok(());
+            let text = format!("{} files and {} pages are up to date", files.len(), pages.len());
+            return Ok(session.answer(&text, &json(&out, files.len(), pages.len(), 0))?);
         }
         let more = off.len().saturating_sub(NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -39,7 +39,7 @@ pub fn run(session: &mut Session, args: &Repro) -> Outcome {
         );
         let d = Diagnostic::error("E586", title)
             .note(format!("{}{more}", off[..off.len().min(NAMED)].join(", ")))
-            .help(format!("write them with kbc repro {list_file}"));
+            .help(format!("write them with kbc dev repro {list_file}"));
         return Err(Failure::Program(d.into()));
     }
     let files: Vec<(String, Vec<u8>)> = files.into_iter().map(|m| (m.path, m.bytes)).collect();
@@ -51,13 +51,17 @@ pub fn run(session: &mut Session, args: &Repro) -> Outcome {
             written += 1;
         }
     }
-    session.result(&format!(
-        "{} files in {}, {written} of {} pages changed",
-        files.len(),
-        out.display(),
-        pages.len()
-    ));
-    Ok(())
+    let text =
+        format!("{} files in {}, {written} of {} pages changed", files.len(), out.display(), pages.len());
+    Ok(session.answer(&text, &json(&out, files.len(), pages.len(), written))?)
+}
+
+fn json(out: &Path, files: usize, pages: usize, changed: usize) -> serde_json::Value {
+    let output = out.to_string_lossy();
+    serde_json::json!({
+        "schema": 1, "command": "repro", "ok": true,
+        "output": output, "files": files, "pages": pages, "changed": changed,
+    })
 }
 
 /// Returns the files that differ, are missing, or are not generated any more.

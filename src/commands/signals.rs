@@ -1,7 +1,7 @@
 //! `kbc check --sync`: the signals of every algorithm against a barrier a round, or those of a
 //! schedule as text.
 
-use crate::cli::{Check, ReportFormat};
+use crate::cli::Check;
 use crate::session::{Outcome, Session};
 use kbc_compiler::load::refuse;
 use kbc_compiler::signals::{algorithms, schedule};
@@ -32,16 +32,10 @@ pub fn run(session: &mut Session, args: &Check) -> Outcome {
     }
     if file.ends_with(".kir") {
         let found = schedule::count_signals(session, &source.plain())?;
-        match args.report {
-            ReportFormat::Human => session.result(&schedule::human(&found)),
-            ReportFormat::Json => session.json(&found)?,
-        }
+        session.answer(&schedule::human(&found), &found)?;
     } else {
         let found = algorithms::count_signals(session, &source.plain())?;
-        match args.report {
-            ReportFormat::Human => session.result(&algorithms::human(&found)),
-            ReportFormat::Json => session.json(&found)?,
-        }
+        session.answer(&algorithms::human(&found), &found)?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! `kbc sweep`: executes the rows of a grid in parallel, and writes CSV, JSON lines and figures.
 
 use crate::cache;
-use crate::cli::{ReportFormat, Sweep, ThemeChoice};
+use crate::cli::{Sweep, ThemeChoice};
 use crate::crash;
 use crate::outdir;
 use crate::session::{Failure, Outcome, Session};
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// Returns E583 for the file, E584 for merging, E585 if a row is wrong or rejected, and the errors
 /// of reading and writing files.
 pub fn run(session: &mut Session, args: &Sweep) -> Outcome {
-    if let Some(out) = args.out.as_ref().filter(|o| o.ends_with(".csv") || o.ends_with(".jsonl")) {
+    if let Some(out) = args.output.as_ref().filter(|o| o.ends_with(".csv") || o.ends_with(".jsonl")) {
         kbc_compiler::load::refuse(&[("--theme", args.theme.is_some()), ("--force", args.force)], out)?;
     }
     let loaded = load(session, &args.file)?;
@@ -32,8 +32,8 @@ pub fn run(session: &mut Session, args: &Sweep) -> Outcome {
         return finish(session, args, &loaded, &lines, 0);
     }
     if args.list {
-        session.result(&listed(&args.file, &points));
-        return Ok(());
+        let json = listed_json(&args.file, &loaded, &points);
+        return Ok(session.answer(&listed(&args.file, &points), &json)?);
     }
     let kept = Rows::new(args.cache.as_deref(), args.no_cache);
     let bar = bar(session, points.len());
@@ -92,9 +92,20 @@ fn listed(sweep: &str, points: &[&RowRequest]) -> String {
     points.iter().map(one).collect()
 }
 
+/// Returns rows and the words of the equivalent commands as JSON.
+fn listed_json(sweep: &str, loaded: &Loaded, points: &[&RowRequest]) -> serde_json::Value {
+    let axes = || loaded.grid.read.axes.iter().map(|a| a.name.clone());
+    let one = |p: &&RowRequest| {
+        let labels = p.values.iter().map(|v| serde_json::Value::from(v.label.clone()));
+        let values: serde_json::Map<_, _> = axes().zip(labels).collect();
+        serde_json::json!({ "row": p.row, "values": values, "command": row::command(sweep, p) })
+    };
+    serde_json::json!({ "schema": 1, "rows": points.iter().map(one).collect::<Vec<_>>() })
+}
+
 /// Writes rows to their destination.
 fn finish(session: &Session, args: &Sweep, loaded: &Loaded, lines: &[SweepLine], known: usize) -> Outcome {
-    match args.out.as_deref() {
+    match args.output.as_deref() {
         Some(path) if path.ends_with(".csv") => outdir::write_file(Path::new(path), &table::csv(lines)?)?,
         Some(path) if path.ends_with(".jsonl") => {
             outdir::write_file(Path::new(path), table::jsonl(lines, &loaded.id())?.as_bytes())?;
@@ -104,13 +115,25 @@ fn finish(session: &Session, args: &Sweep, loaded: &Loaded, lines: &[SweepLine],
             let theme = args.theme.unwrap_or(ThemeChoice::Light).into();
             outdir::write(Path::new(folder), &loaded.files(&stem, lines, theme)?, args.force)?;
         }
-        None => match args.report {
-            ReportFormat::Human => session.result(&table::human(&loaded.grid, lines)),
-            ReportFormat::Json => session.result(&table::jsonl(lines, &loaded.id())?),
-        },
+        // Rows say themselves which of them are wrong or refused.
+        None if session.is_json() => session.print_artefact(&table::jsonl(lines, &loaded.id())?),
+        None => session.result(&table::human(&loaded.grid, lines)),
     }
     let Counts { right, proven, wrong, refused } = Counts::of(lines);
-    if args.out.is_some() && !session.is_quiet() {
+    if let (Some(out), true) = (&args.output, session.is_json()) {
+        let counts =
+            serde_json::json!({ "right": right, "proven": proven, "wrong": wrong, "refused": refused });
+        session.json(&serde_json::json!({
+            "schema": 1,
+            "command": "sweep",
+            "ok": wrong + refused == 0,
+            "output": out,
+            "rows": lines.len(),
+            "cached": known,
+            "status": counts,
+        }))?;
+    }
+    if args.output.is_some() && !session.is_quiet() {
         let mut words = vec![format!("{right} correct")];
         words.extend((proven > 0).then(|| format!("{proven} proven and not executed")));
         words.extend((wrong > 0).then(|| format!("{wrong} wrong")));

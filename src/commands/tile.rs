@@ -1,8 +1,8 @@
 //! `.tile` texts: kernels of the tile level, which `kbc check` verifies and on which `kbc opt` runs
 //! passes.
 
-use super::output::write_text;
-use crate::cli::{Check, Opt, ReportFormat};
+use super::output::write_as;
+use crate::cli::{Check, Opt};
 use crate::crash::{self, Stage};
 use crate::outdir;
 use crate::session::{Outcome, Session};
@@ -24,17 +24,32 @@ const KIND: &str = "a .tile file";
 /// Returns the errors of reading, and E449 to E456 and E459 at their lines.
 pub fn check(session: &mut Session, args: &Check) -> Outcome {
     refuse(&args.of.plain().given(), KIND)?;
-    refuse(&[("--report json", args.report == ReportFormat::Json)], KIND)?;
     let target = kernel::target(args.target.as_deref())?;
     let source = KernelSource::read(session, &args.source().file, target)?;
     let SyncCounts { all, all_in_tiles, pipe, flags, dsb } = source.check(session)?;
-    session.result(&format!(
+    let text = format!(
         "{}: verified for {}: {flags} flag pairs, {pipe} barriers of one pipe, {all} of all pipes \
          ({all_in_tiles} in loops over tiles), {dsb} dsb\nok\n",
         source.kernel.name,
         target.name()
-    ));
-    Ok(())
+    );
+    let counts = serde_json::json!({
+        "flag_pairs": flags,
+        "barriers_of_one_pipe": pipe,
+        "barriers_of_all_pipes": all,
+        "of_them_in_loops": all_in_tiles,
+        "dsb": dsb,
+    });
+    let json = serde_json::json!({
+        "schema": 1,
+        "command": "check",
+        "file": args.source().file,
+        "ok": true,
+        "kernel": source.kernel.name.to_string(),
+        "target": target.name(),
+        "synchronisation": counts,
+    });
+    Ok(session.answer(&text, &json)?)
 }
 
 /// Runs passes. A kernel that is complete afterwards is verified.
@@ -56,5 +71,5 @@ pub fn opt(session: &mut Session, args: &Opt) -> Outcome {
     }
     source.verify_after(&wanted)?;
     crash::stage(Stage::Emit);
-    write_text(session, &args.output, &text::print(&source.kernel))
+    write_as(session, "opt", &args.file, &args.output, &text::print(&source.kernel))
 }

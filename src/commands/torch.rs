@@ -31,7 +31,7 @@ pub fn check(session: &mut Session, args: &Check) -> Outcome {
     refusals::no_target(args.target.as_ref(), &source.file)?;
     let paths: Vec<String> = std::iter::once(&source.file).chain(&args.more).cloned().collect();
     let report = torch::check(session, &paths, &args.groups.plain(), &source.of.define)?;
-    show(session, &report, args.report)
+    show(session, &report)
 }
 
 /// `kbc compile` of programs: as if the `.kb` file were there.
@@ -40,7 +40,7 @@ pub fn check(session: &mut Session, args: &Check) -> Outcome {
 /// Of making the file, and of compiling it.
 pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
     kbc_compiler::emit::target(&args.target)?;
-    let file = stand_in(session, &args.source.file, &args.groups.plain(), &args.source.of.define)?;
+    let file = stand_in(session, &args.source.file, &args.execution.groups.plain(), &args.source.of.define)?;
     let mut source = Source { file, ..args.source.clone() };
     // sizes of the programs, which the text has as numbers
     source.of.define.clear();
@@ -53,13 +53,13 @@ pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
 /// What is wrong with the programs, or cannot be expressed; nothing is written then.
 pub fn import(session: &mut Session, args: &Import) -> Outcome {
     refuse(&[("--reference", args.groups.reference.is_some())], "an import, which does not compare")?;
-    let to_stdout = args.out == "-";
-    if !to_stdout && !args.out.ends_with(".kb") {
-        return Err(Diagnostic::error("E416", format!("{} is not a file name of a program", args.out))
+    let to_stdout = args.output == "-";
+    if !to_stdout && !args.output.ends_with(".kb") {
+        return Err(Diagnostic::error("E416", format!("{} is not a file name of a program", args.output))
             .help("give a name that ends in .kb")
             .into());
     }
-    let out = Path::new(&args.out);
+    let out = Path::new(&args.output);
     let called = if to_stdout { Path::new(&args.paths[0]) } else { out };
     let name = called.file_stem().map_or_else(|| "program".into(), |s| s.to_string_lossy().into_owned());
     let beside = if to_stdout { Path::new("") } else { out.parent().unwrap_or(Path::new("")) };
@@ -92,5 +92,10 @@ pub fn import(session: &mut Session, args: &Import) -> Outcome {
         draft.write_all(bytes).map_err(|e| failure(&path, "write", &e))?;
         drafts.push(draft);
     }
-    drafts.into_iter().try_for_each(Draft::keep).map_err(Into::into)
+    drafts.into_iter().try_for_each(Draft::keep)?;
+    let files: Vec<&str> = made.files.iter().map(|f| f.0.as_str()).collect();
+    let json = serde_json::json!({
+        "schema": 1, "command": "import", "ok": true, "output": args.output, "files": files,
+    });
+    Ok(session.answer("", &json)?)
 }

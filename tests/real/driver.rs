@@ -39,7 +39,7 @@ pub fn try_build(words: &[&str]) -> Result<Job, Failure> {
     let cli = Cli::try_parse_from(line).expect("a command line of this form is valid");
     let mut session = Session::new(&cli);
     let Command::Compile(args) = cli.command else { unreachable!("the verb is compile") };
-    let built = build(&mut session, &args.source.plain(), &args.passes, &mut Unwatched)?;
+    let built = build(&mut session, &args.source.plain(), &args.execution.passes, &mut Unwatched)?;
     Ok(Job { session, args, built })
 }
 
@@ -65,7 +65,8 @@ impl Job {
         let built = &self.built;
         let (graph, mesh, local) = (&built.typed, &built.module.mesh, built.local.as_ref());
         let fed = data::ProgramInterface { graph, mesh, local, files: data::Files::default() };
-        data::inputs(&self.session, &fed, &self.args.data.plain(), 1, 0).unwrap_or_else(|e| panic!("{e:?}"))
+        data::inputs(&self.session, &fed, &self.args.execution.data.plain(), 1, 0)
+            .unwrap_or_else(|e| panic!("{e:?}"))
     }
 
     /// Executes one call on every rank, without a comparison.
@@ -96,9 +97,16 @@ pub fn done(words: &[&str]) -> Done {
     let schedule = job.schedule();
     let mut report = kbc_compiler::about::begin("compile", &job.args.source.file, &job.built, schedule);
     report.verified = Some(analyse::verify(&job.session, schedule).unwrap_or_else(|e| fail(&e)));
-    let executed =
-        analyse::execute(&job.session, &job.built, schedule, &job.args.data.plain(), 1, None, &mut Unwatched)
-            .unwrap_or_else(|e| fail(&e));
+    let executed = analyse::execute(
+        &job.session,
+        &job.built,
+        schedule,
+        &job.args.execution.data.plain(),
+        1,
+        None,
+        &mut Unwatched,
+    )
+    .unwrap_or_else(|e| fail(&e));
     analyse::time(&job.session, &mut report, schedule, &job.built.topology, &TimeOptions::default())
         .unwrap_or_else(|e| fail(&e));
     Done { job, report, executed }

@@ -179,7 +179,7 @@ pub fn compare(p: &SelectionPoint) -> Result<Choice, Diagnostics> {
 /// Allowed ratio of the time of a choice to that of the best algorithm.
 const ALLOWED: f64 = 1.05;
 
-/// The choices of some points; it serialises to the JSON of `kbc bench select`.
+/// The choices of some points; it serialises to the JSON of `kbc dev bench select`.
 #[derive(Serialize)]
 pub struct BenchReport {
     seed: u64,

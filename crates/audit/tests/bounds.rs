@@ -1,4 +1,4 @@
-//! A sample of `kbc fuzz bounds`: no time is below its bound.
+//! A sample of `kbc dev fuzz bounds`: no time is below its bound.
 
 use kbc_audit::fuzz;
 

@@ -1,4 +1,4 @@
-//! A sample of `kbc fuzz`: random programs and schedules, the interpreter against machine code; and
+//! A sample of `kbc dev fuzz`: random programs and schedules, the interpreter against machine code; and
 //! a test that the generator covers what it should.
 
 use crate::root;
@@ -197,7 +197,7 @@ fn what_is_raised_to_the_power_of_zero_may_divide_by_zero() {
     assert_eq!(agreed.expect("they agree").fault, Some("E363"));
 }
 
-/// Regressions found by `kbc fuzz`: each file is a program that failed once.
+/// Regressions found by `kbc dev fuzz`: each file is a program that failed once.
 #[test]
 fn what_was_found_stays_right() {
     let mut paths: Vec<_> = std::fs::read_dir(root().join("crates/audit/tests/fuzz"))

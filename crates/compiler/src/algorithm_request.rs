@@ -267,9 +267,16 @@ pub fn ranks(flag: &str, text: &str) -> Result<Vec<i64>, Diagnostic> {
 /// # Errors
 /// Returns E413 for several numbers or none.
 pub fn rank_count(of: &Selection) -> Result<Option<i64>, Diagnostic> {
-    let Some(text) = &of.ranks else { return Ok(None) };
+    of.ranks.as_deref().map(one_number).transpose()
+}
+
+/// Parses the single number of ranks of a command that does one thing.
+///
+/// # Errors
+/// As [`rank_count`].
+pub fn one_number(text: &str) -> Result<i64, Diagnostic> {
     match ranks("--ranks ", text)?[..] {
-        [one] => Ok(Some(one)),
+        [one] => Ok(one),
         _ => Err(Diagnostic::error(
             "E413",
             format!("--ranks {text} has several numbers, and one is expected here"),

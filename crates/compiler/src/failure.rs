@@ -1,6 +1,6 @@
 //! Failure: the reason why a step of the compiler ended early, and the kind of the mistake.
 
-use kbc_diag::{Diagnostic, Diagnostics, Severity};
+use kbc_diag::{Diagnostic, Diagnostics, FailureKind, Severity};
 
 /// Why a step ended early.
 #[derive(Debug)]
@@ -14,33 +14,54 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Its kind, as JSON states it.
+    pub fn kind(&self) -> FailureKind {
+        match self {
+            Failure::Program(d) => match FailureKind::of_all(d) {
+                // A file that a program names cannot be read: the program is at fault.
+                FailureKind::Usage => FailureKind::Invalid,
+                kind => kind,
+            },
+            Failure::Usage(_) => FailureKind::Usage,
+            Failure::Bug(_) => FailureKind::Bug,
+        }
+    }
+
+    /// Its messages.
+    pub fn messages(&self) -> &Diagnostics {
+        let (Failure::Program(d) | Failure::Usage(d) | Failure::Bug(d)) = self;
+        d
+    }
+
+    /// The exit code of the process.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Failure::Program(_) => 1,
+            Failure::Usage(_) => 2,
+            Failure::Bug(_) => 101,
+        }
+    }
+
     /// Its messages and the exit code of the process.
     pub fn into_parts(self) -> (Diagnostics, u8) {
-        match self {
-            Failure::Program(d) => (d, 1),
-            Failure::Usage(d) => (d, 2),
-            Failure::Bug(d) => (d, 101),
-        }
+        let code = self.exit_code();
+        let (Failure::Program(d) | Failure::Usage(d) | Failure::Bug(d)) = self;
+        (d, code)
     }
 }
 
 /// Whether messages are about kbc and not about the input.
 pub fn is_bug(found: &Diagnostics) -> bool {
-    const BUGS: [&str; 6] = ["E905", "E906", "E990", "E991", "E992", "E995"];
-    found.list.iter().any(|d| d.severity == Severity::Error && BUGS.contains(&d.code))
+    found.list.iter().any(|d| d.severity == Severity::Error && FailureKind::of(d.code) == FailureKind::Bug)
 }
 
 impl From<Diagnostics> for Failure {
     fn from(d: Diagnostics) -> Self {
-        // Files and folders (E41x), values on the command line (E42x), and `-p` (E902 to E904).
-        let usage = |code: &str| {
-            code.starts_with("E41") || code.starts_with("E42") || ("E902"..="E904").contains(&code)
-        };
         if is_bug(&d) {
             return Failure::Bug(d);
         }
         let mut errors = d.list.iter().filter(|d| d.severity == Severity::Error).peekable();
-        if errors.peek().is_some() && errors.all(|d| usage(d.code)) {
+        if errors.peek().is_some() && errors.all(|d| FailureKind::of(d.code) == FailureKind::Usage) {
             Failure::Usage(d)
         } else {
             Failure::Program(d)

@@ -69,7 +69,7 @@ pub struct Data {
 /// How a source is compiled.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The passes, as `kbc passes` lists them; `default` executes and times, `windows` is for
+    /// The passes, as `kbc list passes` lists them; `default` executes and times, `windows` is for
     /// emission.
     pub passes: String,
 }

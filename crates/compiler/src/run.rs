@@ -46,7 +46,7 @@ impl RunRequest {
     }
 }
 
-/// Executes a program and compares every element. Returns the results.
+/// Executes a program and compares every element. Returns the inputs and the results.
 ///
 /// # Errors
 /// Returns the errors of the data, of the runs and of the evaluator. Results that differ are no
@@ -58,13 +58,13 @@ pub fn program(
     schedule: &Schedule,
     request: &RunRequest,
     watch: &mut dyn Watch,
-) -> Outcome<RunResult> {
+) -> Outcome<(Inputs, RunResult)> {
     let (data, order) = (&request.data, request.order());
     let done = analyse::execute(workspace, built, schedule, data, request.calls(), order, watch)?;
     let (inputs, result) = executed(report, built, schedule, data, done);
     report.inside = analyse::inside(workspace, schedule, &built.topology, &inputs.calls, &result, order)?;
     adversaries(workspace, report, schedule, &inputs, request)?;
-    Ok(result)
+    Ok((inputs, result))
 }
 
 /// Executes a schedule on generated inputs and compares the results with its contracts, as far as

@@ -301,7 +301,7 @@ codes! {
     E586 "documentation that is out of date",
     E587 "an algorithm that no collective of the program has",
     E588 "two things that cannot be compared",
-    E589 "a `kbc repro` list that cannot be read",
+    E589 "a `kbc dev repro` list that cannot be read",
     E590 "a figure that cannot be drawn",
     E591 "an unknown picture format",
     E592 "damaged cache entries",

@@ -7,6 +7,7 @@
 pub mod codes;
 pub mod diagnostic;
 pub mod escape_controls;
+pub mod kind;
 pub mod memory;
 pub mod nearest;
 pub mod place_fallback;
@@ -15,4 +16,5 @@ pub mod span;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Label, Severity};
 pub use escape_controls::escape_controls;
+pub use kind::FailureKind;
 pub use span::{FileId, SourceFile, SourceMap, Span, Spanned, Text};

@@ -35,7 +35,7 @@
 //!     "
 //!     sweep: 1
 //!     title: all-reduce
-//!     program: sum.kb
+//!     file: sum.kb
 //!     axes:
 //!       n: [64, 4096]
 //!     define: { n: '{n}' }

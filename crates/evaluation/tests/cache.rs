@@ -27,7 +27,7 @@ const FILES: [(&str, &str); 2] = [
         "
 sweep: 1
 title: all-reduce
-program: sum.kb
+file: sum.kb
 axes:
   n: [64, 4096]
 define: { n: '{n}' }

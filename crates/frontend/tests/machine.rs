@@ -60,6 +60,26 @@ fn every_mistake_is_said_where_it_is() {
     assert!(bad >= 8);
 }
 
+/// Named values are those of the short form, and the version is that of a file without one.
+#[test]
+fn named_values_are_those_of_the_short_form() {
+    let of = |text: &str| {
+        let m = read(text, FileId(0)).unwrap_or_else(|d| panic!("{text}: {d:#?}"));
+        let rates: Vec<_> = m.links.iter().map(|l| (l.set.node.clone(), l.rate)).collect();
+        format!("{:?} {rates:?}", m.settings)
+    };
+    let short = of(
+        "link: 50 GB/s, 500 ns\ndevice: 1 TFLOP/s, 2 TB/s\nvector: 3 GB/s, 512 B\nsdma: 21 GB/s, 25 ns\nlinks: {x: \"1 GB/s, 2 ns\", y: \"unlimited, 3 ns\"}\n",
+    );
+    let named = of(
+        "kbc: 1\nlink: {latency: 500 ns, bandwidth: 50 GB/s}\ndevice: {arithmetic: 1 TFLOP/s, memory: 2 TB/s}\n\
+         vector:\n  bandwidth: 3 GB/s\n  step: 512 B\nsdma: {bandwidth: 21 GB/s, time: 25 ns}\n\
+         links:\n  x: {bandwidth: 1 GB/s, latency: 2 ns}\n  y: {bandwidth: unlimited, latency: 3 ns}\n",
+    );
+    assert_eq!(short, named);
+    assert_eq!(of("vector: 3 GB/s\n"), of("vector: {bandwidth: 3 GB/s}\n"));
+}
+
 fn good() -> MachineFile {
     let (_, text) = files().into_iter().find(|f| f.0.ends_with("good.yaml")).expect("good.yaml");
     read(&text, FileId(0)).unwrap_or_else(|d| panic!("{d:#?}"))

@@ -29,7 +29,7 @@ pub use pass::{Changed, Findings, Options, Pass, PassCx, PassInfo, PassOption, T
 pub use pipeline::Pipeline;
 pub use registry::Entry;
 
-/// All passes, in the order in which they usually run. `kbc passes` prints them. A pass is a module
+/// All passes, in the order in which they usually run. `kbc list passes` prints them. A pass is a module
 /// and an entry here.
 pub static ALL: &[Entry] = &[
     Entry { info: &infer::INFO, make: |_| Box::new(infer::Infer), source: include_str!("infer/mod.rs") },

@@ -16,12 +16,12 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The record of a pass, used by the order check, `kbc passes`, dumps and documentation.
+/// The record of a pass, used by the order check, `kbc list passes`, dumps and documentation.
 #[derive(Clone, Copy, Debug)]
 pub struct PassInfo {
     /// Name in pipelines, in dumps and in `docs/passes/NAME.md`.
     pub name: &'static str,
-    /// Summary of one line for `kbc passes`.
+    /// Summary of one line for `kbc list passes`.
     pub summary: &'static str,
     /// Properties that the module must have before the pass.
     pub requires: Props,
@@ -38,7 +38,7 @@ pub struct PassInfo {
 pub struct PassOption {
     /// Name.
     pub name: &'static str,
-    /// Summary of one line for `kbc passes`.
+    /// Summary of one line for `kbc list passes`.
     pub summary: &'static str,
     /// The kind of its values.
     pub kind: OptionKind,

@@ -652,7 +652,7 @@ pub fn checker(
 
 /// Returns the text of an escape, with the changes and its misbehaviour.
 pub fn reproducer(t: &ScheduleTrial, seed: u64) -> String {
-    let mut out = format!("; kbc fuzz checker --seed {seed} --only {}\n", t.number);
+    let mut out = format!("; kbc dev fuzz checker --seed {seed} --only {}\n", t.number);
     for c in &t.changes {
         let _ = writeln!(out, "; changed: {c}");
     }

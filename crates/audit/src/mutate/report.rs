@@ -1,4 +1,4 @@
-//! Report of `kbc mutate`: the counts as an object with a documented schema
+//! Report of `kbc dev mutate`: the counts as an object with a documented schema
 //! (docs/reference/report.md), and as tables of text.
 
 use super::reasons::why;

@@ -4,6 +4,7 @@
 //! This module owns the shapes and sizes. A chunk has one element if the number of ranks is even,
 //! and one or two if it is odd.
 
+use kbc_compiler::algorithm_request::AlgorithmRequest;
 use kbc_compiler::analyse;
 use kbc_compiler::build::build;
 use kbc_compiler::failure::Outcome;
@@ -20,10 +21,10 @@ use kbc_ir::host::with_host_region;
 use kbc_ir::walk::{Access, Act, Cursor, Mem, Program, Step};
 use kbc_passes::PassCx;
 use kbc_passes::pipeline::Pipeline;
+use kbc_rounds::ast::{Expr, Ident};
 use kbc_rounds::group::is_legal;
 use kbc_rounds::rounds::coordinates;
 use kbc_rounds::{AlgId, Call};
-use std::ops::RangeInclusive;
 
 /// A schedule and its origin.
 pub struct Subject {
@@ -57,11 +58,11 @@ pub struct Subjects {
 
 /// Returns the machines for an algorithm with `axes` axes: the generator's text and the sizes of
 /// its axes.
-fn shapes(axes: usize, ranks: &RangeInclusive<u64>) -> Vec<(String, Vec<i64>)> {
+fn shapes(axes: usize, ranks: &[u64]) -> Vec<(String, Vec<i64>)> {
     if axes == 1 {
-        return ranks.clone().map(|p| (format!("ring({p})"), vec![p as i64])).collect();
+        return ranks.iter().map(|p| (format!("ring({p})"), vec![*p as i64])).collect();
     }
-    let most = *ranks.end() as i64;
+    let most = ranks.iter().copied().max().unwrap_or(0) as i64;
     let mut sizes: Vec<Vec<i64>> = vec![vec![]];
     for _ in 0..axes {
         let longer = |s: Vec<i64>| (2..=most).map(move |n| [s.clone(), vec![n]].concat());
@@ -82,8 +83,8 @@ fn shapes(axes: usize, ranks: &RangeInclusive<u64>) -> Vec<(String, Vec<i64>)> {
 fn algorithms(
     workspace: &mut Workspace,
     loaded: &Loaded,
-    ids: &[AlgId],
-    ranks: &RangeInclusive<u64>,
+    (ids, args): (&[AlgId], &[(Ident, Expr)]),
+    ranks: &[u64],
 ) -> Subjects {
     let mut loaded = loaded.clone();
     let mut out = Subjects::default();
@@ -103,10 +104,12 @@ fn algorithms(
             if !is_legal(&loaded.library, &call).unwrap_or(false) {
                 continue;
             }
+            let requested =
+                RequestedAlgorithm { args: args.to_vec(), ..RequestedAlgorithm::named(algorithm.clone()) };
             let file = workspace.add_text("<topology>", &shape);
             loaded.root = Some(decl.name.span.file);
             let mut options = LowerOptions {
-                algorithm: Some(RequestedAlgorithm::named(algorithm.clone())),
+                algorithm: Some(requested),
                 topology: Some((shape.clone(), file)),
                 ..LowerOptions::default()
             };
@@ -201,29 +204,35 @@ fn fewest(module: &Module, many: u64) -> u64 {
     most.max(1)
 }
 
-/// Returns the schedules of the library's algorithms; with a name (`ring`, `all_reduce.ring`), of
-/// those that have it.
+/// Returns the schedules of the library's algorithms; with an algorithm (`ring`,
+/// `all_reduce.ring(d: -1)`), of
+/// those of its name, with its arguments.
 ///
 /// # Errors
-/// Returns the errors of the front end.
+/// Returns the errors of the front end, and E413 for an argument with several values.
 pub fn of_library(
     workspace: &mut Workspace,
-    name: Option<&str>,
-    ranks: &RangeInclusive<u64>,
+    asked: Option<&AlgorithmRequest>,
+    ranks: &[u64],
 ) -> Outcome<Subjects> {
     let loaded = everything(workspace, &[])?;
-    let ids = named(&loaded, loaded.library.algorithms().collect(), name);
-    Ok(algorithms(workspace, &loaded, &ids, ranks))
+    let ids = named(&loaded, loaded.library.algorithms().collect(), asked);
+    Ok(algorithms(workspace, &loaded, (&ids, &args(asked)?), ranks))
 }
 
 /// Returns the algorithms of that name, all without a name.
-fn named(loaded: &Loaded, ids: Vec<AlgId>, name: Option<&str>) -> Vec<AlgId> {
+fn named(loaded: &Loaded, ids: Vec<AlgId>, asked: Option<&AlgorithmRequest>) -> Vec<AlgId> {
     let has = |id: &AlgId| {
         let decl = loaded.library.algorithm(*id);
         let full = format!("{}.{}", decl.coll.node, decl.name.node);
-        name.is_none_or(|n| *n == decl.name.node || *n == full)
+        asked.is_none_or(|a| a.name.node == decl.name.node || a.name.node == full)
     };
     ids.into_iter().filter(has).collect()
+}
+
+/// Returns the arguments of an algorithm.
+fn args(asked: Option<&AlgorithmRequest>) -> Outcome<Vec<(Ident, Expr)>> {
+    Ok(asked.map(AlgorithmRequest::single).transpose()?.map_or(vec![], |one| one.args))
 }
 
 fn one(file: &str, module: Module) -> Subjects {
@@ -239,8 +248,8 @@ fn one(file: &str, module: Module) -> Subjects {
 pub fn of_file(
     workspace: &mut Workspace,
     file: &str,
-    name: Option<&str>,
-    ranks: &RangeInclusive<u64>,
+    asked: Option<&AlgorithmRequest>,
+    ranks: &[u64],
 ) -> Outcome<Subjects> {
     if file.ends_with(".kir") {
         let (_, module) = load_kir(workspace, file)?;
@@ -260,6 +269,6 @@ pub fn of_file(
         let module = build(workspace, &Source::of(file), "default", &mut Unwatched)?.module;
         return Ok(one(file, module));
     }
-    let ids = named(&loaded, loaded.library.algorithms_in(root), name);
-    Ok(algorithms(workspace, &loaded, &ids, ranks))
+    let ids = named(&loaded, loaded.library.algorithms_in(root), asked);
+    Ok(algorithms(workspace, &loaded, (&ids, &args(asked)?), ranks))
 }

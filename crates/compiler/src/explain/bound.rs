@@ -10,6 +10,7 @@ use crate::report::human::{bytes, count, time};
 use kbc_machine::bounds::{CollKind, evaluate};
 use kbc_machine::topology::{Dimension, Quantity, Topology};
 use kbc_time::TimeOptions;
+use serde_json::{Value, json};
 
 /// Largest number of ranks for which every part is listed.
 const LISTED: usize = 64;
@@ -34,6 +35,42 @@ pub fn of(built: &Built) -> Outcome<String> {
         lower.bottleneck
     );
     Ok(out)
+}
+
+/// Returns the same bounds as JSON.
+///
+/// # Errors
+/// As [`of`].
+pub fn json(built: &Built) -> Outcome<Value> {
+    let Some(schedule) = built.module.schedule() else { return Ok(json!({ "collectives": [] })) };
+    let options = TimeOptions { path: false, ..TimeOptions::default() };
+    let (timing, lower) = timed(built.subject(schedule), &built.topology, &options, &mut NoObserver)?;
+    let one = |c: &Collective| {
+        let b = &c.bound;
+        let part = |part: &Vec<_>| part.iter().map(|&d| built.topology.name(d)).collect::<Vec<_>>();
+        json!({
+            "name": c.name,
+            "bytes": c.problem.bytes,
+            "ranks": c.problem.group.len(),
+            "bound_ns": b.ns,
+            "bottleneck": b.bottleneck,
+            "latency_ns": b.latency_ns,
+            "hops": b.hops,
+            "reduction_ns": b.reduction_ns,
+            "bandwidth_ns": b.bandwidth_ns,
+            "bandwidth_bottleneck": b.bandwidth_bottleneck,
+            "slack_ns": b.slack_ns,
+            "exact": b.exact,
+            "partition": b.partition.iter().map(part).collect::<Vec<_>>(),
+        })
+    };
+    Ok(json!({
+        "program": schedule.name.to_string(),
+        "bound_ns": lower.ns,
+        "time_ns": timing.ns,
+        "bottleneck": lower.bottleneck,
+        "collectives": lower.collectives.iter().map(one).collect::<Vec<_>>(),
+    }))
 }
 
 /// Returns a rate in a readable form.

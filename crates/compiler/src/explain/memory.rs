@@ -10,10 +10,11 @@ use crate::report::human::bytes;
 use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::{BufferId, SOp, Schedule};
 use kbc_ir::walk::Program;
-use kbc_machine::memory::{Memories, lay_out, locals};
+use kbc_machine::memory::{Memories, Memory, MemoryPlace, lay_out, locals};
 use kbc_machine::placement::Interior;
 use kbc_machine::share::{PeTransfer, of_rank, volume, volumes};
 use kbc_machine::topology::{DeviceId, Topology};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Largest number of lines about the shards of one tensor.
@@ -50,6 +51,27 @@ pub fn text(built: &Built) -> Outcome<String> {
         out += &format!("{who}, {body}");
     }
     Ok(out)
+}
+
+/// Returns the contents of every memory as JSON, without merging equal ones.
+///
+/// # Errors
+/// As [`text`].
+pub fn json(built: &Built) -> Outcome<Value> {
+    let Some(schedule) = built.module.schedule() else { return Ok(json!({ "memories": [] })) };
+    let Memories { list } = lay_out(schedule, &built.topology, &built.placements)?;
+    let one = |((kind, place), memory): (&MemoryPlace, &Memory)| {
+        let tensors =
+            memory.live().map(|(at, size, name)| json!({ "name": name, "offset": at, "bytes": size }));
+        json!({
+            "kind": kind.to_string(),
+            "place": place,
+            "capacity_bytes": memory.capacity(),
+            "used_bytes": memory.live().map(|l| l.1).sum::<u64>(),
+            "tensors": tensors.collect::<Vec<_>>(),
+        })
+    };
+    Ok(json!({ "memories": list.iter().map(one).collect::<Vec<_>>() }))
 }
 
 /// Returns the shards of the tensors of the first device, if the machine file has a placement.

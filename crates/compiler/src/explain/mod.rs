@@ -22,8 +22,9 @@ use crate::workspace::Workspace;
 use kbc_diag::Diagnostic;
 use kbc_ir::graph::Graph;
 use kbc_ir::local::LocalPart;
-use kbc_ir::schedule::Schedule;
+use kbc_ir::schedule::{Schedule, Signal, Window};
 use kbc_time::TimeOptions;
+use serde_json::{Value, json};
 
 /// Which part of the time of a call is explained.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,6 +111,41 @@ pub fn placement(built: &Built) -> String {
 fn values(g: &Graph) -> String {
     let line = |v: ValueWords| format!("{:<24} {:<40} {}  {}\n", v.name, v.ty, v.what, v.why);
     values_of(g).into_iter().map(line).collect()
+}
+
+/// Returns the values of a program as JSON.
+pub fn placement_json(built: &Built) -> Value {
+    let values = |g: &Graph| {
+        let one = |v: ValueWords| json!({ "name": v.name, "type": v.ty, "from": v.what, "why": v.why });
+        values_of(g).into_iter().map(one).collect::<Vec<_>>()
+    };
+    match &built.local {
+        None => json!({ "values": values(&built.placed) }),
+        Some(local) => {
+            let part = |p: &LocalPart| json!({ "ranks": p.ranks, "values": values(&p.graph) });
+            json!({ "parts": local.parts.iter().map(part).collect::<Vec<_>>() })
+        }
+    }
+}
+
+/// Returns the windows and signals of a rank as JSON.
+pub fn window_json(s: &Schedule) -> Value {
+    let window = |w: &Window| {
+        json!({
+            "name": w.name.as_str(),
+            "offset": w.offset,
+            "bytes": w.slots * w.capacity * w.dtype.bytes(),
+            "slots": w.slots,
+            "capacity": w.capacity,
+            "dtype": w.dtype.to_string(),
+            "memory": w.memory.to_string(),
+        })
+    };
+    let signal = |g: &Signal| json!({ "name": g.name.as_str(), "offset": g.offset, "counters": g.count });
+    json!({
+        "windows": s.windows.iter().map(window).collect::<Vec<_>>(),
+        "signals": s.signals.iter().map(signal).collect::<Vec<_>>(),
+    })
 }
 
 /// Lists the windows and signals of a rank, with their offsets.

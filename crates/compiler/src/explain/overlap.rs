@@ -4,6 +4,7 @@
 use crate::build::Built;
 use crate::report::human::{count, time};
 use kbc_passes::overlap::ExaminedCollective;
+use serde_json::{Value, json};
 
 /// Returns the table of a program.
 pub fn text(built: &Built) -> String {
@@ -43,6 +44,33 @@ pub fn text(built: &Built) -> String {
         }
     };
     out
+}
+
+/// Returns the same as JSON.
+pub fn json(built: &Built) -> Value {
+    let table = &built.overlap;
+    let one = |l: &ExaminedCollective| {
+        let tried = l
+            .tried
+            .iter()
+            .map(|t| json!({ "pieces": t.pieces, "estimated_ns": t.estimated, "simulated_ns": t.simulated }));
+        json!({
+            "operation": l.kind.as_str(),
+            "value": l.value.as_str(),
+            "pieces": l.pieces,
+            "requested": l.requested,
+            "why": l.why,
+            "tried": tried.collect::<Vec<_>>(),
+        })
+    };
+    let pair = |(serial, streams): (f64, f64)| json!({ "serial_ns": serial, "streams_ns": streams });
+    json!({
+        "local": built.local.is_some(),
+        "streams": table.streams,
+        "collectives": table.looked.iter().map(one).collect::<Vec<_>>(),
+        "estimated": pair(table.estimated),
+        "simulated": table.simulated.map(pair),
+    })
 }
 
 fn one(l: &ExaminedCollective) -> String {

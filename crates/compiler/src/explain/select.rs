@@ -10,14 +10,27 @@ use crate::failure::Outcome;
 use crate::report::human::{bytes, count, percent, time};
 use kbc_machine::bounds::Bound;
 use kbc_passes::cost::{Method, Price, exact_ranks};
-use kbc_passes::select::{Selection, Verdict};
+use kbc_passes::select::{Candidate, Selection, Verdict};
 use kbc_time::TimeOptions;
+use serde_json::{Value, json};
 
-/// Returns the table of every collective of a program.
+/// Every collective of a program with its candidates.
+pub struct Candidates {
+    /// The candidates of each, what was taken, and its bound.
+    rows: Vec<(Selection, Selection, Option<Bound>)>,
+    /// Number of ranks up to which candidates are simulated.
+    most: u64,
+    /// Whether they were.
+    simulated: bool,
+    /// Time of a launch, in ns.
+    launch_ns: f64,
+}
+
+/// Estimates and simulates the candidates of every collective of a program.
 ///
 /// # Errors
 /// Returns the errors of estimating and simulating the candidates, and of timing the program.
-pub fn text(built: &Built) -> Outcome<String> {
+pub fn candidates(built: &Built) -> Outcome<Candidates> {
     // Simulating all candidates on thousands of ranks would take too long.
     let most = exact_ranks(&built.topology);
     let small = built.module.mesh.axes.iter().all(|a| a.size <= most);
@@ -30,19 +43,73 @@ pub fn text(built: &Built) -> Outcome<String> {
         }
         None => vec![],
     };
-    let mut out = String::new();
-    for (i, (all, taken)) in all.entries.iter().zip(&built.select.entries).enumerate() {
-        let bound = bounds.iter().find(|b| b.place == i).map(|b| &b.bound);
-        out += &one(all, taken, bound);
-        let launch = built.topology.settings().launch_ns();
-        if small && launch > 0.0 {
-            out += &format!("  simulated times include the launch of {}; the model does not\n", time(launch));
+    let bound = |i: usize| bounds.iter().find(|b| b.place == i).map(|b| b.bound.clone());
+    let pairs = all.entries.into_iter().zip(&built.select.entries).enumerate();
+    Ok(Candidates {
+        rows: pairs.map(|(i, (all, taken))| (all, taken.clone(), bound(i))).collect(),
+        most,
+        simulated: small,
+        launch_ns: built.topology.settings().launch_ns(),
+    })
+}
+
+impl Candidates {
+    /// Returns the table of every collective.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        for (all, taken, bound) in &self.rows {
+            out += &one(all, taken, bound.as_ref());
+            if self.simulated && self.launch_ns > 0.0 {
+                let launch = time(self.launch_ns);
+                out += &format!("  simulated times include the launch of {launch}; the model does not\n");
+            }
+            if !self.simulated {
+                let most = self.most;
+                out += &format!("  more than {most} ranks: estimated by the model, not simulated\n");
+            }
         }
-        if !small {
-            out += &format!("  more than {most} ranks: estimated by the model, not simulated\n");
-        }
+        if out.is_empty() { "no collective\n".into() } else { out }
     }
-    Ok(if out.is_empty() { "no collective\n".into() } else { out })
+
+    /// Returns the same as JSON.
+    pub fn json(&self) -> Value {
+        let all: Vec<Value> =
+            self.rows.iter().map(|(all, taken, bound)| one_json(all, taken, bound.as_ref())).collect();
+        json!({ "simulated": self.simulated, "launch_ns": self.launch_ns, "collectives": all })
+    }
+}
+
+fn one_json(all: &Selection, taken: &Selection, bound: Option<&Bound>) -> Value {
+    let candidate = |c: &Candidate| match &c.verdict {
+        Verdict::Priced(p) => json!({
+            "algorithm": c.algorithm.as_str(),
+            "verdict": "priced",
+            "model_ns": p.ns,
+            "simulated_ns": p.simulated,
+            "rounds": p.rounds,
+            "sent_bytes": p.sent,
+        }),
+        Verdict::Unpriced => json!({ "algorithm": c.algorithm.as_str(), "verdict": "legal" }),
+        Verdict::Rejected(why) => {
+            json!({ "algorithm": c.algorithm.as_str(), "verdict": "rejected", "why": why })
+        }
+    };
+    json!({
+        "operation": all.kind.as_str(),
+        "value": all.value.as_str(),
+        "bytes": all.bytes,
+        "axis": all.axis.as_str(),
+        "ranks": all.ranks,
+        "algorithm": taken.chosen.as_str(),
+        "requested": taken.requested,
+        "why": why(all, taken),
+        "transfer": taken.transfers.map(|t| {
+            json!({ "push_ns": t.push, "pull_ns": t.pull, "pulls": t.pulls() })
+        }),
+        "bound_ns": bound.map(|b| b.ns),
+        "bottleneck": bound.map(|b| &b.bottleneck),
+        "candidates": all.candidates.iter().map(candidate).collect::<Vec<_>>(),
+    })
 }
 
 /// Returns the time that is used for an algorithm.

@@ -1,4 +1,4 @@
-//! The all-reduce of `kbc bench ccl`: a `ccl.yaml` and a machine (`topology.yaml`) as a program, an
+//! The all-reduce of `kbc dev bench ccl`: a `ccl.yaml` and a machine (`topology.yaml`) as a program, an
 //! algorithm with arguments, and settings of the machine's queues.
 //!
 //! The module decides what becomes of every key of the two files, and warns about keys without
@@ -196,7 +196,7 @@ fn machine(workspace: &mut Workspace, name: &str) -> Outcome<(Counts, Settings)>
     };
     match shape {
         Some(Shape::Package { sips, cubes, pes }) => Ok((Counts { sips: *sips, cubes, pes }, settings)),
-        _ => Err(Diagnostic::error("E464", "kbc bench ccl needs a machine of SIPs with cubes and PEs")
+        _ => Err(Diagnostic::error("E464", "kbc dev bench ccl needs a machine of SIPs with cubes and PEs")
             .primary(at, "this machine")
             .help(
                 "give a kernbench topology.yaml with `system`, `sip` and `cube`, or a shape such as `package(ring(6), mesh(4, 4), 8)`",

@@ -31,7 +31,7 @@ const NAMED: usize = 6;
 /// about ten seconds.
 const SEARCHED: u64 = 1 << 30;
 
-/// What was found; it serialises to the JSON of `kbc bench ccl`.
+/// What was found; it serialises to the JSON of `kbc dev bench ccl`.
 #[derive(Serialize)]
 pub struct CclReport {
     schema: u32,
@@ -482,7 +482,7 @@ pub fn human(bench: &PreparedBench, found: &CclReport) -> String {
             line(format!("estimated values of this machine, not published ones: {}", r.chosen.join("; ")));
         }
         // There is no program for `kbc explain`.
-        path::short(r, "--report json", &mut line);
+        path::short(r, "--format json", &mut line);
     }
     out
 }

@@ -45,6 +45,10 @@ pub struct Sides {
     pub set: Vec<String>,
     /// The program, if the file has several.
     pub program: Option<String>,
+    /// The algorithm of a file of algorithms, with its arguments.
+    pub algorithm: Option<String>,
+    /// Its number of ranks.
+    pub ranks: Option<String>,
     /// Algorithms of the collectives for which the program names none.
     pub using: Vec<String>,
 }
@@ -259,6 +263,8 @@ fn point(sides: &Sides, kind: ComparedKind, side: &str, over: Option<(&str, u64)
         values: vec![AxisValue { label: side.to_owned(), parts: BTreeMap::new() }],
         program: RowProgram::File(program.to_owned()),
         named: sides.program.clone(),
+        algorithm: sides.algorithm.clone(),
+        ranks: sides.ranks.clone(),
         topology,
         set: sides.set.clone(),
         define,

@@ -147,7 +147,8 @@ pub fn read(text: &str, file: FileId) -> Result<Reference, Diagnostic> {
             .help("docs/reference/published-figures.md describes these files")
     };
     let whole = Span::new(file, 0, 0);
-    let reference: Reference = yaml::read(text, file).map_err(|(title, at)| wrong(title, at))?;
+    let reference: Reference =
+        yaml::read(text, file, &[]).map_err(|(fault, at)| fault.message(wrong(String::new(), at)))?;
     if reference.reference != FORM {
         let title =
             format!("unsupported version `reference: {}`; this kbc reads {FORM}", reference.reference);

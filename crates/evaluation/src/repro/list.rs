@@ -82,7 +82,8 @@ pub fn read(text: &str, file: FileId) -> Result<ReproList, Diagnostic> {
             .primary(at, "here")
             .help("docs/explanation/evaluation.md describes this file")
     };
-    let list: ReproList = yaml::read(text, file).map_err(wrong)?;
+    let list: ReproList =
+        yaml::read(text, file, &[]).map_err(|(fault, at)| fault.message(wrong((String::new(), at))))?;
     if list.repro != FORM {
         let title = format!("unsupported version `repro: {}`; this kbc reads {FORM}", list.repro);
         return Err(wrong((title, Span::new(file, 0, 0))));

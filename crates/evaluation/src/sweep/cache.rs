@@ -155,7 +155,7 @@ impl Cache {
             RowProgram::Text(t) => ["text", t].map(&mut word),
             RowProgram::Ccl(f) => ["ccl", f].map(&mut word),
         };
-        for option in [&point.named, &point.topology] {
+        for option in [&point.named, &point.topology, &point.algorithm, &point.ranks] {
             word(option.as_ref().map_or("none", |_| "some"));
             word(option.as_deref().unwrap_or(""));
         }

@@ -135,8 +135,11 @@ pub fn entries(read: &Read, text: &str, columns: &[String]) -> Result<Vec<Entry>
     let at = |word: &str| place(text, read.file, &["figures"], word);
     let mut out = vec![];
     for value in &read.spec.figures {
-        let e: Entry = serde_yaml::from_value(value.clone())
-            .map_err(|e| wrong(format!("a figure: {e}"), at("figures")))?;
+        let e: Entry = serde_yaml::from_value(value.clone()).map_err(|e| {
+            kbc_frontend::machine::fault::fault(&e, &[])
+                .message(wrong("", at("figures")))
+                .note("in an entry of `figures`")
+        })?;
         let named =
             e.x.iter()
                 .chain(&e.time)

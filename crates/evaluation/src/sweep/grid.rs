@@ -26,6 +26,10 @@ pub struct RowRequest {
     pub program: RowProgram,
     /// Value of `--program`.
     pub named: Option<String>,
+    /// Value of `--algorithm`.
+    pub algorithm: Option<String>,
+    /// Value of `--ranks`.
+    pub ranks: Option<String>,
     /// Value of `--topology`.
     pub topology: Option<String>,
     /// Values of `--set`.
@@ -169,23 +173,25 @@ fn point(read: &Read, row: usize, used: &mut BTreeSet<String>) -> Result<RowRequ
     let spec = &read.spec;
     // Braces in the text of a program belong to the program, unless they enclose the name of an
     // axis.
-    let program = match (&spec.ccl, spec.program.as_deref().unwrap_or("")) {
+    let program = match (&spec.ccl, &spec.text) {
         (Some(ccl), _) => RowProgram::Ccl(full(ccl.trim())?),
-        (None, program) if program.trim_end().contains('\n') => {
+        (None, Some(program)) => {
             let text = pieces(program).into_iter().map(|p| match p {
                 Piece::Text(t) => t.to_owned(),
                 Piece::Hole { braces, .. } => full(braces).unwrap_or_else(|_| braces.to_owned()),
             });
             RowProgram::Text(text.collect())
         }
-        (None, program) => RowProgram::File(full(program.trim())?),
+        (None, None) => RowProgram::File(full(spec.file.as_deref().unwrap_or("").trim())?),
     };
     let define = read.define.iter().map(|(n, v)| Ok(format!("{n}={}", full(v)?)));
     let define = define.collect::<Result<_, (String, String)>>()?;
     let point = RowRequest {
         row,
         program,
-        named: spec.named.as_deref().map(&mut full).transpose()?,
+        named: spec.program.as_deref().map(&mut full).transpose()?,
+        algorithm: spec.algorithm.as_deref().map(&mut full).transpose()?.filter(|a| !a.is_empty()),
+        ranks: read.ranks.as_deref().map(&mut full).transpose()?,
         topology: spec.topology.as_deref().map(&mut full).transpose()?,
         set: spec.set.iter().map(|s| full(s)).collect::<Result<_, _>>()?,
         using: spec.using.iter().map(|u| full(u)).collect::<Result<_, _>>()?,
@@ -245,7 +251,7 @@ mod tests {
     #[test]
     fn the_last_axis_varies_fastest_and_templates_are_filled() {
         let text = format!(
-            "{HEAD}program: '{{m.file}}.kb'\ndefine: {{n: '{{n}}'}}\nset: ['queue: {{kind}}, 1']\naxes:\n  m: {{a: {{file: x}}, b: {{file: y}}}}\n  \
+            "{HEAD}file: '{{m.file}}.kb'\ndefine: {{n: '{{n}}'}}\nset: ['queue: {{kind}}, 1']\naxes:\n  m: {{a: {{file: x}}, b: {{file: y}}}}\n  \
              kind: [tcm, hbm]\n  n: [8, 16, 32]\n"
         );
         let g = grid(&text).expect("a sweep");
@@ -260,7 +266,7 @@ mod tests {
     #[test]
     fn a_range_doubles_as_that_of_compare() {
         let labels = |range: &str| {
-            let text = format!("{HEAD}program: a.kb\ndefine: {{n: '{{n}}'}}\naxes: {{n: {range}}}\n");
+            let text = format!("{HEAD}file: a.kb\ndefine: {{n: '{{n}}'}}\naxes: {{n: {range}}}\n");
             let found = grid(&text).map_err(|d| d.title)?;
             Ok::<_, String>(
                 found.points.iter().map(|p| p.values[0].label.clone()).collect::<Vec<_>>().join(" "),
@@ -274,7 +280,7 @@ mod tests {
 
     #[test]
     fn braces_of_a_program_are_its_own() {
-        let text = format!("{HEAD}program: |\n  a {{ b }} {{x}} {{y}}\n  c\naxes: {{x: [1, 2]}}\n");
+        let text = format!("{HEAD}text: |\n  a {{ b }} {{x}} {{y}}\n  c\naxes: {{x: [1, 2]}}\n");
         let g = grid(&text).expect("a sweep");
         assert_eq!(g.points[1].program, RowProgram::Text("a { b } 2 {y}\nc\n".into()));
     }
@@ -287,23 +293,48 @@ mod tests {
             let at = d.labels[0].span;
             format!("{} {}: {}", d.code, &text[at.start as usize..at.end as usize], d.title)
         };
-        assert_eq!(of("program: a.kb\naxes: {n: [1]}\n"), "E583 n: axis `n` has no effect");
-        assert!(of("program: '{m}.kb'\naxes: {n: [1]}\n").starts_with("E583 m: `{m}` is neither"));
-        assert!(of("program: '{n.x}.kb'\naxes: {n: [1]}\n").starts_with("E583 n.x: `{n.x}` is neither"));
-        assert_eq!(of("program: '{n}.kb'\naxes: {n: [1, 1]}\n"), "E583 1: axis `n` has `1` twice");
-        assert_eq!(of("program: '{n}.kb'\naxes: {n: []}\n"), "E583 n: axis `n` has no values");
-        assert!(of("program: '{time_ns}'\naxes: {time_ns: [1]}\n").contains("two columns `time_ns`"));
+        assert_eq!(of("file: a.kb\naxes: {n: [1]}\n"), "E583 n: axis `n` has no effect");
+        assert!(of("file: '{m}.kb'\naxes: {n: [1]}\n").starts_with("E583 m: `{m}` is neither"));
+        assert!(of("file: '{n.x}.kb'\naxes: {n: [1]}\n").starts_with("E583 n.x: `{n.x}` is neither"));
+        assert_eq!(of("file: '{n}.kb'\naxes: {n: [1, 1]}\n"), "E583 1: axis `n` has `1` twice");
+        assert_eq!(of("file: '{n}.kb'\naxes: {n: []}\n"), "E583 n: axis `n` has no values");
+        assert!(of("file: '{time_ns}'\naxes: {time_ns: [1]}\n").contains("two columns `time_ns`"));
         // An axis is mentioned in templates before it is declared; the error is at its declaration.
         let at = |rest: &str| {
             grid(&format!("{HEAD}{rest}")).expect_err(rest).labels[0].span.start as usize - HEAD.len()
         };
-        let text = "program: a.kb\ndefine: {n: '{n}', m: 1}\naxes: {n: one}\n";
+        let text = "file: a.kb\ndefine: {n: '{n}', m: 1}\naxes: {n: one}\n";
         assert_eq!(&text[at(text)..], "n: one}\n");
-        let text = "program: a.kb\ndefine: {n: '{n}'}\naxes: {n: [1, 2, 1]}\n";
+        let text = "file: a.kb\ndefine: {n: '{n}'}\naxes: {n: [1, 2, 1]}\n";
         assert_eq!(&text[at(text)..], "1]}\n");
-        let text = "program: a.kb\ndefine: {m: '{n}'}\naxes:\n  n: [1]\n  m: [2]\n";
+        let text = "file: a.kb\ndefine: {m: '{n}'}\naxes:\n  n: [1]\n  m: [2]\n";
         assert_eq!(&text[at(text)..], "m: [2]\n");
-        assert!(of("program: a\naxes: {n: [1]}\nother: 2\n").contains("unknown field `other`"));
+        assert!(of("file: a\naxes: {n: [1]}\nother: 2\n").contains("unknown key `other`"));
+    }
+
+    /// Keys have the names of flags. Files with the old names are read for one release.
+    #[test]
+    fn old_keys_are_those_of_flags() {
+        let new =
+            format!("{HEAD}file: a.kb\nprogram: p\nranks: 8\nalgorithm: '{{x}}'\naxes: {{x: [ring]}}\n");
+        let point = &grid(&new).expect("a sweep").points[0];
+        assert_eq!(point.program, RowProgram::File("a.kb".into()));
+        let flags = [&point.named, &point.ranks, &point.algorithm].map(|o| o.as_deref().unwrap_or(""));
+        assert_eq!(flags, ["p", "8", "ring"]);
+        for (old, new) in [
+            ("program: a.kb\nnamed: '{x}'", "file: a.kb\nprogram: '{x}'"),
+            ("program: '{x}.kb'", "file: '{x}.kb'"),
+            ("program: |\n  a\n  {x}", "text: |\n  a\n  {x}"),
+        ] {
+            let [old, new] =
+                [old, new].map(|t| grid(&format!("{HEAD}{t}\naxes: {{x: [1]}}\n")).expect(t).points);
+            assert_eq!(old, new);
+        }
+        let of = |rest: &str| grid(&format!("{HEAD}{rest}\naxes: {{x: [1]}}\n")).expect_err(rest).title;
+        assert_eq!(of("file: a.kb\nnamed: '{x}'"), "`named` is now `program`");
+        assert_eq!(of("file: a.kb\ntext: '{x}'"), "`file` and `text` exclude each other");
+        assert!(of("ccl: a.yaml\nprogram: '{x}'").starts_with("`program` does not apply to a `ccl`"));
+        assert!(of("set: ['{x}']").starts_with("`file`, `text` or `ccl` is missing"));
     }
 
     #[test]

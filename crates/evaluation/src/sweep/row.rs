@@ -119,7 +119,7 @@ fn using(point: &RowRequest) -> impl Iterator<Item = &String> {
 }
 
 /// Returns the program of a row as a command takes it. The text of a program becomes a file beside
-/// the sweep file; an entry of a ccl.yaml becomes the program that `kbc bench ccl` runs.
+/// the sweep file; an entry of a ccl.yaml becomes the program that `kbc dev bench ccl` runs.
 ///
 /// # Errors
 /// Returns the errors of [`prepare()`].
@@ -138,14 +138,14 @@ pub fn source(workspace: &mut Workspace, sweep: &str, point: &RowRequest) -> Out
         topology: machine(sweep, point),
         set: point.set.clone(),
         program: point.named.clone(),
-        algorithm: None,
-        ranks: None,
+        algorithm: point.algorithm.clone(),
+        ranks: point.ranks.clone(),
         using: using(point).cloned().collect(),
     };
     Ok(Source { file, of, post: None })
 }
 
-/// Returns the arguments of `kbc bench ccl` for a row of a ccl.yaml.
+/// Returns the arguments of `kbc dev bench ccl` for a row of a ccl.yaml.
 fn bench(sweep: &str, point: &RowRequest, ccl: &str) -> CclOptions {
     CclOptions {
         topology: machine(sweep, point).unwrap_or_default(),
@@ -162,15 +162,22 @@ pub fn command(sweep: &str, point: &RowRequest) -> Vec<String> {
     let (mut out, files) = match &point.program {
         RowProgram::File(path) => (vec!["run".to_owned(), beside(sweep, path)], false),
         RowProgram::Text(_) => (vec!["run".to_owned(), format!("{sweep}.kb")], false),
-        RowProgram::Ccl(path) => {
-            (vec!["bench".to_owned(), "ccl".to_owned(), "--ccl".to_owned(), beside(sweep, path)], true)
-        }
+        RowProgram::Ccl(path) => (
+            ["dev", "bench", "ccl", "--ccl"]
+                .map(str::to_owned)
+                .into_iter()
+                .chain([beside(sweep, path)])
+                .collect(),
+            true,
+        ),
     };
     let mut flag = |name: &str, value: String| out.extend([name.to_owned(), value]);
     point.define.iter().for_each(|d| flag("-D", d.clone()));
     machine(sweep, point).into_iter().for_each(|t| flag("--topology", t));
     point.set.iter().for_each(|s| flag("--set", s.clone()));
     point.named.iter().for_each(|n| flag("--program", n.clone()));
+    point.algorithm.iter().for_each(|a| flag("--algorithm", a.clone()));
+    point.ranks.iter().for_each(|r| flag("--ranks", r.clone()));
     using(point).for_each(|u| flag("--using", if files { beside(sweep, u) } else { u.clone() }));
     out
 }

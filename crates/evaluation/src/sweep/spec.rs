@@ -23,17 +23,29 @@ pub struct Spec {
     /// A longer description.
     #[serde(default)]
     pub about: Option<String>,
-    /// A template: a `.kb` or `.kir` file relative to this one, or, if it has several lines, the
-    /// text of a program.
+    /// A template: a `.kb` or `.kir` file relative to this one.
     #[serde(default)]
-    pub program: Option<String>,
-    /// A template, in place of `program`: a kernbench ccl.yaml relative to this file, whose entries
-    /// run as in `kbc bench ccl`.
+    pub file: Option<String>,
+    /// A template, in place of `file`: the text of a program.
+    #[serde(default)]
+    pub text: Option<String>,
+    /// A template, in place of `file`: a kernbench ccl.yaml relative to this file, whose entries
+    /// run as in `kbc dev bench ccl`.
     #[serde(default)]
     pub ccl: Option<String>,
-    /// A template: the program of the file, if it has several.
+    /// A template: the value of `--program`, the program of the file, if it has several. Without `file`,
+    /// `text` and `ccl`, the old spelling of `file` or `text`.
     #[serde(default)]
-    pub named: Option<String>,
+    pub program: Option<String>,
+    /// The old spelling of `program`.
+    #[serde(default)]
+    named: Option<String>,
+    /// A template: the value of `--algorithm`.
+    #[serde(default)]
+    pub algorithm: Option<String>,
+    /// A template: the value of `--ranks`.
+    #[serde(default)]
+    ranks: Option<Value>,
     /// A template: the value of `--topology`.
     #[serde(default)]
     pub topology: Option<String>,
@@ -54,6 +66,22 @@ pub struct Spec {
     /// Figures to draw.
     #[serde(default)]
     pub figures: Vec<Value>,
+}
+
+impl Spec {
+    /// Moves the values of old keys to the new ones: `program` was the file or the text, and `named`
+    /// the program. The error is a message and the key to which it refers.
+    fn renew(&mut self) -> Result<(), (String, &'static str)> {
+        let new = self.file.is_some() || self.text.is_some() || self.ccl.is_some();
+        if new && self.named.is_some() {
+            return Err(("`named` is now `program`".into(), "named"));
+        }
+        let Some(old) = self.program.take_if(|_| !new) else { return Ok(()) };
+        self.program = self.named.take();
+        let to = if old.trim_end().contains('\n') { &mut self.text } else { &mut self.file };
+        *to = Some(old);
+        Ok(())
+    }
 }
 
 /// An axis.
@@ -88,6 +116,8 @@ pub struct Read {
     pub define: Vec<NamedTemplate>,
     /// Its own columns.
     pub columns: Vec<NamedTemplate>,
+    /// Template of `--ranks`.
+    pub ranks: Option<String>,
     /// Id of the file.
     pub file: FileId,
 }
@@ -151,24 +181,42 @@ pub fn doubling(text: &str) -> Option<Vec<u64>> {
 pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
     let at = |word: &str| place(text, file, &[], word);
     let axis = |word: &str| place(text, file, &["axes"], word);
-    let spec: Spec = yaml::read(text, file).map_err(|(title, at)| wrong(title, at))?;
+    let mut spec: Spec =
+        yaml::read(text, file, &["named"]).map_err(|(fault, at)| fault.message(wrong("", at)))?;
     if spec.sweep != FORM {
         return Err(wrong(
             format!("unsupported version `sweep: {}`; this kbc reads {FORM}", spec.sweep),
             at("sweep"),
         ));
     }
-    match (&spec.program, &spec.ccl) {
-        (None, None) => return Err(wrong("`program` or `ccl` is missing", at("sweep"))),
-        (Some(_), Some(_)) => return Err(wrong("`program` and `ccl` exclude each other", at("ccl"))),
-        (None, Some(_)) if spec.named.is_some() => {
-            return Err(wrong("`named` does not apply to a `ccl`: set `algorithm` in `define`", at("named")));
+    spec.renew().map_err(|(title, word)| wrong(title, at(word)))?;
+    let kinds = [("file", spec.file.is_some()), ("text", spec.text.is_some()), ("ccl", spec.ccl.is_some())];
+    let given: Vec<&str> = kinds.iter().filter(|k| k.1).map(|k| k.0).collect();
+    match given[..] {
+        [] => return Err(wrong("`file`, `text` or `ccl` is missing: what the sweep runs", at("sweep"))),
+        [first, second, ..] => {
+            return Err(wrong(format!("`{first}` and `{second}` exclude each other"), at(second)));
         }
-        (None, Some(_)) if spec.topology.is_none() => {
-            return Err(wrong("a `ccl` needs `topology`, the machine on which its entries run", at("ccl")));
+        ["ccl"] => {
+            let flags = [
+                ("program", spec.program.is_some()),
+                ("algorithm", spec.algorithm.is_some()),
+                ("ranks", spec.ranks.is_some()),
+            ];
+            if let Some((key, _)) = flags.iter().find(|f| f.1) {
+                let title = format!("`{key}` does not apply to a `ccl`: set keys of its file in `define`");
+                return Err(wrong(title, at(key)));
+            }
+            if spec.topology.is_none() {
+                let title = "a `ccl` needs `topology`, the machine on which its entries run";
+                return Err(wrong(title, at("ccl")));
+            }
         }
         _ => {}
     }
+    let number =
+        |v: &Value| scalar(v).ok_or_else(|| wrong("`ranks` must be a number or a template", at("ranks")));
+    let ranks = spec.ranks.as_ref().map(number).transpose()?;
     let mut axes: Vec<Axis> = vec![];
     for (name, values) in &spec.axes {
         let name = name_of(name)
@@ -215,7 +263,7 @@ pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
     };
     let columns = templates("columns", &mut spec.columns.iter().map(|(n, v)| (name_of(n), v)))?;
     let define = templates("define", &mut spec.define.iter().map(|(n, v)| (Some(n.clone()), v)))?;
-    Ok(Read { spec, axes, define, columns, file })
+    Ok(Read { spec, axes, define, columns, ranks, file })
 }
 
 /// Returns a name that may be written between braces.

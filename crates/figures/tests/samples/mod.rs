@@ -1,4 +1,4 @@
-//! Sample charts for all tests. Those of all-reduces show figures of `kbc run .. --report json
+//! Sample charts for all tests. Those of all-reduces show figures of `kbc run .. --format json
 //! --no-data`.
 
 #![allow(dead_code, reason = "no test uses all of them")]

@@ -7,6 +7,7 @@
 //! distributions, and parses their values. The driver opens the files.
 
 pub mod ccl;
+pub mod fault;
 mod kernbench;
 pub mod nesting;
 mod network;
@@ -92,7 +93,8 @@ pub fn read(text: &str, file: FileId) -> Result<MachineFile, Diagnostics> {
                 }
                 Ok(())
             }
-            name if Settings::names().contains(&name) => reader.values(value).and_then(|v| {
+            "kbc" => reader.version(value),
+            name if Settings::names().contains(&name) => reader.named(name, value).and_then(|v| {
                 out.settings.set(&Spanned::new(key.name.clone(), reader.0.span(key.number)), &v)
             }),
             "placement" => {
@@ -174,7 +176,20 @@ pub fn read_perturb(text: &str, file: FileId) -> Result<Perturb, Diagnostics> {
 }
 
 /// Keys that are not settings.
-const KEYS: [&str; 7] = ["shape", "devices", "relays", "links", "perturb", "placement", "chosen"];
+const KEYS: [&str; 8] = ["kbc", "shape", "devices", "relays", "links", "perturb", "placement", "chosen"];
+
+/// The version of machine files that is read. A file without the key `kbc` has it.
+const VERSION: u32 = 1;
+
+/// Settings with several values: names of the values, and how many of them are needed.
+const NAMED: [(&str, &[&str], usize); 6] = [
+    ("link", &["bandwidth", "latency"], 2),
+    ("device", &["arithmetic", "memory"], 2),
+    ("vector", &["bandwidth", "step"], 1),
+    ("sdma", &["bandwidth", "time"], 2),
+    ("core_get", &["size", "time"], 2),
+    ("core_put", &["size", "time"], 2),
+];
 
 /// Keys at the beginning of a file about collectives (`ccl.yaml`).
 const FOREIGN: [&str; 2] = ["defaults", "algorithms"];
@@ -250,7 +265,7 @@ impl<'t> Reader<'t> {
         let Some(entries) = self.map(node, "`chosen`", found) else { return };
         for (key, value) in entries {
             let name = Spanned::new(key.name.clone(), self.0.span(key.number));
-            let set = self.values(value).and_then(|v| {
+            let set = self.named(&key.name, value).and_then(|v| {
                 out.chosen.set(&name, &v)?;
                 out.settings.set(&name, &v)
             });
@@ -275,6 +290,50 @@ impl<'t> Reader<'t> {
         self.fragment(node)?.values()
     }
 
+    /// Checks the version of the file.
+    fn version(&self, node: &Node) -> Result<(), Diagnostic> {
+        let at = self.0.span(node.number);
+        let given = match &node.kind {
+            NodeKind::Scalar(text) => text.parse::<u32>().ok().filter(|n| *n > 0),
+            _ => None,
+        };
+        match given {
+            Some(VERSION) => Ok(()),
+            Some(later) => {
+                let title = format!("this machine file has version {later}, and this kbc reads {VERSION}");
+                Err(Diagnostic::error("E460", title)
+                    .primary(at, "a later version")
+                    .help("use a newer kbc for this file"))
+            }
+            None => Err(self.kind(node, &format!("`kbc` must be the version of the file, {VERSION}"))),
+        }
+    }
+
+    /// Reads the values of a setting: in one line, `50 GB/s, 500 ns`, or each with its name,
+    /// `{bandwidth: 50 GB/s, latency: 500 ns}`.
+    fn named(&self, setting: &str, node: &Node) -> Result<Vec<Spanned<SettingValue>>, Diagnostic> {
+        let NodeKind::Map(keys) = &node.kind else { return self.values(node) };
+        let Some((_, names, least)) = NAMED.iter().find(|n| n.0 == setting) else { return self.values(node) };
+        if let Some((key, _)) = keys.iter().find(|(k, _)| !names.contains(&k.name.as_str())) {
+            return Err(self.unknown(key, names));
+        }
+        let mut out = vec![];
+        for (i, name) in names.iter().enumerate() {
+            let Some((_, value)) = keys.iter().find(|(k, _)| k.name == *name) else {
+                if i < *least {
+                    return Err(self.missing(node, name, &format!("`{setting}`")));
+                }
+                continue;
+            };
+            let mut values = self.values(value)?;
+            match (values.pop(), values.is_empty()) {
+                (Some(one), true) => out.push(one),
+                _ => return Err(self.kind(value, &format!("`{name}` must be one value"))),
+            }
+        }
+        Ok(out)
+    }
+
     /// Reads entries of the form `SELECTOR: bandwidth, latency`.
     fn links(&self, node: &Node, out: &mut Vec<OwnLink>, found: &mut Diagnostics) {
         let Some(entries) = self.map(node, "`links`", found) else { return };
@@ -283,7 +342,7 @@ impl<'t> Reader<'t> {
             let own = || {
                 let name = Node { number: key.number, kind: NodeKind::Scalar(key.name.clone()) };
                 let sets = self.fragment(&name)?.link_sets()?;
-                let rate = link_rate(span, &self.values(value)?)?;
+                let rate = link_rate(span, &self.named("link", value)?)?;
                 Ok(sets.into_iter().map(move |set| OwnLink { set: Spanned::new(set, span), rate }))
             };
             match own() {

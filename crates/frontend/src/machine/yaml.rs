@@ -4,6 +4,7 @@
 //! precede it. Its position is found with the tree ([`super::starts`]) or, for a text of unusual
 //! form, by parsing the text again up to the node.
 
+use super::fault::fault;
 use super::{nesting, starts};
 use crate::token::MARK;
 use kbc_diag::{Diagnostic, FileId, Span};
@@ -70,12 +71,16 @@ impl<'t> Document<'t> {
         match walk(text, None) {
             Ok(root) => Ok(Document { text, file, root, starts: OnceCell::new() }),
             Err(e) => {
-                let words = e.to_string();
-                let words = words.split(" at line ").next().unwrap_or("").to_owned();
                 let at = e.location().map_or(Span::new(file, 0, 0), |l| {
                     let start = offset(text, l.line(), l.column());
                     Span::new(file, start, start + first(&text[start..]))
                 });
+                let own = e.to_string();
+                // Of this module, about keys; or of the reader, about the form of the text.
+                let words = match own.split_once(" at line ").map_or(own.as_str(), |w| w.0) {
+                    own if own.contains("key") && !own.contains("expected") => own.to_owned(),
+                    _ => fault(&e, &[]).title,
+                };
                 Err(Diagnostic::error("E460", format!("this is not a machine file: {words}"))
                     .primary(at, "here")
                     .help("a machine file is YAML with one key per line, such as `shape: ring(8)`"))
