@@ -42,6 +42,7 @@ mod lowered;
 mod machine;
 mod moves;
 mod mutate;
+mod opt;
 mod order;
 mod overlap;
 mod page;

@@ -86,7 +86,7 @@ pub static INFO: PassInfo = PassInfo {
     summary: "every demand becomes the cheapest sequence of collectives and slices that satisfies it",
     requires: Props::TYPED,
     gives: Props::PLACED,
-    breaks: Props::SELECTED,
+    breaks: Props::SELECTED.with(Props::ARRANGED),
     options: &[],
 };
 

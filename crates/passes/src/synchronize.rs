@@ -192,7 +192,10 @@ impl Pass for Synchronize {
             signal.offset = Some(at);
             at += signal.count * LINE;
         }
-        s.calls = Calls::Any;
+        // A schedule that came with its signals, and without marks, keeps what it claims.
+        if s.calls == Calls::None {
+            s.calls = Calls::Any;
+        }
         Ok(Changed::Yes)
     }
 }

@@ -143,6 +143,13 @@ fn operation(
                     collective(c, &m.mesh, types.first().copied().flatten(), op.ty.as_ref(), op.span, out)
                 }
             }
+            if m.props.contains(Props::ARRANGED)
+                && ranks.is_none()
+                && c.using.as_ref().is_some_and(|u| u.args.iter().any(|(n, _)| *n == "overlap"))
+            {
+                let text = format!("the module is arranged, but %{} still asks for pieces", op.name);
+                out.fail(V8, text, op.span, "`overlap` is left");
+            }
             if m.props.contains(Props::SELECTED) && c.kind != CollKind::Slice && c.using.is_none() {
                 let text = format!("the module is selected, but %{} has no algorithm", op.name);
                 out.fail(V8, text, op.span, "`using` is missing");

@@ -130,7 +130,7 @@ pub static INFO: PassInfo = PassInfo {
     summary: "Collectives become regions of transfers, and local operations become separate regions",
     requires: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
     gives: Props::EXPANDED,
-    breaks: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
+    breaks: Props::TYPED.with(Props::PLACED).with(Props::SELECTED).with(Props::ARRANGED),
     options: &[],
 };
 

@@ -94,7 +94,7 @@ use kbc_ir::{Module, Name, Props};
 pub static INFO: PassInfo = PassInfo {
     name: "lower-queues",
     summary: "Queues become windows with explicit credits, for targets without queues",
-    requires: Props::EXPANDED.with(Props::SYNCHRONIZED),
+    requires: Props::EXPANDED.with(Props::ALLOCATED).with(Props::SYNCHRONIZED),
     gives: Props::ALLOCATED,
     breaks: Props::NONE,
     options: &[],

@@ -96,7 +96,7 @@ pub static INFO: PassInfo = PassInfo {
     name: "overlap",
     summary: "collectives run in parallel with local work: streams, issue order, matmuls split together with their collective",
     requires: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
-    gives: Props::SELECTED,
+    gives: Props::ARRANGED,
     breaks: Props::NONE,
     options: &[PassOption {
         name: "tasks",
