@@ -289,7 +289,7 @@ impl Check<'_> {
                 )
                 .note(format!("the limits are {MAX_CALLS} calls and {MAX_RANKS} ranks"))
                 .help(
-                    "use `call` only in `call mod k` with a small k, and in comparisons with small numbers",
+                    "use `call` only in `call % k` with a small k, and in comparisons with small numbers",
                 ),
             );
             return v;

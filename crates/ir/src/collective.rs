@@ -118,7 +118,7 @@ impl CollKind {
             CollKind::Scatter => {
                 row!("scatter", Changes(Root, Split), "scatter(x, dim: 0, from: 0, over: tp)")
             }
-            CollKind::Slice => row!("slice", Changes(Whole, Split), "slice(x, dim: 0, over: tp)"),
+            CollKind::Slice => row!("keep_part", Changes(Whole, Split), "let y: TYPE = x"),
             CollKind::Barrier => row!("barrier", Keeps, "barrier(x, over: tp)"),
             CollKind::ByContract => row!("own", Stated, "NAME(x, over: tp)"),
         }

@@ -99,7 +99,7 @@ pub const OPERATIONS: [OpRow; 70] = [
         Graph,
         "data",
         "fill",
-        "`i32[4, 6] place dim D`, `f32[4] number 0.5`",
+        "`i32[4, 6] index dim D`, `f32[4] number 0.5`",
         "none",
         "elements that depend only on their position: the index along D, or one number; in any placement without communication",
     ),
@@ -123,10 +123,10 @@ pub const OPERATIONS: [OpRow; 70] = [
     row(
         Graph,
         "data",
-        "extract",
+        "slice",
         "`%a dim D from I to J`",
         "none",
-        "elements I..J of a dimension (`slice` in `.kb`)",
+        "elements I..J of a dimension",
     ),
     row(
         Graph,
@@ -179,7 +179,7 @@ pub const OPERATIONS: [OpRow; 70] = [
     row(
         Graph,
         "place",
-        "slice",
+        "keep_part",
         "`%a over AXIS dim D`",
         "none",
         "replicated to split: every rank keeps its part",
@@ -195,7 +195,7 @@ pub const OPERATIONS: [OpRow; 70] = [
     row(
         Graph,
         "place",
-        "wait",
+        "wait.result",
         "`%a`",
         "none",
         "in a local program: the result of a collective, as soon as it is complete",
@@ -260,7 +260,7 @@ pub const OPERATIONS: [OpRow; 70] = [
     row(
         Schedule,
         "data",
-        "reduce",
+        "combine",
         "`sum DST, SRC`",
         "reads SRC and DST, writes DST",
         "`DST[i] = DST[i] + SRC[i]`, own value first",
@@ -357,7 +357,7 @@ pub const OPERATIONS: [OpRow; 70] = [
     row(
         Schedule,
         "host",
-        "launch",
+        "host.launch",
         "`@region`",
         "lets this rank's streams enter the region, once per call",
         "asynchronous; the region's name is the handle",
@@ -389,7 +389,7 @@ pub const OPERATIONS: [OpRow; 70] = [
     row(
         Schedule,
         "host",
-        "drain",
+        "host.drain",
         "",
         "blocks the host on this rank's streams",
         "`host.wait` for every launched region",
@@ -413,7 +413,7 @@ pub const OPERATIONS: [OpRow; 70] = [
     row(
         Schedule,
         "messages",
-        "expect",
+        "accept",
         "`(SENDER) : @window[NUMBER]`",
         "a mark at the receiver",
         "the data has arrived; `synchronize` replaces it by a wait and an acquire",
@@ -429,7 +429,7 @@ pub const OPERATIONS: [OpRow; 70] = [
     row(
         Schedule,
         "local",
-        "compute",
+        "map",
         "`%dst = kernel(%a, ..)`",
         "reads %a, .., writes %dst",
         "an elementwise function, operands broadcast from the right",
@@ -510,14 +510,14 @@ pub const OPERATIONS: [OpRow; 70] = [
         Schedule,
         "local",
         "fill",
-        "`%dst = place dim D from E`, `%dst = number 0.5`",
+        "`%dst = index dim D from E`, `%dst = number 0.5`",
         "writes %dst",
         "the index along D, which is E for the first element on this rank; or one number",
     ),
     row(
         Schedule,
         "local",
-        "slice",
+        "keep_part",
         "`%dst = %src dim D part E of K [ceil, lengths [..]]`",
         "reads %src, writes %dst",
         "part E of K along D",

@@ -76,9 +76,10 @@ pub struct LineNode {
 }
 
 /// Symbols, longest first, so that the first match is the longest.
-const SYMBOLS: [&str; 31] = [
+const SYMBOLS: [&str; 33] = [
     "->", "-=", "..", "==", "!=", "<=", ">=", "<<", ">>", "&&", "||", "(", ")", "[", "]", "{", "}", ",", ":",
-    "=", "+", "-", "*", "/", "<", ">", "!", "&", "|", "@", ";",
+    "=", "+", "-", "*", "/", "<", ">", "!", "&", "|", "@", ";", "%",
+    "^",
 ];
 
 /// Byte order mark.

@@ -4,17 +4,27 @@
 use super::cursor::LineCursor;
 use super::expr::{expr, show};
 use super::lex::{LineNode, ParseResult, TokenKind};
-use super::names::{quoted, unknown};
+use super::names::{quoted, replaced, unknown};
 use super::parse::{head, keep, leaf};
 use super::parse_schedule::{Scope, end_of};
 use super::print_schedule::{Printer, exprs, name_of};
-use super::types::{combiner, pairs, rule, runs, show_rule};
+use super::types::{combiner, index_word, pairs, rule, runs, show_rule};
 use crate::expr::Expr;
 use crate::name::Name;
 use crate::optable::{Level, names};
 use crate::schedule::*;
 use crate::types::CutRule;
 use kbc_diag::{Diagnostic, Diagnostics};
+
+/// Words of older texts, each with the one that replaced it.
+const REPLACED: [(&str, &str); 6] = [
+    ("reduce", "combine"),
+    ("expect", "accept"),
+    ("compute", "map"),
+    ("slice", "keep_part"),
+    ("launch", "host.launch"),
+    ("drain", "host.drain"),
+];
 
 /// Reads the lines below a stream, a loop or a condition.
 pub(super) fn body(nodes: &[LineNode], scope: &mut Scope, out: &mut Diagnostics) -> Vec<SStmt> {
@@ -169,7 +179,7 @@ fn operation(c: &mut LineCursor, word: &str, scope: &mut Scope) -> ParseResult<S
             c.expect("=")?;
             SOp::Copy { dst, src: reference(c, scope)? }
         }
-        "reduce" => {
+        "combine" => {
             let op = combiner(c)?;
             let dst = reference(c, scope)?;
             c.expect(",")?;
@@ -220,7 +230,7 @@ fn operation(c: &mut LineCursor, word: &str, scope: &mut Scope) -> ParseResult<S
         "fence.release" => SOp::FenceRelease,
         "fence.acquire" => SOp::FenceAcquire,
         "fence.complete" => SOp::FenceComplete,
-        "launch" => SOp::Host(HostCommand::Launch(region(c, scope)?)),
+        "host.launch" => SOp::Host(HostCommand::Launch(region(c, scope)?)),
         "host.wait" => SOp::Host(HostCommand::Wait(region(c, scope)?)),
         "host.read" => SOp::HostRead(buffer(c, scope)?),
         "host.write" => {
@@ -228,11 +238,11 @@ fn operation(c: &mut LineCursor, word: &str, scope: &mut Scope) -> ParseResult<S
             c.expect("=")?;
             SOp::Host(HostCommand::Write { dst, src: buffer(c, scope)? })
         }
-        "drain" => SOp::Host(HostCommand::Drain),
+        "host.drain" => SOp::Host(HostCommand::Drain),
         "record" => SOp::Record(c.word("an event")?),
         "await" => SOp::Await(c.word("an event")?),
-        "compute" | "matmul" | "reduce_dim" | "cast" | "pack" | "unpack" | "transpose" | "embedding"
-        | "grouped" | "tiles" | "fill" | "slice" => SOp::Local(local(c, word, scope)?),
+        "map" | "matmul" | "reduce_dim" | "cast" | "pack" | "unpack" | "transpose" | "embedding"
+        | "grouped" | "tiles" | "fill" | "keep_part" => SOp::Local(local(c, word, scope)?),
         _ if let Some(point) = Point::ALL.into_iter().find(|p| p.name() == word) => {
             let peer = peer(c)?;
             c.expect(":")?;
@@ -243,6 +253,9 @@ fn operation(c: &mut LineCursor, word: &str, scope: &mut Scope) -> ParseResult<S
             SOp::Mark(Mark { point, peer, window, slot })
         }
         _ => {
+            if let Some((old, new)) = REPLACED.into_iter().find(|(old, _)| *old == word) {
+                return Err(replaced(old, new, span));
+            }
             let text = if word.is_empty() { "this" } else { word };
             return Err(unknown("E315", "operation", text, names(Level::Schedule), span));
         }
@@ -253,7 +266,7 @@ fn local(c: &mut LineCursor, word: &str, scope: &mut Scope) -> ParseResult<Local
     let dst = buffer(c, scope)?;
     c.expect("=")?;
     Ok(match word {
-        "compute" => {
+        "map" => {
             let span = c.here();
             let func = scope.kernels.use_of(c.label("a kernel")?, span)?;
             c.expect("(")?;
@@ -304,12 +317,12 @@ fn local(c: &mut LineCursor, word: &str, scope: &mut Scope) -> ParseResult<Local
         }
         "fill" if c.eat_word("number") => LocalOp::Fill { dst, with: Filling::Number(c.number("a number")?) },
         "fill" => {
-            c.expect_word("place")?;
+            index_word(c)?;
             let dim = dim(c)?;
             c.expect_word("from")?;
             LocalOp::Fill { dst, with: Filling::Place { dim, first: expr(c)? } }
         }
-        "slice" => {
+        "keep_part" => {
             let src = buffer(c, scope)?;
             let dim = dim(c)?;
             c.expect_word("part")?;
@@ -371,7 +384,7 @@ impl Printer<'_> {
                 format!("room {}", queue(peer, q, index))
             }
             SOp::Copy { dst, src } => format!("copy {} = {}", r(dst), r(src)),
-            SOp::Reduce { op, dst, src } => format!("reduce {op} {}, {}", r(dst), r(src)),
+            SOp::Reduce { op, dst, src } => format!("combine {op} {}, {}", r(dst), r(src)),
             SOp::Put { src, peer, dst } => format!("put {} -> ({}) : {}", r(src), exprs(peer), r(dst)),
             SOp::Get { dst, peer, src } => format!("get {} <- ({}) : {}", r(dst), exprs(peer), r(src)),
             SOp::Notify { peer, counter: Counter { signal: g, index } } => {
@@ -387,14 +400,14 @@ impl Printer<'_> {
             SOp::Record(e) => format!("record {}", quoted(e)),
             SOp::Await(e) => format!("await {}", quoted(e)),
             SOp::Local(l) => self.local(l),
-            SOp::Host(HostCommand::Launch(r)) => format!("launch {}", name_of('@', &self.regions, r.0)),
+            SOp::Host(HostCommand::Launch(r)) => format!("host.launch {}", name_of('@', &self.regions, r.0)),
             SOp::Host(HostCommand::Wait(r)) => format!("host.wait {}", name_of('@', &self.regions, r.0)),
             SOp::HostRead(b) => format!("host.read {}", name_of('%', &self.buffers, b.0)),
             SOp::Host(HostCommand::Write { dst, src }) => {
                 let b = |id: &BufferId| name_of('%', &self.buffers, id.0);
                 format!("host.write {} = {}", b(dst), b(src))
             }
-            SOp::Host(HostCommand::Drain) => "drain".into(),
+            SOp::Host(HostCommand::Drain) => "host.drain".into(),
             SOp::Mark(Mark { point, peer, window, slot }) => {
                 let w = name_of('@', &self.windows, window.0);
                 format!("{} ({}) : {w}[{}]", point.name(), exprs(peer), show(slot, 0))
@@ -411,7 +424,7 @@ impl Printer<'_> {
         match op {
             LocalOp::Compute { func, dst, args } => {
                 let args: Vec<String> = args.iter().map(b).collect();
-                format!("compute {} = {}({})", b(dst), self.kernels.label(func), args.join(", "))
+                format!("map {} = {}({})", b(dst), self.kernels.label(func), args.join(", "))
             }
             LocalOp::Tiles { kernel, dst, args } => {
                 let args: Vec<String> = args.iter().map(b).collect();
@@ -449,11 +462,11 @@ impl Printer<'_> {
             }
             LocalOp::Fill { dst, with: Filling::Number(v) } => format!("fill {} = number {v:?}", b(dst)),
             LocalOp::Fill { dst, with: Filling::Place { dim, first } } => {
-                format!("fill {} = place dim {dim} from {}", b(dst), show(first, 0))
+                format!("fill {} = index dim {dim} from {}", b(dst), show(first, 0))
             }
             LocalOp::Slice { dst, src, dim, index, of, rule: r } => {
                 format!(
-                    "slice {} = {} dim {dim} part {} of {of}{}",
+                    "keep_part {} = {} dim {dim} part {} of {of}{}",
                     b(dst),
                     b(src),
                     show(index, 0),

@@ -2,7 +2,7 @@
 
 use super::cursor::LineCursor;
 use super::kernels::KernelTable;
-use super::lex::{LineNode, ParseResult, TokenKind, tree};
+use super::lex::{LineNode, ParseResult, Token, TokenKind, tree};
 use super::names::unknown;
 use super::{VERSION, parse_graph, parse_schedule, types};
 use crate::module::{Body, Module, Props};
@@ -20,6 +20,9 @@ pub fn parse(file: FileId, text: &str) -> Result<Module, Diagnostics> {
         return Err(Diagnostic::error("E316", "the text is larger than 4 GB").into());
     }
     let nodes = tree(file, text, &mut out);
+    if let Some(other) = nodes.first().and_then(other_version) {
+        return Err(other.into());
+    }
     let module = module(&nodes, &mut out);
     match module {
         Some(m) if !out.has_errors() => Ok(m),
@@ -32,6 +35,22 @@ pub fn parse(file: FileId, text: &str) -> Result<Module, Diagnostics> {
             }
             Err(out.finish())
         }
+    }
+}
+
+/// Returns an error if the first line states another version. Then nothing else of the text is
+/// judged, because its words may mean something else.
+fn other_version(first: &LineNode) -> Option<Diagnostic> {
+    match &first.toks[..] {
+        [_, Token { tok: TokenKind::Int(version), span }, ..]
+            if head(first) == "kir" && *version != VERSION =>
+        {
+            Some(
+                Diagnostic::error("E317", format!("unsupported version {version} of .kir"))
+                    .primary(*span, format!("this kbc reads and writes version {VERSION}")),
+            )
+        }
+        _ => None,
     }
 }
 
@@ -128,12 +147,10 @@ impl Head {
         c.skip();
         let taken = match word {
             "kir" => {
-                let span = c.here();
-                let version = c.int("the version of the format")?;
-                if version != VERSION {
-                    return Err(Diagnostic::error("E317", format!("unsupported version {version} of .kir"))
-                        .primary(span, format!("this kbc reads and writes version {VERSION}")));
+                if let Some(other) = other_version(n) {
+                    return Err(other);
                 }
+                c.int("the version of the format")?;
                 false
             }
             "module" => self.name.replace(c.at_word("`@` and the module's name")?).is_some(),

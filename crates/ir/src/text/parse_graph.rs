@@ -4,10 +4,10 @@ use super::cursor::LineCursor;
 use super::expr::atom;
 use super::kernels::KernelTable;
 use super::lex::{Label, LineNode, ParseResult, TokenKind};
-use super::names::{Names, unknown};
+use super::names::{Names, replaced, unknown};
 use super::parse::{head, keep, leaf};
 use super::parse_schedule::spelled_contract;
-use super::types::{combiner, data, dtype, rows, runs, tensor_type};
+use super::types::{combiner, data, dtype, index_word, rows, runs, tensor_type};
 use crate::fill::{Fill, FillContent};
 use crate::graph::{
     CollKind, Collective, ContractCollective, Expect, Graph, GraphOp, HostOp, Input, OpId, OpKind, Using,
@@ -18,6 +18,9 @@ use crate::name::Name;
 use crate::optable::{Level, names};
 use crate::shape::ShapeOp;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
+
+/// Words of older texts, each with the one that replaced it.
+const REPLACED: [(&str, &str); 2] = [("extract", "slice"), ("wait", "wait.result")];
 
 /// Most operands of an operation: a position is stored in one byte.
 const MAX_OPERANDS: usize = 255;
@@ -284,7 +287,7 @@ fn operation(n: &LineNode, label: &Label, scope: &mut Scope, args: &mut Vec<usiz
             let with = match c.eat_word("number") {
                 true => FillContent::Number(c.number("a number")?),
                 false => {
-                    c.expect_word("place")?;
+                    index_word(&mut c)?;
                     c.expect_word("dim")?;
                     FillContent::Place(c.small("a dimension")?)
                 }
@@ -303,8 +306,11 @@ fn operation(n: &LineNode, label: &Label, scope: &mut Scope, args: &mut Vec<usiz
             c.expect("[")?;
             OpKind::Shape(ShapeOp::Reshape(c.list("]", |c| c.int("a size"))?))
         }
-        "extract" => {
+        "slice" => {
             operands(&mut c, scope, args)?;
+            if c.is_word("over") {
+                return Err(replaced("slice %a over AXIS", "keep_part %a over AXIS", span));
+            }
             c.expect_word("dim")?;
             let dim = c.small("a dimension")?;
             c.expect_word("from")?;
@@ -338,7 +344,7 @@ fn operation(n: &LineNode, label: &Label, scope: &mut Scope, args: &mut Vec<usiz
             c.expect("[")?;
             OpKind::PartialDemand(c.list("]", |c| c.small("a dimension"))?)
         }
-        "wait" => {
+        "wait.result" => {
             operands(&mut c, scope, args)?;
             OpKind::Wait
         }
@@ -364,7 +370,12 @@ fn operation(n: &LineNode, label: &Label, scope: &mut Scope, args: &mut Vec<usiz
         }
         other => match CollKind::parse(other) {
             Some(kind) => OpKind::Collective(collective(&mut c, kind, scope, args)?),
-            None => return Err(unknown("E315", "operation", other, names(Level::Graph), span)),
+            None => {
+                return Err(match REPLACED.into_iter().find(|(old, _)| *old == other) {
+                    Some((old, new)) => replaced(old, new, span),
+                    None => unknown("E315", "operation", other, names(Level::Graph), span),
+                });
+            }
         },
     };
     let ty = if c.eat(":") { Some(tensor_type(&mut c)?) } else { None };

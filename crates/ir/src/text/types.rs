@@ -2,7 +2,7 @@
 
 use super::cursor::LineCursor;
 use super::lex::{ParseResult, TokenKind};
-use super::names::{quoted, string};
+use super::names::{quoted, replaced, string};
 use crate::graph::DataSource;
 use crate::grouped::Runs;
 use crate::name::Name;
@@ -83,6 +83,14 @@ pub(super) fn memory(c: &mut LineCursor) -> ParseResult<MemKind> {
 
 pub(super) fn combiner(c: &mut LineCursor) -> ParseResult<ReduceOp> {
     c.one_of("combiner", ReduceOp::parse, &["sum", "prod", "min", "max"])
+}
+
+/// Reads `index`, which begins the filling of elements by their index.
+pub(super) fn index_word(c: &mut LineCursor) -> ParseResult<()> {
+    if c.is_word("place") {
+        return Err(replaced("place", "index", c.here()));
+    }
+    c.expect_word("index")
 }
 
 /// Reads `@a` or `@(a, b)`.

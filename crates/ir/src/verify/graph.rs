@@ -60,11 +60,11 @@ fn word(k: &OpKind) -> String {
         OpKind::Grouped(_) => "grouped".into(),
         OpKind::Tiles(k) => format!("tiles {}", k.name),
         OpKind::Fill(_) => "fill".into(),
-        OpKind::Shape(s) => s.word().into(),
+        OpKind::Shape(s) => s.name().into(),
         OpKind::Collective(c) => c.name().into(),
         OpKind::Demand => "demand".into(),
         OpKind::PartialDemand(_) => "ask".into(),
-        OpKind::Wait => "wait".into(),
+        OpKind::Wait => "wait.result".into(),
         OpKind::Host(op) => format!("host.{}", op.word()),
         OpKind::Output(_) => "output".into(),
     }

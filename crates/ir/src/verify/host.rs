@@ -39,7 +39,7 @@ pub(super) fn host(s: &Schedule, out: &mut Report) {
             }
             Some(at) if path.open.contains(&(i as u32)) => {
                 let help =
-                    "end the host section with `drain`: a call ends when every launched region has ended";
+                    "end the host section with `host.drain`: a call ends when every launched region has ended";
                 c.fail(
                     format!("the host never waits for region {}", r.name),
                     *at,

@@ -60,8 +60,8 @@
 //! result : f32[512, 512]
 //!
 //! %x = input @x : f32[512, 1024@tp]
-//! %x_0 = extract %x dim 0 from 0 to 256 : f32[256, 1024@tp]
-//! %x_1 = extract %x dim 0 from 256 to 512 : f32[256, 1024@tp]
+//! %x_0 = slice %x dim 0 from 0 to 256 : f32[256, 1024@tp]
+//! %x_1 = slice %x dim 0 from 256 to 512 : f32[256, 1024@tp]
 //! %w = input @w : f32[1024@tp, 512]
 //! %m_0 = matmul %x_0, %w : f32[256, 512] partial(sum@tp)
 //! %m_1 = matmul %x_1, %w : f32[256, 512] partial(sum@tp)
