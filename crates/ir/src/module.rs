@@ -1,5 +1,6 @@
 //! A module: the content of one `.kir` text, at graph level or at schedule level.
 
+use crate::attributes::Attributes;
 use crate::graph::Graph;
 use crate::local::Local;
 use crate::name::Name;
@@ -20,6 +21,8 @@ pub struct Module {
     pub body: Body,
     /// Properties that the module currently has.
     pub props: Props,
+    /// Attributes of other tools, which kbc keeps and does not interpret.
+    pub attributes: Attributes,
 }
 
 /// The program of a module, at one of its levels.

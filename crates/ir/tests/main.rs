@@ -1,5 +1,6 @@
 //! Tests of `kbc-ir`; one binary, a module per subject.
 
+mod attributes;
 mod fmt;
 mod text;
 mod text_docs;

@@ -85,7 +85,7 @@ fn module(body: Body, props: Props) -> Module {
         Body::Schedule(s) => s.mesh.clone(),
         Body::Graph(_) | Body::Local(_) => mesh(4),
     };
-    Module { name: "m".into(), machine: None, mesh, body, props }
+    Module { name: "m".into(), machine: None, mesh, body, props, attributes: Default::default() }
 }
 
 fn codes(m: &Module) -> Vec<&'static str> {

@@ -136,6 +136,7 @@ impl Pipeline {
             if let Ok(changed) = result {
                 if !skipped {
                     module.props = module.props.without(info.breaks).with(info.gives);
+                    kbc_ir::text::retain_attributes(module);
                 }
                 result = after(step, module, changed, watch).map(|()| changed);
             }

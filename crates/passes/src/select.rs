@@ -366,6 +366,7 @@ impl Chooser<'_> {
             mesh: self.mesh.clone(),
             body: Body::Graph(as_program(site, using)),
             props: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
+            attributes: Default::default(),
         }
     }
 

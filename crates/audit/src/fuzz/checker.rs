@@ -199,6 +199,7 @@ pub fn module(s: &Schedule) -> Module {
         mesh: s.mesh.clone(),
         body: Body::Schedule(s.clone()),
         props: Props::default(),
+        attributes: Default::default(),
     }
 }
 

@@ -42,6 +42,7 @@ fn module(s: &Schedule) -> Module {
         mesh: s.mesh.clone(),
         body: Body::Schedule(s.clone()),
         props: Props::default(),
+        attributes: Default::default(),
     }
 }
 

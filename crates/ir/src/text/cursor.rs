@@ -60,6 +60,7 @@ impl<'a> LineCursor<'a> {
             Some(TokenKind::Int(n)) => format!("`{n}`"),
             Some(TokenKind::Float(v)) => format!("`{v:?}`"),
             Some(TokenKind::Str(_)) => "a string".into(),
+            Some(TokenKind::Attribute(name)) => format!("`{name}`"),
             Some(TokenKind::Loc(_)) => "a location".into(),
             Some(TokenKind::Sym(s)) => format!("`{s}`"),
         };

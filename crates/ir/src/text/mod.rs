@@ -11,6 +11,7 @@
 //! structure, E315 unknown words, E316 numbers and sizes out of range, E317 another version of the
 //! format, E318 unused kernels.
 
+mod attributes;
 mod cursor;
 mod equivalent;
 mod expr;
@@ -38,6 +39,7 @@ pub mod reader {
     pub use super::types::dtype;
 }
 
+pub use attributes::retain_attributes;
 pub use equivalent::{equivalent, identical};
 pub use fmt::format;
 pub use parse::parse;
@@ -60,6 +62,11 @@ pub struct PrintOptions {
 
 /// Returns the module as text.
 pub fn print(m: &Module, options: &PrintOptions) -> String {
+    attributes::put(m, print_plain(m, options))
+}
+
+/// Returns the module as text without its attributes.
+fn print_plain(m: &Module, options: &PrintOptions) -> String {
     let mut out = format!("kir {VERSION}\nmodule @{}\n", quoted(&m.name));
     if let Some(machine) = &m.machine {
         let plain = !machine.is_empty()

@@ -4,7 +4,8 @@ use super::cursor::LineCursor;
 use super::kernels::KernelTable;
 use super::lex::{LineNode, ParseResult, Token, TokenKind, tree};
 use super::names::unknown;
-use super::{VERSION, parse_graph, parse_schedule, types};
+use super::{VERSION, attributes, parse_graph, parse_schedule, types};
+use crate::attributes::Attributes;
 use crate::module::{Body, Module, Props};
 use crate::name::Name;
 use crate::types::Mesh;
@@ -19,13 +20,19 @@ pub fn parse(file: FileId, text: &str) -> Result<Module, Diagnostics> {
     if u32::try_from(text.len()).is_err() {
         return Err(Diagnostic::error("E316", "the text is larger than 4 GB").into());
     }
-    let nodes = tree(file, text, &mut out);
+    let mut nodes = tree(file, text, &mut out);
     if let Some(other) = nodes.first().and_then(other_version) {
         return Err(other.into());
     }
+    let taken = attributes::take(&mut nodes, &mut out);
+    // What is left of a line of the module's attributes is nothing.
+    nodes.retain(|n| !n.toks.is_empty());
     let module = module(&nodes, &mut out);
     match module {
-        Some(m) if !out.has_errors() => Ok(m),
+        Some(mut m) if !out.has_errors() => {
+            attributes::give(&mut m, taken);
+            Ok(m)
+        }
         _ => {
             if out.is_empty() {
                 out.push(
@@ -137,7 +144,8 @@ fn module(nodes: &[LineNode], out: &mut Diagnostics) -> Option<Module> {
         _ => Body::Schedule(parse_schedule::schedule(rest, &name, &mesh, &mut kernels, out)),
     };
     kernels.unused(out);
-    Some(Module { name, machine: h.machine, mesh, body, props: h.props.unwrap_or_default() })
+    let props = h.props.unwrap_or_default();
+    Some(Module { name, machine: h.machine, mesh, body, props, attributes: Attributes::default() })
 }
 
 impl Head {

@@ -482,6 +482,7 @@ impl Planner<'_> {
             mesh: self.mesh.clone(),
             body: Body::Graph(graph.clone()),
             props: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
+            attributes: Default::default(),
         };
         let inner = PassCx::new(self.cx.library, Some(self.topology));
         Pipeline::named("lower").ok()?.run(&mut module, &inner, &mut []).ok()?;
