@@ -25,7 +25,7 @@ pub enum Tree<V> {
     Un(UnOp, Box<Tree<V>>),
     /// An operation on two operands.
     Bin(BinOp, Box<Tree<V>>, Box<Tree<V>>),
-    /// `select(c, a, b)`: `a` if `c` is not 0, otherwise `b`. Only the chosen operand is evaluated.
+    /// `if c { a } else { b }`: `a` if `c` is not 0, otherwise `b`. Only the chosen operand is evaluated.
     Select(Box<Tree<V>>, Box<Tree<V>>, Box<Tree<V>>),
     /// `@name[index]`: an entry of a table of the schedule.
     Table(V, Box<Tree<V>>),

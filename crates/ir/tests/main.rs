@@ -2,6 +2,7 @@
 
 mod attributes;
 mod fmt;
+mod grammar;
 mod text;
 mod text_docs;
 mod text_properties;

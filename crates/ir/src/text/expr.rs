@@ -157,9 +157,9 @@ fn unary(c: &mut LineCursor) -> ParseResult<Expr> {
         if let Some(TokenKind::Int(n)) = c.peek() {
             let n = *n;
             let v = if n == 1 << 63 { Some(i64::MIN) } else { i64::try_from(n).ok().map(|v| -v) };
-            let out = v.map(Expr::Int).ok_or_else(|| too_large(c.here()))?;
+            let out = v.map(Expr::Int).ok_or_else(|| too_large(c.here()));
             c.skip();
-            return Ok(out);
+            return c.defer(out, || Expr::Int(0));
         }
         grow(c)?;
         return Ok(Expr::Un(UnOp::Neg, Box::new(deeper(c, unary)?)));
@@ -179,9 +179,8 @@ fn primary(c: &mut LineCursor) -> ParseResult<Expr> {
     let span = c.here();
     match c.peek() {
         Some(TokenKind::Int(n)) => {
-            let v = i64::try_from(*n).map_err(|_| too_large(span))?;
             c.skip();
-            Ok(Expr::Int(v))
+            c.defer(i64::try_from(*n).map_err(|_| too_large(span)), || 0).map(Expr::Int)
         }
         Some(TokenKind::Sym("(")) => {
             c.skip();
@@ -203,7 +202,7 @@ fn primary(c: &mut LineCursor) -> ParseResult<Expr> {
             deeper(c, choice)
         }
         Some(TokenKind::Word(l, is_quoted)) => {
-            if !is_quoted && c.peek_at(1) == Some(&TokenKind::Sym("(")) {
+            if !is_quoted && l.nth == 0 && c.peek_at(1) == Some(&TokenKind::Sym("(")) {
                 let f = l.hint.clone();
                 c.skip();
                 c.skip();
@@ -320,11 +319,11 @@ fn scalar(c: &mut LineCursor, params: &[Name]) -> ParseResult<Scalar> {
                 Ok(Scalar::bin(op, a, b))
             })
         }
-        Some(TokenKind::Word(l, false)) if l.hint == "if" => {
+        Some(TokenKind::Word(..)) if c.is_word("if") => {
             c.skip();
             deeper(c, |c| conditional(c, params))
         }
-        Some(TokenKind::Word(l, false)) if c.peek_at(1) == Some(&TokenKind::Sym("(")) => {
+        Some(TokenKind::Word(l, false)) if l.nth == 0 && c.peek_at(1) == Some(&TokenKind::Sym("(")) => {
             let f = l.hint.clone();
             c.skip();
             c.skip();
@@ -332,15 +331,14 @@ fn scalar(c: &mut LineCursor, params: &[Name]) -> ParseResult<Scalar> {
         }
         Some(TokenKind::Word(l, q)) if *q || !matches!(&l.hint[..], "inf" | "NaN") => {
             let name = c.word("a parameter")?;
-            match params.iter().position(|p| *p == name) {
-                Some(i) => Ok(Scalar::Arg(i)),
-                None => Err(unknown("E312", "parameter", &name, params.iter().map(Name::as_str), span)),
-            }
+            let found = params.iter().position(|p| *p == name);
+            let unknown = || unknown("E312", "parameter", &name, params.iter().map(Name::as_str), span);
+            c.defer(found.ok_or_else(unknown), || 0).map(Scalar::Arg)
         }
         Some(TokenKind::Dollar(_)) => {
             let Some(TokenKind::Dollar(i)) = c.peek() else { return Err(c.expected("a parameter")) };
             c.skip();
-            Ok(Scalar::Arg(usize::try_from(*i).map_err(|_| too_large(span))?))
+            c.defer(usize::try_from(*i).map_err(|_| too_large(span)), || 0).map(Scalar::Arg)
         }
         _ => Ok(Scalar::Num(c.number("a number, a parameter, a function or `(`")?)),
     }

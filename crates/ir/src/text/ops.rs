@@ -29,8 +29,8 @@ const REPLACED: [(&str, &str); 6] = [
 /// Reads the lines below a stream, a loop or a condition.
 pub(super) fn body(nodes: &[LineNode], scope: &mut Scope, out: &mut Diagnostics) -> Vec<SStmt> {
     let mut list = vec![];
-    for n in nodes {
-        let mut c = LineCursor::new(&n.toks, n.span);
+    for (i, n) in nodes.iter().enumerate() {
+        let mut c = LineCursor::deferring(&n.toks, n.span);
         match head(n) {
             "for" => {
                 let turn = keep(for_head(&mut c), out);
@@ -49,8 +49,9 @@ pub(super) fn body(nodes: &[LineNode], scope: &mut Scope, out: &mut Diagnostics)
                 c.skip();
                 keep(c.finish(), out);
                 let inner = body(&n.kids, scope, out);
+                let follows = i.checked_sub(1).is_some_and(|i| head(&nodes[i]) == "if");
                 match list.last_mut() {
-                    Some(SStmt::If { other, .. }) if other.is_empty() => *other = inner,
+                    Some(SStmt::If { other, .. }) if follows => *other = inner,
                     _ => out.push(
                         Diagnostic::error("E314", "`else` must follow an `if`").primary(n.span, "here"),
                     ),
@@ -97,7 +98,7 @@ fn reference(c: &mut LineCursor, scope: &Scope) -> ParseResult<Ref> {
         return Ok(Ref::Slot { window, slot });
     }
     let label = c.label("an operand, or `@` and a window")?;
-    let operand = OperandId(scope.operands.find(label, span)? as u32);
+    let operand = OperandId(c.defer(scope.operands.find(label, span), || 0)? as u32);
     let mut path = vec![];
     while c.eat("[") {
         let index = expr(c)?;
@@ -126,23 +127,36 @@ fn counter(c: &mut LineCursor, scope: &Scope) -> ParseResult<(SignalId, Expr)> {
     Ok((signal, index))
 }
 
-/// Reads the text between the counter and the value of a wait.
+/// Reads the text between the counter and the value of a wait. The form of the counter decides
+/// which text it must be.
 fn asked(c: &mut LineCursor, form: Form) -> ParseResult<()> {
-    let read = match form {
-        Form::Epoch => c.expect(">="),
-        Form::Sense { .. } => c.expect("&").and_then(|()| match c.int("the lowest bit, `1`")? {
-            1 => c.expect("=="),
-            n => Err(Diagnostic::error(
-                "E311",
-                format!("a sense counter is read by its lowest bit, `& 1`, not `& {n}`"),
-            )
-            .primary(c.before(), "here")),
-        }),
-        Form::Clearing { .. } => c.expect("-="),
-    };
-    read.map_err(|d| {
+    let span = c.here();
+    let help = |d: Diagnostic| {
         d.help(format!("write a wait for {} counter as `wait @s[i] {} VALUE`", form.article(), form.asks()))
-    })
+    };
+    let read = if c.eat(">=") {
+        matches!(form, Form::Epoch)
+    } else if c.eat("-=") {
+        matches!(form, Form::Clearing { .. })
+    } else if c.eat("&") {
+        match c.int("the lowest bit, `1`").map_err(help)? {
+            1 => c.expect("==").map_err(help)?,
+            n => {
+                let text = format!("a sense counter is read by its lowest bit, `& 1`, not `& {n}`");
+                return Err(help(Diagnostic::error("E311", text).primary(c.before(), "here")));
+            }
+        }
+        matches!(form, Form::Sense { .. })
+    } else {
+        let symbol = form.asks();
+        let first = symbol.split(' ').next().unwrap_or(symbol);
+        return Err(help(c.expected(&format!("`{first}`"))));
+    };
+    if read || c.has_deferred() {
+        return Ok(());
+    }
+    let text = format!("this is no wait for {} counter", form.article());
+    c.defer(Err(help(Diagnostic::error("E323", text).primary(span, "here"))), || ())
 }
 
 fn queue(c: &mut LineCursor, scope: &Scope) -> ParseResult<(Peer, QueueId, Expr)> {
@@ -267,14 +281,12 @@ fn local(c: &mut LineCursor, word: &str, scope: &mut Scope) -> ParseResult<Local
     c.expect("=")?;
     Ok(match word {
         "map" => {
-            let span = c.here();
-            let func = scope.kernels.use_of(c.label("a kernel")?, span)?;
+            let func = scope.kernels.function(c)?;
             c.expect("(")?;
             LocalOp::Compute { func, dst, args: c.list(")", |c| buffer(c, scope))? }
         }
         "tiles" => {
-            let span = c.here();
-            let kernel = scope.kernels.tiles_of(c.label("a kernel")?, span)?;
+            let kernel = scope.kernels.nest(c)?;
             c.expect("(")?;
             LocalOp::Tiles { kernel, dst, args: c.list(")", |c| buffer(c, scope))? }
         }

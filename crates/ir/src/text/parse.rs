@@ -24,6 +24,9 @@ pub fn parse(file: FileId, text: &str) -> Result<Module, Diagnostics> {
     if let Some(other) = nodes.first().and_then(other_version) {
         return Err(other.into());
     }
+    if let Some(first) = nodes.first().filter(|n| matches!(n.toks[0].tok, TokenKind::Attribute(_))) {
+        out.push(no_version(first.span));
+    }
     let taken = attributes::take(&mut nodes, &mut out);
     // What is left of a line of the module's attributes is nothing.
     nodes.retain(|n| !n.toks.is_empty());
@@ -43,6 +46,11 @@ pub fn parse(file: FileId, text: &str) -> Result<Module, Diagnostics> {
             Err(out.finish())
         }
     }
+}
+
+fn no_version(first: Span) -> Diagnostic {
+    Diagnostic::error("E314", format!("a .kir text must start with `kir {VERSION}`"))
+        .primary(first, "this is something else")
 }
 
 /// Returns an error if the first line states another version. Then nothing else of the text is
@@ -98,10 +106,7 @@ const HEADS: [&str; 7] = ["kir", "module", "machine", "mesh", "props", "kernel",
 fn module(nodes: &[LineNode], out: &mut Diagnostics) -> Option<Module> {
     let first = nodes.first()?;
     if head(first) != "kir" {
-        out.push(
-            Diagnostic::error("E314", format!("a .kir text must start with `kir {VERSION}`"))
-                .primary(first.span, "this is something else"),
-        );
+        out.push(no_version(first.span));
     }
     let mut h = Head::default();
     let mut kernels = KernelTable::new();
@@ -150,7 +155,7 @@ fn module(nodes: &[LineNode], out: &mut Diagnostics) -> Option<Module> {
 
 impl Head {
     fn read(&mut self, n: &LineNode) -> ParseResult<()> {
-        let mut c = LineCursor::new(&n.toks, n.span);
+        let mut c = LineCursor::deferring(&n.toks, n.span);
         let word = head(n);
         c.skip();
         let taken = match word {
@@ -171,11 +176,12 @@ impl Head {
                 return Err(unknown("E315", "line starting with", text, valid, n.span));
             }
         };
+        c.finish()?;
         if taken {
             return Err(Diagnostic::error("E313", format!("there are two lines `{word}`"))
                 .primary(n.span, "again here"));
         }
-        c.finish()
+        Ok(())
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn graph(nodes: &[LineNode], kernels: &mut KernelTable, out: &mut Dia
 /// Reads the header: `graph @NAME` or `local @NAME`.
 fn header(n: &LineNode, out: &mut Diagnostics) -> Option<Name> {
     leaf(n, out);
-    let mut c = LineCursor::new(&n.toks, n.span);
+    let mut c = LineCursor::deferring(&n.toks, n.span);
     c.skip();
     let name = if c.peek().is_some() { keep(c.at_word("`@` and the program's name"), out) } else { None };
     keep(c.finish(), out);
@@ -61,7 +61,7 @@ pub(super) fn local(nodes: &[LineNode], kernels: &mut KernelTable, out: &mut Dia
 
 /// Reads the ranks of a part: `ranks 0..2, 5..6`.
 fn part(n: &LineNode) -> ParseResult<(Vec<u64>, Span)> {
-    let mut c = LineCursor::new(&n.toks, n.span);
+    let mut c = LineCursor::deferring(&n.toks, n.span);
     c.skip();
     let mut ranks = vec![];
     loop {
@@ -70,10 +70,11 @@ fn part(n: &LineNode) -> ParseResult<(Vec<u64>, Span)> {
         c.expect("..")?;
         let to = c.int("the end of the ranks")?;
         if to.saturating_sub(from) > MAX_RANKS {
-            return Err(Diagnostic::error("E316", format!("a part has more than {MAX_RANKS} ranks"))
-                .primary(span, "here"));
+            let many = Diagnostic::error("E316", format!("a part has more than {MAX_RANKS} ranks"));
+            c.defer(Err(many.primary(span, "here")), || ())?;
+        } else {
+            ranks.extend(from..to);
         }
-        ranks.extend(from..to);
         if !c.eat(",") {
             break;
         }
@@ -120,7 +121,10 @@ fn lines(nodes: &[LineNode], kernels: &mut KernelTable, out: &mut Diagnostics) -
                         .primary(more.span, "this one is too many"),
                 );
             }
-            if let Some((contract, ranks)) = spelled_contract(kid, out) {
+            if head(kid) != "promise" {
+                let text = if head(kid).is_empty() { "this" } else { head(kid) };
+                out.push(unknown("E315", "line of a collective", text, ["promise"].into_iter(), kid.span));
+            } else if let Some((contract, ranks)) = spelled_contract(kid, out) {
                 (own.contract, own.ranks) = (Some(contract), ranks);
             }
         }
@@ -147,7 +151,7 @@ fn lines(nodes: &[LineNode], kernels: &mut KernelTable, out: &mut Diagnostics) -
 
 /// Checks whether a line is a user-defined collective, which may have its contract below it.
 fn is_own(n: &LineNode) -> bool {
-    matches!(n.toks.get(2).map(|t| &t.tok), Some(TokenKind::Word(l, false)) if &*l.hint == "own")
+    matches!(n.toks.get(2).map(|t| &t.tok), Some(TokenKind::Word(l, false)) if &*l.hint == "own" && l.nth == 0)
 }
 
 struct Scope<'a> {
@@ -157,14 +161,14 @@ struct Scope<'a> {
 }
 
 fn declaration(n: &LineNode, g: &mut Graph, inputs: &mut Names) -> ParseResult<()> {
-    let mut c = LineCursor::new(&n.toks, n.span);
+    let mut c = LineCursor::deferring(&n.toks, n.span);
     let word = head(n);
     c.skip();
     match word {
         "input" => {
             let span = c.here();
             let label = c.at_name("`@` and the input's name")?;
-            inputs.declare(label, g.inputs.len(), span)?;
+            c.defer(inputs.declare(label, g.inputs.len(), span), || ())?;
             c.expect(":")?;
             let ty = tensor_type(&mut c)?;
             let data = if c.eat_word("data") { Some(data(&mut c)?) } else { None };
@@ -177,7 +181,8 @@ fn declaration(n: &LineNode, g: &mut Graph, inputs: &mut Names) -> ParseResult<(
         }
         "expect" => {
             if g.expect.is_some() {
-                return Err(Diagnostic::error("E313", "there are two `expect`").primary(n.span, "again here"));
+                let twice = Diagnostic::error("E313", "there are two `expect`").primary(n.span, "again here");
+                c.defer(Err(twice), || ())?;
             }
             let mut list = vec![];
             while c.peek().is_some() {
@@ -220,11 +225,11 @@ fn operands(c: &mut LineCursor, scope: &Scope, out: &mut Vec<usize>) -> ParseRes
 }
 
 fn operation(n: &LineNode, label: &Label, scope: &mut Scope, args: &mut Vec<usize>) -> ParseResult<GraphOp> {
-    let mut c = LineCursor::new(&n.toks, n.span);
+    let mut c = LineCursor::deferring(&n.toks, n.span);
     c.skip();
     c.expect("=")?;
     let span = c.here();
-    let word = c.word("an operation")?;
+    let word = c.keyword("an operation")?;
     let kind = match word.as_str() {
         "input" => {
             let at = if let Some(TokenKind::Int(_)) = c.peek() {
@@ -244,16 +249,14 @@ fn operation(n: &LineNode, label: &Label, scope: &mut Scope, args: &mut Vec<usiz
             OpKind::Matmul { accumulate_f32 }
         }
         "map" => {
-            let span = c.here();
-            let f = scope.kernels.use_of(c.label("a kernel")?, span)?;
+            let f = scope.kernels.function(&mut c)?;
             c.expect("(")?;
             operands(&mut c, scope, args)?;
             c.expect(")")?;
             OpKind::Map(f)
         }
         "tiles" => {
-            let span = c.here();
-            let k = scope.kernels.tiles_of(c.label("a kernel")?, span)?;
+            let k = scope.kernels.nest(&mut c)?;
             c.expect("(")?;
             operands(&mut c, scope, args)?;
             c.expect(")")?;

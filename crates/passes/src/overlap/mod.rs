@@ -52,7 +52,7 @@
 //! module @row
 //! machine "ring(4) { link: 50 GB/s, 500 ns; device: 1 TFLOP/s, 1 TB/s }"
 //! mesh tp 4
-//! props typed placed selected
+//! props typed placed selected arranged
 //!
 //! graph @row
 //! input @x : f32[512, 1024@tp]
