@@ -2,6 +2,7 @@
 //! to the same end as the compilation that wrote it.
 
 use crate::common;
+use crate::validate::validate;
 
 use common::{Scratch, kbc, root};
 use kbc_diag::FileId;
@@ -33,11 +34,14 @@ fn opt(scratch: &Scratch, text: &str, uses: &str) -> common::Ran {
 }
 
 /// Every program of `specs/`: its compiled module is left as it is, and each module between two
-/// passes, and the graph of `--emit graph`, continue to the compiled one.
+/// passes, and the graph of `--emit graph`, continue to the compiled one. All of them as JSON follow
+/// the schema.
 #[test]
 fn opt_continues_what_compile_began() {
     let mut all = vec![];
     files(&root().join("specs"), "kb", &mut all);
+    let schema = std::fs::read_to_string(root().join("docs/kir.schema.json")).expect("a schema");
+    let schema = serde_json::from_str(&schema).expect("JSON");
     let (mut programs, mut dumps) = (0, 0);
     for path in all {
         let name = path.to_string_lossy();
@@ -49,12 +53,14 @@ fn opt_continues_what_compile_began() {
         let scratch = Scratch::new();
         let at = |file: &str| scratch.path().join(file).to_string_lossy().into_owned();
         let (end, graph, dump) = (at("end.kir"), at("graph.kir"), at("dump"));
-        let emit = [format!("kir={end}"), format!("graph={graph}"), "kir".into()];
+        let emit = [format!("kir={end}"), format!("graph={graph}"), "json".into()];
         let mut args = vec!["compile", &name, "--emit", &emit[0], "--emit", &emit[1], "--emit", &emit[2]];
         args.extend(["--dump-dir", &dump]);
         args.extend(common::free_sizes(&name, &text));
         let ran = kbc(root(), &args, "");
         assert_eq!(ran.code, 0, "{name}: {}", ran.stderr);
+        let json = serde_json::from_str(&ran.stdout).unwrap_or_else(|e| panic!("{name}: {e}"));
+        validate(&schema, &json).unwrap_or_else(|e| panic!("{name}: {e}"));
         let read = |file: &str| std::fs::read_to_string(file).expect("it was written");
         let compiled = read(&end);
         let want = module(&compiled, &name);
@@ -69,6 +75,8 @@ fn opt_continues_what_compile_began() {
             let ran = opt(&scratch, &read(&step), &name);
             assert_eq!(ran.code, 0, "{name}, {step}: {}", ran.stderr);
             let got = module(&ran.stdout, &name);
+            let json = serde_json::from_str(&kbc_ir::text::json(&module(&read(&step), &name))).expect("JSON");
+            validate(&schema, &json).unwrap_or_else(|e| panic!("{name}, {step}: {e}"));
             assert!(equivalent(&got, &want), "{name}, {step}: another end:\n{}", ran.stdout);
             dumps += 1;
         }

@@ -324,7 +324,7 @@ pub struct Compile {
     /// section, or its content, `{seed: 1, runs: 20, links: [{count: 1, slow: 4}]}`.
     #[arg(long, value_name = "FILE|TEXT")]
     pub perturb: Option<String>,
-    /// Also writes an artefact: graph, kir, dot, dot-graph, trace, log; for a target also tile,
+    /// Also writes an artefact: graph, kir, json, dot, dot-graph, trace, log; for a target also tile,
     /// cpp; repeatable. Without a path it goes to standard output in place of the report, once the
     /// schedule is proven. `trace=FILE` opens in the Perfetto UI; `log` has one JSON object per
     /// operation. With tile or cpp, a folder is written only if --out names it.
@@ -546,7 +546,7 @@ pub struct Opt {
     #[arg(long)]
     pub locs: bool,
     /// Format of the output.
-    #[arg(long, default_value = "kir", value_parser = ["kir", "dot"])]
+    #[arg(long, default_value = "kir", value_parser = ["kir", "json", "dot"])]
     pub emit: String,
     /// Dumps between passes.
     #[command(flatten)]

@@ -302,7 +302,7 @@ fn folder(args: &Compile) -> Outcome<String> {
     }
 }
 
-const ARTEFACTS: [&str; 8] = ["graph", "kir", "dot", "dot-graph", "trace", "log", "tile", "cpp"];
+const ARTEFACTS: [&str; 9] = ["graph", "kir", "json", "dot", "dot-graph", "trace", "log", "tile", "cpp"];
 
 /// Parses `KIND[=PATH]`, where the path `-` is standard output.
 ///
@@ -345,6 +345,7 @@ fn write_artefacts(session: &Session, artefacts: &[(String, String)], built: &Bu
                 None => dot::graph_dot(&built.placed),
             },
             ("dot", Some(s)) => dot::schedule_dot(s),
+            ("json", _) => text::json(&built.module),
             _ => text::print(&built.module, &PrintOptions::default()),
         };
         write_text(session, path, &text)?;

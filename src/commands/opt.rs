@@ -57,7 +57,9 @@ pub fn run(session: &mut Session, args: &Opt) -> Outcome {
     let mut watching = Watching::new(&args.watch, vec![]);
     pipeline::run(session, &mut module, passes, &cx, &mut watching, None)?;
     crash::stage(Stage::Emit);
-    let text = if args.emit == "dot" {
+    let text = if args.emit == "json" {
+        text::json(&module)
+    } else if args.emit == "dot" {
         match &module.body {
             Body::Graph(g) => dot::graph_dot(g),
             Body::Local(l) => dot::local_dot(l),

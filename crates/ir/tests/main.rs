@@ -3,7 +3,9 @@
 mod attributes;
 mod fmt;
 mod grammar;
+mod json;
 mod text;
 mod text_docs;
 mod text_properties;
+mod validate;
 mod verify;

@@ -16,6 +16,7 @@ mod cursor;
 mod equivalent;
 mod expr;
 mod fmt;
+mod json;
 mod kernels;
 mod lex;
 pub(crate) mod names;
@@ -42,6 +43,7 @@ pub mod reader {
 pub use attributes::retain_attributes;
 pub use equivalent::{equivalent, identical};
 pub use fmt::format;
+pub use json::{json, json_schema};
 pub use parse::parse;
 
 use crate::expr::Expr;

@@ -10,7 +10,7 @@ use crate::name::Name;
 use std::collections::BTreeMap;
 
 /// Returns the kernels that a graph uses.
-fn used(g: &Graph) -> impl Iterator<Item = Used<'_>> {
+pub(super) fn used(g: &Graph) -> impl Iterator<Item = Used<'_>> {
     g.order().iter().filter_map(|id| match &g.op(*id).kind {
         OpKind::Map(f) => Some(Used::Function(f)),
         OpKind::Tiles(k) => Some(Used::Tiles(k)),
