@@ -120,14 +120,7 @@ pub const OPERATIONS: [OpRow; 70] = [
         "dimension i of the result is the dimension of the operand that the list names at position i",
     ),
     row(Graph, "data", "reshape", "`%a to [6, 4]`", "none", "the same elements, row-major, in another shape"),
-    row(
-        Graph,
-        "data",
-        "slice",
-        "`%a dim D from I to J`",
-        "none",
-        "elements I..J of a dimension",
-    ),
+    row(Graph, "data", "slice", "`%a dim D from I to J`", "none", "elements I..J of a dimension"),
     row(
         Graph,
         "data",

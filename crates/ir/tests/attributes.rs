@@ -84,7 +84,8 @@ fn attributes_belong_to_items() {
 #[test]
 fn attributes_go_with_their_items() {
     let mut m = read(GRAPH);
-    let without = read(&GRAPH.replace("%y#1 = all_gather %x over tp dim 0 using ring : f32[8] x-cost 2\n", ""));
+    let without =
+        read(&GRAPH.replace("%y#1 = all_gather %x over tp dim 0 using ring : f32[8] x-cost 2\n", ""));
     m.body = without.body.clone();
     retain_attributes(&mut m);
     assert!(equivalent(&m, &without));

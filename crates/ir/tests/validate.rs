@@ -15,7 +15,9 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), St
             "$schema" | "title" | "$defs" => true,
             "$ref" => {
                 let name = want.as_str().and_then(|r| r.strip_prefix("#/$defs/")).unwrap_or_default();
-                let Some(to) = root["$defs"].get(name) else { return Err(format!("{at}: no definition {want}")) };
+                let Some(to) = root["$defs"].get(name) else {
+                    return Err(format!("{at}: no definition {want}"));
+                };
                 check(root, to, value, at)?;
                 true
             }

@@ -150,6 +150,8 @@ impl Pass for Allocate {
         }
         schedule.windows.iter_mut().for_each(|w| w.offset = None);
         offsets(schedule)?;
+        // A schedule that was written with its signals has some already.
+        signal_offsets(schedule);
         Ok(Changed::Yes)
     }
 }
@@ -173,6 +175,18 @@ pub(crate) fn offsets(s: &mut Schedule) -> Result<(), Diagnostic> {
         at = at.max(end);
     }
     Ok(())
+}
+
+/// Bytes per counter: each has a cache line of its own.
+const LINE: u64 = 64;
+
+/// Gives an offset to each array of signals, one behind the other.
+pub(crate) fn signal_offsets(s: &mut Schedule) {
+    let mut at = 0u64;
+    for signal in &mut s.signals {
+        signal.offset = Some(at);
+        at = at.saturating_add(signal.count.saturating_mul(LINE));
+    }
 }
 
 /// Checks whether in every region that uses the window each rank's result depends on every rank's

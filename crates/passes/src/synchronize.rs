@@ -122,7 +122,7 @@
 //! Not done here: finding the credits that other messages imply, which happens earlier ([ADR
 //! 15](../adr/015-order-graph.md)), and barriers.
 
-use crate::allocate::{alternates, reserved};
+use crate::allocate::{alternates, reserved, signal_offsets};
 use crate::pass::{Changed, Pass, PassCx, PassInfo, schedule_of};
 use crate::turns::Turns;
 use kbc_diag::Diagnostics;
@@ -139,9 +139,6 @@ pub static INFO: PassInfo = PassInfo {
     breaks: Props::NONE,
     options: &[],
 };
-
-/// Bytes per counter: each has a cache line of its own.
-const LINE: u64 = 64;
 
 /// The pass `synchronize`.
 pub struct Synchronize;
@@ -187,11 +184,7 @@ impl Pass for Synchronize {
             }
         }
         s.regions = regions;
-        let mut at = 0;
-        for signal in &mut s.signals {
-            signal.offset = Some(at);
-            at += signal.count * LINE;
-        }
+        signal_offsets(s);
         // A schedule that came with its signals, and without marks, keeps what it claims.
         if s.calls == Calls::None {
             s.calls = Calls::Any;

@@ -235,9 +235,7 @@ impl Gen<'_> {
         let (put, copy) = match self.rng.below(4) {
             // The slot is chosen by a branch, by a table, or by an expression.
             0 if slots == 2 => (
-                format!(
-                    "if call % 2 == 0\n  put v -> {peer} : @{w}[0]\nelse\n  put v -> {peer} : @{w}[1]\n"
-                ),
+                format!("if call % 2 == 0\n  put v -> {peer} : @{w}[0]\nelse\n  put v -> {peer} : @{w}[1]\n"),
                 format!("if call % 2 == 0\n  copy u = @{w}[0]\nelse\n  copy u = @{w}[1]\n"),
             ),
             1 if slots > 1 => {
@@ -336,8 +334,7 @@ for j in 0..{rounds}
         let _ = writeln!(self.decls, "queue @{q}[1] : {}[{depth} x {n}] tcm", self.dtype);
         let from = self.value.clone();
         let to = self.temp();
-        let lines =
-            format!("send v -> ((r + {k}) % {p}) : @{q}[0]\nrecv u <- ((r - {k}) % {p}) : @{q}[0]\n");
+        let lines = format!("send v -> ((r + {k}) % {p}) : @{q}[0]\nrecv u <- ((r - {k}) % {p}) : @{q}[0]\n");
         let operands = format!("  on v = %{from} line {n}\n  on u = %{to} line {n}\n");
         let contract = format!(
             "shift over (q of p) on v[n], u[n]\n    start v[i]\n    end u[i] = v[i] at (q - {k}) % p"

@@ -131,7 +131,8 @@ pub(super) fn take(nodes: &mut [LineNode], out: &mut Diagnostics) -> Vec<(Spot, 
         spots.insert((n.span.start, n.span.end), spot);
     });
     let mut taken = vec![];
-    take_each(nodes, &mut |n| match attributes(n) {
+    take_each(nodes, &mut |n| {
+        match attributes(n) {
         Ok(list) if list.is_empty() => {}
         Ok(list) => match spots.get(&(n.span.start, n.span.end)) {
             Some(spot) => {
@@ -152,6 +153,7 @@ pub(super) fn take(nodes: &mut [LineNode], out: &mut Diagnostics) -> Vec<(Spot, 
             ),
         },
         Err(d) => out.push(d),
+    }
     });
     taken
 }
@@ -258,8 +260,7 @@ pub fn retain_attributes(m: &mut Module) {
     if m.attributes.is_empty() {
         return;
     }
-    let left: BTreeSet<Item> =
-        items(&print_plain(m, &PrintOptions::default())).into_values().collect();
+    let left: BTreeSet<Item> = items(&print_plain(m, &PrintOptions::default())).into_values().collect();
     let schedule = matches!(m.body, Body::Schedule(_));
     let mut kept = Attributes::default();
     for (item, list) in m.attributes.iter() {

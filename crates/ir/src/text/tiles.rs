@@ -247,11 +247,12 @@ impl Reader<'_> {
             "store" => {
                 let at = c.here();
                 let label = c.label("the result")?;
-                let found = self.sides.find(label, at).and_then(|to| match to == self.kernel.params.len() {
-                    true => Ok(()),
-                    false => Err(Diagnostic::error("E312", "`store` can write only the result")
-                        .primary(at, "here")),
-                });
+                let found =
+                    self.sides.find(label, at).and_then(|to| match to == self.kernel.params.len() {
+                        true => Ok(()),
+                        false => Err(Diagnostic::error("E312", "`store` can write only the result")
+                            .primary(at, "here")),
+                    });
                 c.defer(found, || ())?;
                 let index = self.index(&mut c)?;
                 Stmt::Store { index, is: self.tile(&mut c)? }

@@ -167,7 +167,9 @@ pub(super) fn rows(c: &mut LineCursor) -> ParseResult<Parts> {
 
 fn table(c: &mut LineCursor, rows: &[Vec<u64>]) -> ParseResult<Parts> {
     if rows.iter().any(Vec::is_empty) || rows.is_empty() {
-        return Err(Diagnostic::error("E311", "rows of lengths must not be empty").primary(c.before(), "here"));
+        return Err(
+            Diagnostic::error("E311", "rows of lengths must not be empty").primary(c.before(), "here")
+        );
     }
     let unequal = || Diagnostic::error("E323", "rows of lengths must have equal length");
     let parts = Parts::new(rows).ok_or_else(|| unequal().primary(c.before(), "here"));

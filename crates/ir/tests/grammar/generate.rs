@@ -25,7 +25,22 @@ impl Rng {
 }
 
 const WORDS: [&str; 16] = [
-    "a", "b", "tp", "r", "x", "n1", "a.b", "_", "`two words`", "`if`", "sum", "of", "at", "where", "over", "mod",
+    "a",
+    "b",
+    "tp",
+    "r",
+    "x",
+    "n1",
+    "a.b",
+    "_",
+    "`two words`",
+    "`if`",
+    "sum",
+    "of",
+    "at",
+    "where",
+    "over",
+    "mod",
 ];
 
 /// Words that a number may follow.
@@ -48,7 +63,9 @@ pub fn token(class: Class, rng: &mut Rng) -> String {
         Class::Str => (*rng.pick(&["\"\"", "\"a; b\"", "\"\\n\\u{e9}\""])).to_owned(),
         Class::Loc => (*rng.pick(&["@-", "@0:1..20"])).to_owned(),
         Class::Attribute => (*rng.pick(&["x-a", "x-long-name", "x-b_1"])).to_owned(),
-        Class::Machine => (*rng.pick(&["\"ring(4)\"", "ring(4) { link: 50 GB/s; a }", "torus(2, 2)"])).to_owned(),
+        Class::Machine => {
+            (*rng.pick(&["\"ring(4)\"", "ring(4) { link: 50 GB/s; a }", "torus(2, 2)"])).to_owned()
+        }
         Class::Newline | Class::Indent | Class::Dedent => String::new(),
     }
 }
@@ -107,7 +124,10 @@ impl<'a> Generator<'a> {
         let mut out = Layout::default();
         self.write(&self.grammar.rules[0], depth, rng, &mut out);
         // Another version is not judged.
-        out.text.lines().map(|l| if l.starts_with("kir ") { "kir 1\n".to_owned() } else { format!("{l}\n") }).collect()
+        out.text
+            .lines()
+            .map(|l| if l.starts_with("kir ") { "kir 1\n".to_owned() } else { format!("{l}\n") })
+            .collect()
     }
 
     fn write(&self, node: &Node, left: usize, rng: &mut Rng, out: &mut Layout) {
@@ -128,7 +148,8 @@ impl<'a> Generator<'a> {
             Node::Seq(list) => list.iter().for_each(|n| self.write(n, left, rng, out)),
             Node::Alt(list) => {
                 let fits: Vec<&Node> = list.iter().filter(|n| height(n, &self.least) <= left).collect();
-                let least = || list.iter().min_by_key(|n| height(n, &self.least)).expect("a choice has parts");
+                let least =
+                    || list.iter().min_by_key(|n| height(n, &self.least)).expect("a choice has parts");
                 let node = if fits.is_empty() { least() } else { *rng.pick(&fits) };
                 self.write(node, left, rng, out);
             }

@@ -105,8 +105,10 @@ fn mutants_have_one_verdict() {
     let grammar = grammar();
     let generator = Generator::new(&grammar);
     let mut rng = Rng::new(11);
-    let mut bases: Vec<(String, String)> =
-        texts().into_iter().filter(|(_, text)| text.len() < 6000 && recognise(&grammar, text).is_ok()).collect();
+    let mut bases: Vec<(String, String)> = texts()
+        .into_iter()
+        .filter(|(_, text)| text.len() < 6000 && recognise(&grammar, text).is_ok())
+        .collect();
     for i in 0..200 {
         bases.push((format!("sentence {i}"), generator.sentence(&mut rng, 6 + i % 9)));
     }

@@ -6,8 +6,8 @@ use super::value::{Definitions, Json, Wire, choice, object, object_schema, one_o
 use crate::contract::Contract;
 use crate::fill::{Fill, FillContent};
 use crate::graph::{
-    CollKind, Collective, ContractCollective, DataSource, Expect, Graph, GraphOp, HostOp, Input, OpKind, Using,
-    UsingArg,
+    CollKind, Collective, ContractCollective, DataSource, Expect, Graph, GraphOp, HostOp, Input, OpKind,
+    Using, UsingArg,
 };
 use crate::grouped::Runs;
 use crate::local::{Local, LocalPart};
@@ -62,7 +62,8 @@ impl Wire for Graph {
         let n = &Names { inputs: input_labels.clone().into(), ..n.clone() };
         let line = |(id, label): (&crate::graph::OpId, _)| {
             let operands = self.operands(*id);
-            let operands = operands.into_iter().filter_map(|o| values.get(self.position(o)).cloned()).collect();
+            let operands =
+                operands.into_iter().filter_map(|o| values.get(self.position(o)).cloned()).collect();
             Line { label, operands, op: self.op(*id) }.json(n)
         };
         let inputs = input_labels.iter().zip(inputs).map(|(label, i)| LabelledInput(label, i).json(n));

@@ -45,7 +45,8 @@ word!(SignalUse, "signal_use", [SignalUse::Arrival, SignalUse::Credit, SignalUse
 
 impl Wire for Schedule {
     fn json(&self, n: &Names) -> Json {
-        let Schedule { name, mesh: _, calls, tables, buffers, windows, signals, queues, regions, host } = self;
+        let Schedule { name, mesh: _, calls, tables, buffers, windows, signals, queues, regions, host } =
+            self;
         let n = &Names {
             buffers: labels(buffers.iter().map(|b| &b.name)).into(),
             windows: labels(windows.iter().map(|w| &w.name)).into(),
@@ -125,10 +126,13 @@ object!(Host, "host", n, Host { body, span: _ } => { "body": Vec<SStmt> = body }
 /// A region, whose operands have labels of their own.
 impl Wire for Labelled<'_, Region> {
     fn json(&self, n: &Names) -> Json {
-        let Labelled(label, Region { name: _, over, coords, operands, contract, label: text, after, roles, span: _ }) =
-            self;
+        let Labelled(
+            label,
+            Region { name: _, over, coords, operands, contract, label: text, after, roles, span: _ },
+        ) = self;
         let n = &Names { operands: labels(operands.iter().map(|o| &o.name)).into(), ..n.clone() };
-        let named = n.operands.iter().zip(operands).map(|(label, o)| Labelled(label.as_str(), o)).collect::<Vec<_>>();
+        let named =
+            n.operands.iter().zip(operands).map(|(label, o)| Labelled(label.as_str(), o)).collect::<Vec<_>>();
         Json::Object(vec![
             ("name", Json::text(*label)),
             ("over", over.json(n)),

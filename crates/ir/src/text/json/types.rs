@@ -83,7 +83,12 @@ impl Wire for Runs {
     }
 }
 
-word!(UnOp, "prefix", [UnOp::Neg, UnOp::Not, UnOp::Log2, UnOp::CeilLog2, UnOp::Popcount, UnOp::Abs, UnOp::Sign], UnOp::symbol);
+word!(
+    UnOp,
+    "prefix",
+    [UnOp::Neg, UnOp::Not, UnOp::Log2, UnOp::CeilLog2, UnOp::Popcount, UnOp::Abs, UnOp::Sign],
+    UnOp::symbol
+);
 word!(BinOp, "infix", BinOp::ALL, BinOp::symbol);
 word!(CompareOp, "comparison", COMPARISONS, CompareOp::symbol);
 const COMPARISONS: [CompareOp; 6] =
