@@ -195,7 +195,7 @@ fn plain_forms() {
         ("rank ^ 1 << k", "rank ^ (int64_t{1} << k)"),
         ("rank < 2 || rank == 4 && k != 1", "rank < 2 || (rank == 4 && k != 1)"),
         ("(rank < 2) + 1", "int64_t{rank < 2} + 1"),
-        ("select(k, 1, rank)", "k != 0 ? 1 : rank"),
+        ("if k { 1 } else { rank }", "k != 0 ? 1 : rank"),
         ("2 * 3 - -1", "7"),
         ("rank - (k - 1)", "rank - (k - 1)"),
         ("rank * -1", "rank * (-1)"),

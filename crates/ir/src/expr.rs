@@ -315,7 +315,7 @@ impl<V: Clone + PartialEq> Tree<V> {
         Tree::Un(op, Box::new(a))
     }
 
-    /// Creates `select(c, a, b)`, folded if the condition is a constant or both operands are equal.
+    /// Creates `if c { a } else { b }`, folded if the condition is a constant or both operands are equal.
     pub fn select(c: Tree<V>, a: Tree<V>, b: Tree<V>) -> Tree<V> {
         match c {
             Tree::Int(0) => b,
