@@ -171,8 +171,17 @@ fn ends_of_loops() {
     let both = |offset: &str, total: &str, count: i64, loops| {
         trace(&body(offset, total), &launch(1, 0, 0, count), loops, 100_000)
     };
-    let forms =
-        ["i", "2 * i", "0", "i / 16 * 8", "if i < 16 { i } else { i }", "min(i, 16)", "i + m", "count - i", "8"];
+    let forms = [
+        "i",
+        "2 * i",
+        "0",
+        "i / 16 * 8",
+        "if i < 16 { i } else { i }",
+        "min(i, 16)",
+        "i + m",
+        "count - i",
+        "8",
+    ];
     for count in [8, 20, 40, 100] {
         for a in forms {
             for b in forms {

@@ -5,13 +5,13 @@
 //! lines; after a module is printed, they are put into its lines. A line is found again by its
 //! position among the lines of its kind, and an item by its label or its text.
 
-use super::lex::{LineNode, ParseResult, Token, TokenKind, tree};
+use super::lex::{LineNode, Token, TokenKind, tree};
 use super::names::string;
 use super::parse::head;
 use super::{PrintOptions, print_plain};
 use crate::attributes::{Attribute, AttributeValue, Attributes, Item, OperationKey};
 use crate::module::{Body, Module};
-use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
+use kbc_diag::{Diagnostic, Diagnostics, FileId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Position of a line: what it is, the numbers of the lines around it, and its own number.
@@ -132,9 +132,9 @@ pub(super) fn take(nodes: &mut [LineNode], out: &mut Diagnostics) -> Vec<(Spot, 
     });
     let mut taken = vec![];
     take_each(nodes, &mut |n| {
-        match attributes(n) {
-        Ok(list) if list.is_empty() => {}
-        Ok(list) => match spots.get(&(n.span.start, n.span.end)) {
+        let (list, fault) = attributes(n);
+        let Some(first) = list.first().map(|a| a.name.clone()) else { return };
+        match spots.get(&(n.span.start, n.span.end)) {
             Some(spot) => {
                 if let Some(kid) = n.kids.first().filter(|_| n.toks.is_empty()) {
                     out.push(
@@ -142,18 +142,15 @@ pub(super) fn take(nodes: &mut [LineNode], out: &mut Diagnostics) -> Vec<(Spot, 
                             .primary(kid.span, "indented too far"),
                     );
                 }
+                fault.into_iter().for_each(|d| out.push(d));
                 taken.push((spot.clone(), list));
             }
             None => out.push(
-                Diagnostic::error("E311", format!("this line cannot have the attribute `{}`", list[0].name))
+                Diagnostic::error("E311", format!("this line cannot have the attribute `{first}`"))
                     .primary(n.span, "here")
-                    .help(
-                        "attributes stand on lines of their own before the body, and after inputs, values, buffers, windows, signals, queues, regions and operations",
-                    ),
+                    .help(PLACES),
             ),
-        },
-        Err(d) => out.push(d),
-    }
+        }
     });
     taken
 }
@@ -165,8 +162,11 @@ fn take_each(nodes: &mut [LineNode], f: &mut impl FnMut(&mut LineNode)) {
     }
 }
 
-/// Takes the attributes out of a line.
-fn attributes(n: &mut LineNode) -> ParseResult<Vec<Attribute>> {
+/// Where attributes may stand.
+const PLACES: &str = "attributes stand on lines of their own before the body, and after inputs, values, buffers, windows, signals, queues, regions and operations";
+
+/// Takes the attributes out of a line. Also returns what is wrong with their names.
+fn attributes(n: &mut LineNode) -> (Vec<Attribute>, Option<Diagnostic>) {
     let place = |t: &Token| matches!(t.tok, TokenKind::Loc(_));
     let end = n.toks.len() - usize::from(n.toks.last().is_some_and(place));
     let mut start = end;
@@ -175,27 +175,24 @@ fn attributes(n: &mut LineNode) -> ParseResult<Vec<Attribute>> {
     }
     let taken: Vec<Token> = n.toks.splice(start..end, []).collect();
     let mut out: Vec<Attribute> = vec![];
+    let mut fault = None;
     for pair in taken.chunks(2) {
         let [name, value] = pair else { continue };
         let TokenKind::Attribute(word) = &name.tok else { continue };
+        // The lexer takes a name for that of an attribute only before a number or a string.
         let value = match &value.tok {
             TokenKind::Int(v) => AttributeValue::Int(*v),
             TokenKind::Float(v) => AttributeValue::Float(*v),
             TokenKind::Str(s) => AttributeValue::Text(s.clone()),
-            _ => return Err(bad_value(word, value.span)),
+            _ => continue,
         };
         if out.iter().any(|a| a.name == *word) {
-            return Err(Diagnostic::error("E313", format!("attribute {word} is given twice"))
-                .primary(name.span, "again here"));
+            let twice = Diagnostic::error("E313", format!("attribute {word} is given twice"));
+            fault.get_or_insert(twice.primary(name.span, "again here"));
         }
         out.push(Attribute { name: word.clone(), value });
     }
-    Ok(out)
-}
-
-fn bad_value(name: &str, span: Span) -> Diagnostic {
-    Diagnostic::error("E311", format!("the value of {name} must be a number or a text in quotes"))
-        .primary(span, "here")
+    (out, fault)
 }
 
 /// Gives the attributes that were taken out of a text to the items of its module.

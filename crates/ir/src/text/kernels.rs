@@ -132,7 +132,10 @@ impl<T: Clone> Table<T> {
         read: ParseResult<T>,
         instead: T,
     ) -> ParseResult<()> {
-        self.names.declare(label, self.list.len(), at)?;
+        if let Err(twice) = self.names.declare(label, self.list.len(), at) {
+            // A fault of the kernel itself is reported first.
+            return Err(read.err().unwrap_or(twice));
+        }
         let bad = read.is_err();
         let (kernel, fault) = match read {
             Ok(k) => (k, None),

@@ -8,6 +8,7 @@ use super::names::{Names, replaced, unknown};
 use super::parse::{head, keep, leaf};
 use super::parse_schedule::spelled_contract;
 use super::types::{combiner, data, dtype, index_word, rows, runs, tensor_type};
+use crate::contract::Contract;
 use crate::fill::{Fill, FillContent};
 use crate::graph::{
     CollKind, Collective, ContractCollective, Expect, Graph, GraphOp, HostOp, Input, OpId, OpKind, Using,
@@ -52,9 +53,8 @@ pub(super) fn local(nodes: &[LineNode], kernels: &mut KernelTable, out: &mut Dia
             out.push(unknown("E315", "line starting with", text, ["ranks"].into_iter(), n.span));
             continue;
         }
-        if let Some((ranks, span)) = keep(part(n), out) {
-            l.parts.push(LocalPart { ranks, graph: lines(&n.kids, kernels, out), span });
-        }
+        let (ranks, span) = keep(part(n), out).unwrap_or((vec![], n.span));
+        l.parts.push(LocalPart { ranks, graph: lines(&n.kids, kernels, out), span });
     }
     l
 }
@@ -110,23 +110,13 @@ fn lines(nodes: &[LineNode], kernels: &mut KernelTable, out: &mut Diagnostics) -
     for (n, label) in lines {
         let mut args = vec![];
         let mut op = keep(operation(n, label, &mut scope, &mut args), out);
+        let spelled = if is_own(n) { promised(n, out) } else { None };
         if let (
-            Some(kid),
+            Some((contract, ranks)),
             Some(GraphOp { kind: OpKind::Collective(Collective { own: Some(own), .. }), .. }),
-        ) = (n.kids.first().filter(|_| is_own(n)), &mut op)
+        ) = (spelled, &mut op)
         {
-            if let Some(more) = n.kids.get(1) {
-                out.push(
-                    Diagnostic::error("E314", "a collective can have only one contract")
-                        .primary(more.span, "this one is too many"),
-                );
-            }
-            if head(kid) != "promise" {
-                let text = if head(kid).is_empty() { "this" } else { head(kid) };
-                out.push(unknown("E315", "line of a collective", text, ["promise"].into_iter(), kid.span));
-            } else if let Some((contract, ranks)) = spelled_contract(kid, out) {
-                (own.contract, own.ranks) = (Some(contract), ranks);
-            }
+            (own.contract, own.ranks) = (Some(contract), ranks);
         }
         let fallback = GraphOp {
             kind: OpKind::Demand,
@@ -147,6 +137,23 @@ fn lines(nodes: &[LineNode], kernels: &mut KernelTable, out: &mut Diagnostics) -
         }
     }
     g
+}
+
+/// Reads the contract below a user-defined collective, with its number of ranks.
+fn promised(n: &LineNode, out: &mut Diagnostics) -> Option<(Contract, u64)> {
+    let kid = n.kids.first()?;
+    if let Some(more) = n.kids.get(1) {
+        out.push(
+            Diagnostic::error("E314", "a collective can have only one contract")
+                .primary(more.span, "this one is too many"),
+        );
+    }
+    if head(kid) != "promise" {
+        let text = if head(kid).is_empty() { "this" } else { head(kid) };
+        out.push(unknown("E315", "line of a collective", text, ["promise"].into_iter(), kid.span));
+        return None;
+    }
+    spelled_contract(kid, out)
 }
 
 /// Checks whether a line is a user-defined collective, which may have its contract below it.

@@ -60,20 +60,20 @@ pub(super) fn schedule(
     let rest = nodes.get(1..).unwrap_or_default();
     // Declarations and names of regions are read first, so that bodies may refer to any of them.
     let mut regions: Vec<&LineNode> = vec![];
-    let mut host: Option<(&LineNode, Span)> = None;
+    let mut hosts: Vec<(&LineNode, Span)> = vec![];
     for n in rest {
         match head(n) {
-            "host" if host.is_none() => {
+            "host" => {
                 let mut c = LineCursor::deferring(&n.toks, n.span);
                 c.skip();
                 let span = c.location(n.span);
                 keep(c.finish(), out);
-                host = Some((n, span));
+                if !hosts.is_empty() {
+                    let twice = Diagnostic::error("E313", "the schedule has two sections `host`");
+                    out.push(twice.primary(n.span, "again here"));
+                }
+                hosts.push((n, span));
             }
-            "host" => out.push(
-                Diagnostic::error("E313", "the schedule has two sections `host`")
-                    .primary(n.span, "again here"),
-            ),
             "region" => {
                 if let Some(TokenKind::At(l)) = n.toks.get(1).map(|t| &t.tok) {
                     keep(scope.regions.declare(l, regions.len(), n.toks[1].span), out);
@@ -86,7 +86,7 @@ pub(super) fn schedule(
             }
         }
     }
-    if let Some((n, span)) = host {
+    for (n, span) in hosts {
         s.host = Some(Host { body: body(&n.kids, &mut scope, out), span });
     }
     for n in regions {
