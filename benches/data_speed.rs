@@ -61,7 +61,7 @@ fn reduction(dtype: &str, n: usize, times: usize) -> String {
         "kir 1\nmodule @m\nmesh tp 1\nprops expanded allocated synchronized\n\nschedule calls any\n\
          buffer %a : {dtype}[{n}] hbm input 0 : {dtype}[{n}]\nbuffer %b : {dtype}[{n}] hbm input 1 : {dtype}[{n}]\n\n\
          region @c over tp as (r of 1)\n  on a = %a line {n}\n  on b = %b line {n}\n  role all\n    stream main\n\
-         \x20     for s in 0..{times}\n        reduce sum a, b\n"
+         \x20     for s in 0..{times}\n        combine sum a, b\n"
     )
 }
 
@@ -134,9 +134,9 @@ fn ring(dtype: &str, p: usize, n: usize, times: usize) -> String {
     let part = |first: usize, shift: usize, receive: &str| {
         format!(
             "          for s in {first}..{}
-            put v[(r - s + {shift}) mod {p} of {p}] -> ((r + 1) mod {p}) : @w[s]
+            put v[(r - s + {shift}) % {p} of {p}] -> ((r + 1) % {p}) : @w[s]
             fence.release
-            notify ((r + 1) mod {p}) : @s[0]
+            notify ((r + 1) % {p}) : @s[0]
             wait @s[0] >= rep * {total} + s + 1
             fence.acquire
             {receive}
@@ -144,8 +144,8 @@ fn ring(dtype: &str, p: usize, n: usize, times: usize) -> String {
             first + p - 1
         )
     };
-    let reduce = part(0, 0, &format!("reduce sum v[(r - s - 1) mod {p} of {p}], @w[s]"));
-    let copy = part(p - 1, p, &format!("copy v[(r - s + {}) mod {p} of {p}] = @w[s]", p - 1));
+    let reduce = part(0, 0, &format!("combine sum v[(r - s - 1) % {p} of {p}], @w[s]"));
+    let copy = part(p - 1, p, &format!("copy v[(r - s + {}) % {p} of {p}] = @w[s]", p - 1));
     format!(
         "kir 1\nmodule @m\nmesh tp {p}\nprops expanded allocated synchronized\n\nschedule calls first\n\
          buffer %y : {dtype}[{n}] hbm input 0 : {dtype}[{n}] partial(sum@tp)\n\

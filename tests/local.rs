@@ -224,7 +224,7 @@ fn other_verbs() {
     ok(&["explain", "select", file], &["all_reduce", "recursive_doubling"]);
     ok(&["explain", "bound", file], &["all_reduce"]);
     ok(&["explain", "path", file], &["stage=0"]);
-    ok(&["compile", file, "--emit", "graph=-"], &["local @stages", "ranks 2..4", "using", "wait %y"]);
+    ok(&["compile", file, "--emit", "graph=-"], &["local @stages", "ranks 2..4", "using", "wait.result %y"]);
     ok(&["compile", file, "--emit", "dot-graph=-"], &["digraph \"stages_r2\"", "all_reduce"]);
     ok(&["run", file, "--emit", "log=-"], &["all_reduce"]);
     ok(&["mutate", file, "--format", "json"], &["\"mutants\""]);

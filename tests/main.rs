@@ -15,6 +15,8 @@ mod needs;
 mod perfetto;
 #[path = "common/standin.rs"]
 mod standin;
+#[path = "../crates/ir/tests/validate.rs"]
+mod validate;
 
 mod ascend;
 mod bad;
@@ -43,6 +45,7 @@ mod lowered;
 mod machine;
 mod moves;
 mod mutate;
+mod opt;
 mod order;
 mod overlap;
 mod page;

@@ -135,7 +135,7 @@ fn case(machine: &str, columns: &[&str]) -> Result<(), String> {
         return Err(format!("changes are {found:?}"));
     }
     // A collective within a sequence of operations is a choice, which needs a reason.
-    let collectives = wanted.iter().any(|w| *w != "slice");
+    let collectives = wanted.iter().any(|w| *w != "keep_part");
     if collectives && *expression != "a" && columns.get(5).is_none_or(|r| r.is_empty()) {
         return Err("a collective without a reason".into());
     }

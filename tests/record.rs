@@ -45,24 +45,24 @@ region @c over tp as (r of 3) after @load
       copy v[0 of 4] = u[1 of 4]
       record begun
       for k in 1..3
-        put v -> ((r + k) mod 3) : @w[k]
+        put v -> ((r + k) % 3) : @w[k]
         fence.release
-        notify ((r + k) mod 3) : @s[k]
+        notify ((r + k) % 3) : @s[k]
       copy v[0 of 2] = u[1 of 2]
       for k in 1..3
         wait @s[k] >= call + 1
         fence.acquire
-        reduce sum v, @w[k]
-      get t <- ((r + 1) mod 3) : @w[1]
+        combine sum v, @w[k]
+      get t <- ((r + 1) % 3) : @w[1]
       fence.complete
-      get t <- ((r + 2) mod 3) : @w[2]
+      get t <- ((r + 2) % 3) : @w[2]
       fence.complete
     stream other
       await begun
       copy u[0 of 2] = u[1 of 2]
-      notify ((r + 1) mod 3) : @s[3]
+      notify ((r + 1) % 3) : @s[3]
       wait @s[3] >= call + 1
-      reduce sum u[0 of 2], u[1 of 2]
+      combine sum u[0 of 2], u[1 of 2]
 ";
 
 /// Programs that cover everything.

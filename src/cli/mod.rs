@@ -312,7 +312,7 @@ pub struct Opt {
     #[arg(long)]
     pub locs: bool,
     /// Form of the output.
-    #[arg(long, default_value = "kir", value_parser = ["kir", "dot"])]
+    #[arg(long, default_value = "kir", value_parser = ["kir", "json", "dot"])]
     pub emit: String,
     /// Dumps between passes.
     #[command(flatten)]

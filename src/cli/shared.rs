@@ -208,7 +208,7 @@ pub struct Execution {
     /// 1, slow: 4}]}`.
     #[arg(hide_short_help = true, long, value_name = "FILE|TEXT", conflicts_with = "no_time")]
     pub perturb: Option<String>,
-    /// Also writes kir, dot, graph, dot-graph, trace, log.
+    /// Also writes kir, json, dot, graph, dot-graph, trace, log.
     ///
     /// For a target also tile and cpp; repeatable. Without a path the artefact goes to standard
     /// output in place of the report, once the schedule is proven. `trace=FILE` opens in the Perfetto

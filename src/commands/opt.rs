@@ -7,7 +7,9 @@ use crate::crash::{self, Stage};
 use crate::session::{Outcome, Session};
 use crate::watch::{self, Watching};
 use kbc_compiler::artefacts;
+use kbc_compiler::build::pipeline_of_machine;
 use kbc_compiler::pipeline;
+use kbc_compiler::simulated::Simulated;
 use kbc_diag::Diagnostics;
 use kbc_ir::text::{self, PrintOptions};
 use kbc_machine::topology::Topology;
@@ -42,12 +44,22 @@ pub fn run(session: &mut Session, args: &Opt) -> Outcome<Option<Command>> {
         }
         None => None,
     };
-    let cx = PassCx::new(&library, topology.as_ref());
+    // The same conditions as in `kbc compile`: its pipeline for this machine, and its clock.
+    let time = topology.as_ref().map(|topology| Simulated { topology });
+    let mut cx = PassCx::new(&library, topology.as_ref());
+    if let Some(time) = &time {
+        cx = cx.with_time(time);
+    }
+    let passes = match &topology {
+        Some(t) => pipeline_of_machine(&passes, t),
+        None => &passes,
+    };
     let mut watching = Watching::new(&args.watch, vec![]);
-    pipeline::run(session, &mut module, &passes, &cx, &mut watching, None)?;
+    pipeline::run(session, &mut module, passes, &cx, &mut watching, None)?;
     crash::stage(Stage::Emit);
     let text = match args.emit.as_str() {
         "dot" => artefacts::picture(&module),
+        "json" => text::json(&module),
         _ => text::print(&module, &PrintOptions { locs: args.locs }),
     };
     write_as(session, "opt", &args.file, &args.output, &text)?;

@@ -43,7 +43,7 @@ fn programs_have_the_same_bits_on_both_engines_and_contain_everything() {
         has("matmul", &format!("{d} to {d}"));
         has("matmul", &format!("grouped {d}"));
         has("tiles", d.name());
-        has("local", &format!("compute {d}"));
+        has("local", &format!("map {d}"));
         has("local", &format!("reduce_dim {d}"));
         has("type", d.name());
         for op in [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max] {

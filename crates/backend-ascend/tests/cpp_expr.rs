@@ -188,14 +188,14 @@ fn values_in_their_ranges() {
 #[test]
 fn plain_forms() {
     for (text, cpp) in [
-        ("(rank + 1) mod nranks", "(rank + 1) % nranks"),
-        ("(rank - 1) mod nranks", "Mod(rank - 1, nranks)"),
+        ("(rank + 1) % nranks", "(rank + 1) % nranks"),
+        ("(rank - 1) % nranks", "Mod(rank - 1, nranks)"),
         ("(count + nranks - 1) / nranks", "(count + nranks - 1) / nranks"),
         ("k / 2", "DivFloor(k, 2)"),
-        ("rank xor 1 << k", "rank ^ (int64_t{1} << k)"),
+        ("rank ^ 1 << k", "rank ^ (int64_t{1} << k)"),
         ("rank < 2 || rank == 4 && k != 1", "rank < 2 || (rank == 4 && k != 1)"),
         ("(rank < 2) + 1", "int64_t{rank < 2} + 1"),
-        ("select(k, 1, rank)", "k != 0 ? 1 : rank"),
+        ("if k { 1 } else { rank }", "k != 0 ? 1 : rank"),
         ("2 * 3 - -1", "7"),
         ("rank - (k - 1)", "rank - (k - 1)"),
         ("rank * -1", "rank * (-1)"),

@@ -171,8 +171,17 @@ fn ends_of_loops() {
     let both = |offset: &str, total: &str, count: i64, loops| {
         trace(&body(offset, total), &launch(1, 0, 0, count), loops, 100_000)
     };
-    let forms =
-        ["i", "2 * i", "0", "i / 16 * 8", "select(i < 16, i, i)", "min(i, 16)", "i + m", "count - i", "8"];
+    let forms = [
+        "i",
+        "2 * i",
+        "0",
+        "i / 16 * 8",
+        "if i < 16 { i } else { i }",
+        "min(i, 16)",
+        "i + m",
+        "count - i",
+        "8",
+    ];
     for count in [8, 20, 40, 100] {
         for a in forms {
             for b in forms {
@@ -186,7 +195,7 @@ fn ends_of_loops() {
         }
     }
     // Out of range only in the middle.
-    let middle = both("select(i == 24, 3000, i)", "count", 100, Loops::Ends).expect_err("it leaves %x");
+    let middle = both("if i == 24 { 3000 } else { i }", "count", 100, Loops::Ends).expect_err("it leaves %x");
     assert!(middle.title.contains("8 elements from 3000 on exceed the capacity of 300"), "{}", middle.title);
     assert_eq!(both("i", "0", 8, Loops::Ends), Ok(vec![]));
     assert_eq!(both("i", "count - 9", 8, Loops::Unrolled), Ok(vec![]));

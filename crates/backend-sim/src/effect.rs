@@ -1,6 +1,6 @@
 //! Synchronous operations on one rank as reads, a computation and one write.
 //!
-//! The module owns the meaning of `copy`, `reduce` and local operations down to element ranges. The
+//! The module owns the meaning of `copy`, `combine` and local operations down to element ranges. The
 //! interpreter and the adversarial executor therefore differ only in when they read memory and what
 //! it then contains.
 

@@ -58,10 +58,10 @@ buffer %y : f32[2] hbm output 0 : f32[2]
 buffer %a : f32[2] hbm input 1 : f32[2]
 
 host
-  launch @last
+  host.launch @last
   host.write %y = %x
   host.read %y
-  drain
+  host.drain
 
 region @last local
   role all

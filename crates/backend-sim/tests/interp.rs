@@ -43,7 +43,7 @@ fn fails(s: &Schedule, seed: Option<u64>) -> Diagnostics {
 
 #[test]
 fn a_missing_notify_is_a_deadlock_with_its_cause() {
-    let s = changed("tree_all_reduce", "      notify ((r - 1) / 2) : @up_arrived[(r - 1) mod 2]\n", "");
+    let s = changed("tree_all_reduce", "      notify ((r - 1) / 2) : @up_arrived[(r - 1) % 2]\n", "");
     for seed in [None, Some(3), Some(4)] {
         let d = fails(&s, seed);
         assert_eq!(d.list.len(), 1, "{d:#?}");
@@ -70,8 +70,8 @@ fn a_missing_notify_is_a_deadlock_with_its_cause() {
 fn a_circle_of_waits_is_shown_as_such() {
     // Every rank waits before sending.
     let text = source("ring_all_reduce").replacen(
-        "        put v[(r - s) mod 4 of 4]",
-        "        wait @arrived[0] >= call * 6 + s\n        put v[(r - s) mod 4 of 4]",
+        "        put v[(r - s) % 4 of 4]",
+        "        wait @arrived[0] >= call * 6 + s\n        put v[(r - s) % 4 of 4]",
         1,
     );
     let d = fails(&parse(&text), None);
@@ -151,7 +151,7 @@ fn a_run_has_a_limit_of_memory() {
     let text = "kir 1\nmodule @huge\nmesh tp 1\nprops expanded allocated synchronized\nkernel @half(x) = (x * 0.5)\n\n\
         schedule calls any\nbuffer %x : f32[1] hbm input 0 : f32[1]\nbuffer %t : f32[1099511627776] hbm temp\n\
         buffer %y : f32[1] hbm output 0 : f32[1]\n\nregion @a local\n  role all\n    stream main\n      \
-        compute %t = half(%x)\n      copy %y = %x\n";
+        map %t = half(%x)\n      copy %y = %x\n";
     let s = parse(text);
     assert_eq!(fails(&s, None).list[0].code, "E368");
 }

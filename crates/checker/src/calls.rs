@@ -1,6 +1,6 @@
 //! Horizon of calls: how many consecutive calls of a schedule represent all of its calls.
 //!
-//! The module owns how the text of a schedule depends on `call`: through `call mod k` (slots and
+//! The module owns how the text of a schedule depends on `call`: through `call % k` (slots and
 //! windows used in turn), through comparisons with a constant (the first calls differ), and
 //! linearly in the values of waits (epochs). After the calls that differ, k calls are a period. At
 //! least two periods are walked, so that each call of the second can be compared with the same call
@@ -172,7 +172,7 @@ impl Scan {
                 ),
             )
             .primary(span, "this depends on the call number")
-            .help("use `call` only in the value of a wait, as `call mod k`, or compared with a constant")
+            .help("use `call` only in the value of a wait, as `call % k`, or compared with a constant")
         });
     }
 }

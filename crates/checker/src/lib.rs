@@ -288,9 +288,7 @@ impl Check<'_> {
                     format!("the proof needs {} calls on {ranks} ranks to be checked", v.calls),
                 )
                 .note(format!("the limits are {MAX_CALLS} calls and {MAX_RANKS} ranks"))
-                .help(
-                    "use `call` only in `call mod k` with a small k, and in comparisons with small numbers",
-                ),
+                .help("use `call` only in `call % k` with a small k, and in comparisons with small numbers"),
             );
             return v;
         }

@@ -570,7 +570,7 @@ pub(super) fn zeros() -> NoMeaning {
     NoMeaning {
         code: "E343",
         text: "zeros are moved or combined as if they were a contribution".into(),
-        help: "`zero` memory can only be the destination of a `reduce sum`; otherwise copy the first contribution",
+        help: "`zero` memory can only be the destination of a `combine sum`; otherwise copy the first contribution",
     }
 }
 

@@ -88,21 +88,21 @@ mod tests {
 
     #[test]
     fn shifts_and_xors_are_found() {
-        let ring = orbits("(r + 1) mod 8", "r", 800, false).expect("a ring");
+        let ring = orbits("(r + 1) % 8", "r", 800, false).expect("a ring");
         assert_eq!((ring.first(), ring.size()), (&[0][..], 8));
         let (orbit, h) = ring.split(5);
         assert_eq!((orbit, ring.act(h, 0), ring.act(ring.inverse(h), 5)), (0, 5, 0));
         assert!(!ring.ordered(1, 2) && ring.ordered(3, 3));
-        let cube = orbits("r xor 2", "r", 800, true).expect("a cube");
+        let cube = orbits("r ^ 2", "r", 800, true).expect("a cube");
         assert_eq!((cube.size(), cube.act(3, 5)), (8, 6));
     }
 
     #[test]
     fn what_does_not_move_is_not() {
-        assert!(orbits("(r + 1) mod 8", "r", 800, true).is_err(), "the machine allows xor only");
+        assert!(orbits("(r + 1) % 8", "r", 800, true).is_err(), "the machine allows ^ only");
         assert!(orbits("7 - r", "r", 800, false).is_err(), "a reflection");
-        assert!(orbits("(r + 1) mod 8", "r", 801, false).is_err(), "chunks of 100 and of 101 elements");
+        assert!(orbits("(r + 1) % 8", "r", 801, false).is_err(), "chunks of 100 and of 101 elements");
         // The contents of the chunks do not matter.
-        assert!(orbits("(r + 1) mod 8", "0", 800, false).is_ok());
+        assert!(orbits("(r + 1) % 8", "0", 800, false).is_ok());
     }
 }

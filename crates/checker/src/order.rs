@@ -502,7 +502,7 @@ impl<'g> Order<'g> {
         let p = &self.places[place];
         let mut found = if p.write.is_none() { None } else { self.unordered(who, &p.write, true) };
         for r in p.reads.iter().chain(&p.more) {
-            // The read of a `reduce` is part of the same operation as its write.
+            // The read of a `combine` is part of the same operation as its write.
             if found.is_some()
                 || r.is_none()
                 || (r.stream == acc.stream && r.pos == acc.pos && r.mark & 3 == 0)

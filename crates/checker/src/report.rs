@@ -118,7 +118,7 @@ impl<'p> Report<'p> {
                 ),
                 "E349" => (
                     format!("call {} rewrites {place} of rank {on} while call {} may still use it", calls.1, calls.0),
-                    "wait for a credit (a notify that the slot is free), or alternate between slots with `call mod k`",
+                    "wait for a credit (a notify that the slot is free), or alternate between slots with `call % k`",
                 ),
                 _ => match c.with.kind() {
                     Completion::Get => (

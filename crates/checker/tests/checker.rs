@@ -116,8 +116,8 @@ fn two_windows(a: u64, b: u64) -> String {
       notify (1 - r) : @in[0]
       wait @in[0] >= call + 1
       fence.acquire
-      reduce sum v[0 of 2], @a[0]
-      reduce sum v[1 of 2], @b[0]
+      combine sum v[0 of 2], @a[0]
+      combine sum v[1 of 2], @b[0]
 "
     )
 }
@@ -203,7 +203,7 @@ fn dissemination(p: u64, signal: &str, at: &str, wait: &str) -> String {
         "kir 1\nmodule @m\nmesh tp {p}\n\nschedule calls any\nbuffer %x : f32[4] hbm input 0 : f32[4]\n\
          signal @d[{}] barrier {signal}\n\nregion @r over tp as (r of {p})\n  role all\n    stream main\n      \
          for b in 0..3\n        for j in 0..{rounds}\n          \
-         notify ((r + (1 << j)) mod {p}) : @d[{at}]\n          wait @d[{at}] {wait}\n",
+         notify ((r + (1 << j)) % {p}) : @d[{at}]\n          wait @d[{at}] {wait}\n",
         2 * rounds
     )
 }
@@ -213,14 +213,14 @@ fn dissemination(p: u64, signal: &str, at: &str, wait: &str) -> String {
 fn forms_are_decided_in_every_way() {
     // Two alternating sets of counters, each of which changes its sense every other time, are
     // correct; one set is one too few.
-    let turn = "(call * 3 + b) mod 2 * 6 + j";
-    let sense = "& 1 == 1 - (call * 3 + b) mod 4 / 2";
+    let turn = "(call * 3 + b) % 2 * 6 + j";
+    let sense = "& 1 == 1 - (call * 3 + b) % 4 / 2";
     let right = |p: u64, form: &str| match form {
         "epoch" => dissemination(p, "", "j", ">= call * 3 + b + 1"),
         "sense" => dissemination(p, "sense fresh", &turn.replace('6', &p.ilog2().to_string()), sense),
         _ => dissemination(p, "clearing fresh", "j", "-= 1"),
     };
-    let wrong = |p: u64| dissemination(p, "sense fresh", "j", "& 1 == (call * 3 + b + 1) mod 2");
+    let wrong = |p: u64| dissemination(p, "sense fresh", "j", "& 1 == (call * 3 + b + 1) % 2");
     for (form, p) in ["epoch", "sense", "clearing"].into_iter().flat_map(|f| [(f, 4), (f, 8), (f, 16)]) {
         for strategy in [Strategy::Expanded, Strategy::Symmetric, Strategy::Fingerprints] {
             let options = CheckOptions { strategy, ..Default::default() };
@@ -245,7 +245,7 @@ fn forms_are_decided_in_every_way() {
 fn several_writers_must_know_that_they_are_heard() {
     let text = |answer: bool| {
         let more = if answer {
-            "      for s in 1..5\n        notify ((r + s) mod 5) : @b[0]\n      wait @b[0] -= 4\n"
+            "      for s in 1..5\n        notify ((r + s) % 5) : @b[0]\n      wait @b[0] -= 4\n"
         } else {
             ""
         };
@@ -253,7 +253,7 @@ fn several_writers_must_know_that_they_are_heard() {
         format!(
             "kir 1\nmodule @m\nmesh tp 5\n\nschedule calls any\nbuffer %x : f32[4] hbm input 0 : f32[4]\n\
              signal @a[1] barrier clearing fresh\n{second}\nregion @r over tp as (r of 5)\n  role all\n    stream main\n      \
-             for s in 1..5\n        notify ((r + s) mod 5) : @a[0]\n      wait @a[0] -= 4\n{more}"
+             for s in 1..5\n        notify ((r + s) % 5) : @a[0]\n      wait @a[0] -= 4\n{more}"
         )
     };
     for strategy in [Strategy::Expanded, Strategy::Symmetric] {

@@ -53,7 +53,7 @@ fn admissible(m: &Mutation) -> &'static [&'static str] {
     const FENCE: &[&str] = &["E345", "E348", "E349", "E350"];
     match (what(m), m.word) {
         ("drop", "put" | "get" | "copy" | "local") => &["E341", "E342", "E343", "E344"],
-        ("drop", "reduce") => &["E341"],
+        ("drop", "combine") => &["E341"],
         ("drop", "notify" | "record") => &["E340"],
         ("drop", "wait" | "await") => EARLY,
         ("drop", "fence.release") => FENCE,
@@ -65,7 +65,7 @@ fn admissible(m: &Mutation) -> &'static [&'static str] {
         ("duplicate", "get") => &["E350"],
         ("peer", "get") => &["E347", "E350"],
         ("drop" | "swap", "fence.complete") => &["E345", "E350"],
-        ("duplicate", "reduce") => &["E342"],
+        ("duplicate", "combine") => &["E342"],
         // A second notify announces something that has not happened yet.
         ("duplicate", "notify") => EARLY,
         ("swap", "put" | "fence.release") => {
@@ -74,7 +74,7 @@ fn admissible(m: &Mutation) -> &'static [&'static str] {
         ("swap", "notify") => &["E340", "E345"],
         ("swap", "wait") => &["E346", "E347", "E340", "E348", "E349", "E358"],
         ("swap", "fence.acquire") => &["E346"],
-        ("swap", "reduce" | "copy") => &["E341", "E343", "E344", "E345", "E347", "E348", "E349", "E350"],
+        ("swap", "combine" | "copy") => &["E341", "E343", "E344", "E345", "E347", "E348", "E349", "E350"],
         ("swap", "local" | "record" | "await") => &["E344", "E347", "E348", "E349", "E340"],
         ("swap", "for" | "if") => {
             &["E340", "E341", "E343", "E344", "E345", "E346", "E347", "E348", "E349", "E350", "E358"]

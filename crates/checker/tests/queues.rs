@@ -37,7 +37,7 @@ fn every_message_is_needed() {
     for (name, text) in files("queues") {
         let s = schedule(&name, &text);
         for m in mutations(&s) {
-            if m.kind == MutationKind::Drop && ["send", "recv", "reduce"].contains(&m.word) {
+            if m.kind == MutationKind::Drop && ["send", "recv", "combine"].contains(&m.word) {
                 let v = check(&apply(&s, &m), &CheckOptions::default());
                 assert!(!v.ok(), "{name}: {} is accepted", m.text);
                 seen += 1;

@@ -4,8 +4,9 @@ use crate::build::Built;
 use kbc_ir::text::{self, PrintOptions};
 use kbc_ir::{Body, Module, Props, dot};
 
-/// Names of the texts: the graph and the module as `.kir`, and both as pictures for Graphviz.
-pub const KINDS: [&str; 4] = ["graph", "kir", "dot", "dot-graph"];
+/// Names of the texts: the graph and the module as `.kir`, the module as JSON, and both as pictures
+/// for Graphviz.
+pub const KINDS: [&str; 5] = ["graph", "kir", "json", "dot", "dot-graph"];
 
 /// Returns a text of that kind; the module if there is no such kind.
 pub fn text(built: &Built, kind: &str) -> String {
@@ -22,6 +23,7 @@ pub fn text(built: &Built, kind: &str) -> String {
         }
         "dot-graph" => dot_of(&graph()),
         "dot" => dot_of(&built.module.body),
+        "json" => text::json(&built.module),
         _ => text::print(&built.module, &PrintOptions::default()),
     }
 }

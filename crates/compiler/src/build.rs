@@ -258,6 +258,7 @@ fn plain(
         mesh: module.mesh.clone(),
         body,
         props,
+        attributes: Default::default(),
     };
     Pipeline::parse("expand", Span::NONE.file)?.run(&mut whole, cx, &mut [])?;
     match whole.body {

@@ -159,7 +159,7 @@ impl CollKind {
             CollKind::Scatter => {
                 row!("scatter", Moves(RootToSplit), "scatter(x, dim: 0, from: 0, over: tp)")
             }
-            CollKind::Slice => row!("slice", Slices, "slice(x, dim: 0, over: tp)"),
+            CollKind::Slice => row!("keep_part", Slices, "let y: TYPE = x"),
             CollKind::Barrier => row!("barrier", Keeps, "barrier(x, over: tp)"),
             CollKind::ByContract => row!("own", Stated, "NAME(x, over: tp)"),
         }

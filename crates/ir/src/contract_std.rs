@@ -1,7 +1,7 @@
 //! Contracts of the standard collectives, with symbolic sizes and the root substituted.
 //!
 //! They cover the eight collectives of the algorithm language, `barrier` (an all-gather without
-//! data: every rank depends on every rank) and `slice`, so that a schedule can contain
+//! data: every rank depends on every rank) and `keep_part`, so that a schedule can contain
 //! `promise all_reduce sum` instead of clauses. The contracts of user-defined collectives are
 //! created where their declarations are read.
 

@@ -53,9 +53,9 @@ fn named(g: &Graph, name: &str) -> String {
             OpKind::Grouped(_) => ("grouped matmul".into(), ""),
             OpKind::Tiles(k) => (k.name.to_string(), ""),
             OpKind::Fill(f) => (format!("fill {f}"), ""),
-            OpKind::Shape(s) => (format!("{} {s}", s.word()), ""),
+            OpKind::Shape(s) => (format!("{} {s}", s.name()), ""),
             OpKind::Demand | OpKind::PartialDemand(_) => ("demand".into(), ", style=dashed"),
-            OpKind::Wait => ("wait".into(), ", style=dashed"),
+            OpKind::Wait => ("wait.result".into(), ", style=dashed"),
             OpKind::Host(op) => (format!("host {}", op.word()), ", style=dashed"),
             OpKind::Collective(c) => {
                 let using = c.using.as_ref().map(|u| format!(" using {}", u.alg)).unwrap_or_default();

@@ -2,7 +2,7 @@
 //!
 //! Peers, chunks, slots, signals, epochs and extents of a schedule are such expressions, so that a
 //! schedule is as short for 10,000 ranks as for four. Truth values are 1 and 0. Division rounds
-//! down and `mod` has the sign of the divisor, as in the algorithm language.
+//! down and `%` has the sign of the divisor, as in the algorithm language.
 
 use crate::name::Name;
 use std::fmt;
@@ -25,7 +25,7 @@ pub enum Tree<V> {
     Un(UnOp, Box<Tree<V>>),
     /// An operation on two operands.
     Bin(BinOp, Box<Tree<V>>, Box<Tree<V>>),
-    /// `select(c, a, b)`: `a` if `c` is not 0, otherwise `b`. Only the chosen operand is evaluated.
+    /// `if c { a } else { b }`: `a` if `c` is not 0, otherwise `b`. Only the chosen operand is evaluated.
     Select(Box<Tree<V>>, Box<Tree<V>>, Box<Tree<V>>),
     /// `@name[index]`: an entry of a table of the schedule.
     Table(V, Box<Tree<V>>),
@@ -88,7 +88,7 @@ pub enum EvalError {
     Unbound(Name),
     /// The table does not exist, or the index is outside it.
     Table(Name, i64),
-    /// Division or `mod` by zero, logarithm of a value less than one, shift by an amount outside
+    /// Division or `%` by zero, logarithm of a value less than one, shift by an amount outside
     /// 0..63, or overflow.
     Arithmetic(String),
 }
@@ -213,14 +213,14 @@ impl BinOp {
             BinOp::Sub => "-",
             BinOp::Mul => "*",
             BinOp::Div => "/",
-            BinOp::Mod => "mod",
+            BinOp::Mod => "%",
             BinOp::Min => "min",
             BinOp::Max => "max",
             BinOp::And => "&&",
             BinOp::Or => "||",
             BinOp::BitAnd => "&",
             BinOp::BitOr => "|",
-            BinOp::Xor => "xor",
+            BinOp::Xor => "^",
             BinOp::Shl => "<<",
             BinOp::Shr => ">>",
             BinOp::Eq => "==",
@@ -315,7 +315,7 @@ impl<V: Clone + PartialEq> Tree<V> {
         Tree::Un(op, Box::new(a))
     }
 
-    /// Creates `select(c, a, b)`, folded if the condition is a constant or both operands are equal.
+    /// Creates `if c { a } else { b }`, folded if the condition is a constant or both operands are equal.
     pub fn select(c: Tree<V>, a: Tree<V>, b: Tree<V>) -> Tree<V> {
         match c {
             Tree::Int(0) => b,
@@ -608,7 +608,15 @@ fn write_expr(e: &Expr, outer: u8, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             write_expr(b, s + 1, f)?;
             f.write_str(if paren { ")" } else { "" })
         }
-        Expr::Select(c, a, b) => write!(f, "select({c}, {a}, {b})"),
+        Expr::Select(c, a, b) => {
+            let paren = outer > 0;
+            f.write_str(if paren { "(" } else { "" })?;
+            match **b {
+                Expr::Select(..) => write!(f, "if {c} {{ {a} }} else {b}")?,
+                _ => write!(f, "if {c} {{ {a} }} else {{ {b} }}")?,
+            }
+            f.write_str(if paren { ")" } else { "" })
+        }
         Expr::Table(n, i) => write!(f, "@{n}[{i}]"),
     }
 }
@@ -636,7 +644,7 @@ mod tests {
         let e = v("call") * Expr::Int(3) + (v("s") - Expr::Int(1)) + Expr::Int(1);
         assert_eq!(e.simplify().to_string(), "call * 3 + s");
         let e = (v("r") - (Expr::Int(4) - v("k")) + (Expr::Int(4) - v("k"))).modulo(4);
-        assert_eq!(e.simplify().to_string(), "r mod 4");
+        assert_eq!(e.simplify().to_string(), "r % 4");
         assert_eq!((Expr::Int(4) - v("k") - Expr::Int(1)).simplify().to_string(), "3 - k");
     }
 
@@ -645,7 +653,7 @@ mod tests {
         let r = || Expr::var("r");
         assert_eq!((r() + Expr::Int(3) - Expr::Int(5)).to_string(), "r - 2");
         assert_eq!((r() - (r() - Expr::var("s"))).to_string(), "r - (r - s)");
-        assert_eq!(((r() + Expr::Int(1)) * Expr::Int(2)).modulo(4).to_string(), "(r + 1) * 2 mod 4");
+        assert_eq!(((r() + Expr::Int(1)) * Expr::Int(2)).modulo(4).to_string(), "(r + 1) * 2 % 4");
         assert_eq!(Expr::bin(BinOp::Shl, Expr::Int(1), Expr::var("k")).to_string(), "1 << k");
     }
 }

@@ -75,7 +75,7 @@ pub fn has(dtype: DType, v: f64) -> Result<(), String> {
     }
 }
 
-/// Writes the fill as in `.kir`: `f32[25, 8] number 0.5`, `i32[25, 8] place dim 1`.
+/// Writes the fill as in `.kir`: `f32[25, 8] number 0.5`, `i32[25, 8] index dim 1`.
 impl fmt::Display for Fill {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.dtype)?;
@@ -84,7 +84,7 @@ impl fmt::Display for Fill {
         }
         match self.with {
             FillContent::Number(v) => write!(f, " number {v:?}"),
-            FillContent::Place(d) => write!(f, " place dim {d}"),
+            FillContent::Place(d) => write!(f, " index dim {d}"),
         }
     }
 }

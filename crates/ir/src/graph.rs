@@ -308,6 +308,25 @@ pub struct Graph {
 }
 
 impl Graph {
+    /// Returns everything of the graph that is not an operation: name, inputs, results, and stored
+    /// results. A new field must be dealt with here.
+    #[allow(clippy::type_complexity, reason = "the four fields as they are declared")]
+    pub(crate) fn declarations(&self) -> (&Option<Name>, &Vec<Input>, &Vec<TensorType>, &Option<Expect>) {
+        let Graph {
+            name,
+            inputs,
+            results,
+            expect,
+            g: _,
+            order: _,
+            places: _,
+            calls: _,
+            within: _,
+            inside: _,
+        } = self;
+        (name, inputs, results, expect)
+    }
+
     /// Appends an operation with its operands and returns its number.
     pub fn push(&mut self, op: GraphOp, operands: &[OpId]) -> OpId {
         let at = self.order.len();

@@ -20,8 +20,8 @@ use std::collections::BTreeSet;
 /// Name of the stream of the host's program, and of its region in spelled form.
 pub const HOST: &str = "host";
 
-/// Program of every rank's host in each call: `launch`, `host.wait`, `host.read`, `host.write`,
-/// `drain`, and `if` on the rank.
+/// Program of every rank's host in each call: `host.launch`, `host.wait`, `host.read`, `host.write`,
+/// `host.drain`, and `if` on the rank.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Host {
     /// Statements.
@@ -35,7 +35,7 @@ pub struct Host {
 ///
 /// Every stream of a region begins with an `await` of the region's launch and ends with a `record`
 /// of its end there. The host's program is the last region; it is local and has one stream,
-/// [`HOST`]. `launch` becomes the `record`. A wait becomes an `await` for every stream that the
+/// [`HOST`]. `host.launch` becomes the `record`. A wait becomes an `await` for every stream that the
 /// rank has in the region. A read or write is preceded by `fence.acquire`, because peers may have
 /// written the buffer directly; a write is a local `copy`. Regions keep their numbers.
 pub fn with_host_region(s: &Schedule) -> Cow<'_, Schedule> {
@@ -81,7 +81,7 @@ pub fn has_host_region(s: &Schedule) -> bool {
 pub(crate) fn misplaced_host_op(span: Span) -> Diagnostic {
     Diagnostic::error("E330", "a host operation outside the section `host`")
         .primary(span, "here")
-        .help("write `launch`, `host.read`, `host.write`, `host.wait` and `drain` in the section `host` of the schedule")
+        .help("write `host.launch`, `host.read`, `host.write`, `host.wait` and `host.drain` in the section `host` of the schedule")
 }
 
 /// Checks whether operations of a region write a buffer on some rank: their own rank's, or a

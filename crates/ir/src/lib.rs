@@ -6,6 +6,7 @@
 //! knows no `.kb` syntax and no backend, and never prints.
 
 pub mod algebra;
+pub mod attributes;
 pub mod collective;
 pub mod congruence;
 pub mod contract;

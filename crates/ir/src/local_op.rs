@@ -339,7 +339,7 @@ impl LocalOp {
     fn row(&self) -> (&'static str, LocalKind) {
         use LocalKind::{Computes, Moves};
         match self {
-            LocalOp::Compute { .. } => (const { word(Schedule, "compute") }, Computes),
+            LocalOp::Compute { .. } => (const { word(Schedule, "map") }, Computes),
             LocalOp::Matmul { .. } => (const { word(Schedule, "matmul") }, Computes),
             LocalOp::ReduceDim { .. } => (const { word(Schedule, "reduce_dim") }, Computes),
             LocalOp::Cast { .. } => (const { word(Schedule, "cast") }, Computes),
@@ -351,7 +351,7 @@ impl LocalOp {
             LocalOp::Grouped { .. } => (const { word(Schedule, "grouped") }, Computes),
             LocalOp::Tiles { .. } => (const { word(Schedule, "tiles") }, Computes),
             LocalOp::Fill { .. } => (const { word(Schedule, "fill") }, Computes),
-            LocalOp::Slice { .. } => (const { word(Schedule, "slice") }, Moves),
+            LocalOp::Slice { .. } => (const { word(Schedule, "keep_part") }, Moves),
         }
     }
 

@@ -1,5 +1,6 @@
 //! A module: the content of one `.kir` text, at graph level or at schedule level.
 
+use crate::attributes::Attributes;
 use crate::graph::Graph;
 use crate::local::Local;
 use crate::name::Name;
@@ -20,6 +21,8 @@ pub struct Module {
     pub body: Body,
     /// Properties that the module currently has.
     pub props: Props,
+    /// Attributes of other tools, which kbc keeps and does not interpret.
+    pub attributes: Attributes,
 }
 
 impl Module {
@@ -66,12 +69,15 @@ impl Props {
     pub const ALLOCATED: Props = Props(16);
     /// Signals, waits and fences are in place.
     pub const SYNCHRONIZED: Props = Props(32);
+    /// Collectives have their streams, their pieces and their issue order.
+    pub const ARRANGED: Props = Props(64);
 
     /// The properties with their names in `.kir`, in the order in which they are printed.
-    pub const NAMES: [(&'static str, Props); 6] = [
+    pub const NAMES: [(&'static str, Props); 7] = [
         ("typed", Props::TYPED),
         ("placed", Props::PLACED),
         ("selected", Props::SELECTED),
+        ("arranged", Props::ARRANGED),
         ("expanded", Props::EXPANDED),
         ("allocated", Props::ALLOCATED),
         ("synchronized", Props::SYNCHRONIZED),
@@ -92,6 +98,13 @@ impl Props {
         self.0 & other.0 == other.0
     }
 
+    /// Returns this set together with the properties that the graph of a schedule had when the
+    /// schedule was made, if the set says that the module is a schedule.
+    pub const fn with_earlier(self) -> Props {
+        let graph = Props::TYPED.with(Props::PLACED).with(Props::SELECTED).with(Props::ARRANGED);
+        if self.contains(Props::EXPANDED) { self.with(graph) } else { self }
+    }
+
     /// Returns the names of the properties in this set.
     pub fn names(self) -> Vec<&'static str> {
         Props::NAMES.iter().filter(|(_, p)| self.contains(*p)).map(|(n, _)| *n).collect()
@@ -105,6 +118,15 @@ impl std::fmt::Debug for Props {
 }
 
 impl Module {
+    /// Returns what is already done with the module: its properties and, for a schedule, that it is
+    /// one, whether the text says so or not.
+    pub fn done(&self) -> Props {
+        match &self.body {
+            Body::Graph(_) | Body::Local(_) => self.props,
+            Body::Schedule(_) => self.props.with(Props::EXPANDED).with_earlier(),
+        }
+    }
+
     /// Returns the graph if the module is at graph level.
     pub fn graph(&self) -> Option<&Graph> {
         match &self.body {

@@ -50,7 +50,7 @@ pub enum Op<R: Repr> {
         /// Source.
         src: R::Near,
     },
-    /// `reduce OP dst, src`: `dst[i] = dst[i] OP src[i]`.
+    /// `combine OP dst, src`: `dst[i] = dst[i] OP src[i]`.
     Reduce {
         /// Combiner.
         op: ReduceOp,
@@ -180,7 +180,7 @@ impl Repr for () {
     type Host = ();
 }
 
-/// `reserve | publish | expect | free PEER : window[slot]`: one of the four points of a message.
+/// `reserve | publish | accept | free PEER : window[slot]`: one of the four points of a message.
 /// `expand` creates marks, and `synchronize` turns them into signals and fences.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Mark {
@@ -216,7 +216,7 @@ impl Point {
         match self {
             Point::Reserve => "reserve",
             Point::Publish => "publish",
-            Point::Expect => "expect",
+            Point::Expect => "accept",
             Point::Free => "free",
         }
     }
@@ -225,7 +225,7 @@ impl Point {
 /// An operation that only the host's program has, apart from [`Op::HostRead`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HostCommand {
-    /// `launch @region`: the streams of this rank may enter the region, in this call.
+    /// `host.launch @region`: the streams of this rank may enter the region, in this call.
     Launch(RegionId),
     /// `host.wait @region`: blocks until this rank's streams have left the region.
     Wait(RegionId),
@@ -237,7 +237,7 @@ pub enum HostCommand {
         /// Source; of the same type and local sizes.
         src: BufferId,
     },
-    /// `drain`: blocks until this rank's streams have left every region launched so far.
+    /// `host.drain`: blocks until this rank's streams have left every region launched so far.
     Drain,
 }
 
@@ -246,7 +246,7 @@ impl SOp {
     pub fn word(&self) -> &'static str {
         match self {
             Op::Copy { .. } => const { word(Schedule, "copy") },
-            Op::Reduce { .. } => const { word(Schedule, "reduce") },
+            Op::Reduce { .. } => const { word(Schedule, "combine") },
             Op::Put { .. } => const { word(Schedule, "put") },
             Op::Get { .. } => const { word(Schedule, "get") },
             Op::Send { .. } => const { word(Schedule, "send") },
@@ -263,10 +263,10 @@ impl SOp {
             // The first word of a mark is its point.
             Op::Mark(_) => "mark",
             Op::HostRead(_) => const { word(Schedule, "host.read") },
-            Op::Host(HostCommand::Launch(_)) => const { word(Schedule, "launch") },
+            Op::Host(HostCommand::Launch(_)) => const { word(Schedule, "host.launch") },
             Op::Host(HostCommand::Wait(_)) => const { word(Schedule, "host.wait") },
             Op::Host(HostCommand::Write { .. }) => const { word(Schedule, "host.write") },
-            Op::Host(HostCommand::Drain) => const { word(Schedule, "drain") },
+            Op::Host(HostCommand::Drain) => const { word(Schedule, "host.drain") },
         }
     }
 

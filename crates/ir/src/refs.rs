@@ -97,7 +97,7 @@ impl Ref {
 }
 
 /// A peer, given by its coordinates in the region's coordinate system. A coordinate out of range is
-/// an error; wrapping is written with `mod`.
+/// an error; wrapping is written with `%`.
 pub type Peer<E = Expr> = Vec<E>;
 
 /// `@signal[index]`: a counter of a signal array.

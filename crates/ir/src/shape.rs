@@ -59,7 +59,7 @@ pub struct Follows {
 }
 
 impl ShapeOp {
-    /// Returns the first word in `.kb`.
+    /// Returns the first word in `.kb` and `.kir`.
     pub fn name(&self) -> &'static str {
         match self {
             ShapeOp::Transpose(_) => "transpose",
@@ -67,14 +67,6 @@ impl ShapeOp {
             ShapeOp::Slice { .. } => "slice",
             ShapeOp::Pad { .. } => "pad",
             ShapeOp::Concat { .. } => "concat",
-        }
-    }
-
-    /// Returns the first word in `.kir`, where `slice` is a change of placement.
-    pub fn word(&self) -> &'static str {
-        match self {
-            ShapeOp::Slice { .. } => "extract",
-            _ => self.name(),
         }
     }
 

@@ -1,7 +1,11 @@
 //! Tests of `kbc-ir`; one binary, a module per subject.
 
+mod attributes;
 mod fmt;
+mod grammar;
+mod json;
 mod text;
 mod text_docs;
 mod text_properties;
+mod validate;
 mod verify;

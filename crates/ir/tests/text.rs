@@ -66,7 +66,7 @@ fn standard_promises() {
         ("scatter root 3", "on v[p][n]; start v[b][i] if r == 3; end v[r][i] = v[r][i] at 3"),
         ("all_to_all", "on src[p][n], dst[p][n]; start src[b][i]; end dst[b][i] = src[r][i] at b"),
         ("barrier", "on v[p][n]; start v[r][i]; end v[b][i] = v[b][i] at b"),
-        ("slice", "on v[p][n]; start v[b][i]; end v[r][i] = v[r][i] at r"),
+        ("keep_part", "on v[p][n]; start v[b][i]; end v[r][i] = v[r][i] at r"),
     ] {
         let region = |contract: &str| {
             format!(

@@ -129,6 +129,7 @@ fn graph() -> impl Strategy<Value = Module> {
                 mesh: Mesh::default(),
                 body: Body::Graph(g),
                 props: Props::NONE,
+                attributes: Default::default(),
             }
         },
     )

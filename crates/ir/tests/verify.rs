@@ -85,7 +85,7 @@ fn module(body: Body, props: Props) -> Module {
         Body::Schedule(s) => s.mesh.clone(),
         Body::Graph(_) | Body::Local(_) => mesh(4),
     };
-    Module { name: "m".into(), machine: None, mesh, body, props }
+    Module { name: "m".into(), machine: None, mesh, body, props, attributes: Default::default() }
 }
 
 fn codes(m: &Module) -> Vec<&'static str> {
@@ -182,7 +182,7 @@ fn help_names_what_was_meant() {
         ("copy %out = %lien", "did you mean `%line`?"),
         ("copy %out = %zz", "one of: %line, %out"),
         ("unpak %out = %line dim 0 parts 2", "did you mean `unpack`?"),
-        ("slice %out = %line dim 0 part pt of 4", "did you mean `tp`?"),
+        ("keep_part %out = %line dim 0 part pt of 4", "did you mean `tp`?"),
     ] {
         let found = errors(&text(line)).list;
         assert_eq!(found.len(), 1, "{line}: {found:?}");

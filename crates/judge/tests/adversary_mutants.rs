@@ -24,7 +24,7 @@ const STAND: u64 = 30;
 fn same_numbers(name: &str, m: &Mutation) -> bool {
     match (m.kind, m.word) {
         (MutationKind::Duplicate, "put" | "get") => true,
-        (MutationKind::Duplicate, "reduce") => name == "tree_all_reduce",
+        (MutationKind::Duplicate, "combine") => name == "tree_all_reduce",
         // The root waits for all of these counters alike, whichever rank notifies which.
         (MutationKind::Field(spot, _), "notify") if spot.of == Some(ExprUse::Counter) => {
             let gathers = m.site.role == 1 && matches!(m.site.path.first(), Some((7 | 16, _)));

@@ -4,7 +4,7 @@
 //! data from files.
 //!
 //! **exact** (the default). Element i of the slice with which rank r is fed in call c is
-//! `mix32(i, r, c) mod m`: small whole numbers without a period, so that a misplaced chunk is
+//! `mix32(i, r, c) % m`: small whole numbers without a period, so that a misplaced chunk is
 //! visible. Inputs that are not partial have rank 0. The m is the largest one for which every
 //! partial result of a sum of products stays exact in the dtype ([`exact_range`]). If exactness
 //! would need m < 2, m is 2 and the caller is informed that results may be rounded. Centred inputs

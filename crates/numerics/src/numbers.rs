@@ -94,7 +94,7 @@ pub const RULES: &[Rule] = &[
         "-",
     ),
     rule(
-        "reduce (dst = dst OP src)",
+        "combine (dst = dst OP src)",
         "f32 for floats, i32 for i32",
         "dst first, then src",
         "once to the dtype, for every reduce",

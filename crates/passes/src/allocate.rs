@@ -9,7 +9,7 @@
 //!   starts call n + 2 has finished call n + 1, and the result of that call depends on every rank
 //!   having finished call n. So two slots per message, used by alternate calls, need neither
 //!   credits nor a barrier, whatever the skew between ranks. The window gets twice its slots, the
-//!   slot numbers get a term with `call mod 2`, and the marks are removed. Whether a collective has
+//!   slot numbers get a term with `call % 2`, and the marks are removed. Whether a collective has
 //!   this property follows from its contract, never from its name or its algorithm.
 //! * **Any other window** keeps one slot per message, or the rotating slots that `slots: k` asked
 //!   for, and `synchronize` adds credits.
@@ -45,19 +45,19 @@
 //!   role all
 //!     stream main
 //!       for s in 1..4
-//!         reserve ((r + 1) mod 4) : @all_reduce_w0[s - 1]
-//!         put v[(r - s) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w0[s - 1]
-//!         publish ((r + 1) mod 4) : @all_reduce_w0[s - 1]
-//!         expect ((r - 1) mod 4) : @all_reduce_w0[s - 1]
-//!         reduce sum v[(r - s - 1) mod 4 of 4], @all_reduce_w0[s - 1]
-//!         free ((r - 1) mod 4) : @all_reduce_w0[s - 1]
+//!         reserve ((r + 1) % 4) : @all_reduce_w0[s - 1]
+//!         put v[(r - s) % 4 of 4] -> ((r + 1) % 4) : @all_reduce_w0[s - 1]
+//!         publish ((r + 1) % 4) : @all_reduce_w0[s - 1]
+//!         accept ((r - 1) % 4) : @all_reduce_w0[s - 1]
+//!         combine sum v[(r - s - 1) % 4 of 4], @all_reduce_w0[s - 1]
+//!         free ((r - 1) % 4) : @all_reduce_w0[s - 1]
 //!       for s_2 in 0..3
-//!         reserve ((r + 1) mod 4) : @all_reduce_w1[s_2]
-//!         put v[(r - s_2) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w1[s_2]
-//!         publish ((r + 1) mod 4) : @all_reduce_w1[s_2]
-//!         expect ((r - 1) mod 4) : @all_reduce_w1[s_2]
-//!         copy v[(r - s_2 - 1) mod 4 of 4] = @all_reduce_w1[s_2]
-//!         free ((r - 1) mod 4) : @all_reduce_w1[s_2]
+//!         reserve ((r + 1) % 4) : @all_reduce_w1[s_2]
+//!         put v[(r - s_2) % 4 of 4] -> ((r + 1) % 4) : @all_reduce_w1[s_2]
+//!         publish ((r + 1) % 4) : @all_reduce_w1[s_2]
+//!         accept ((r - 1) % 4) : @all_reduce_w1[s_2]
+//!         copy v[(r - s_2 - 1) % 4 of 4] = @all_reduce_w1[s_2]
+//!         free ((r - 1) % 4) : @all_reduce_w1[s_2]
 //!
 //! region @local_2 local after @all_reduce
 //!   role all
@@ -91,15 +91,15 @@
 //!   role all
 //!     stream main
 //!       for s in 1..4
-//!         put v[(r - s) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w0[call mod 2 * 3 + s - 1]
-//!         publish ((r + 1) mod 4) : @all_reduce_w0[s - 1]
-//!         expect ((r - 1) mod 4) : @all_reduce_w0[s - 1]
-//!         reduce sum v[(r - s - 1) mod 4 of 4], @all_reduce_w0[call mod 2 * 3 + s - 1]
+//!         put v[(r - s) % 4 of 4] -> ((r + 1) % 4) : @all_reduce_w0[call % 2 * 3 + s - 1]
+//!         publish ((r + 1) % 4) : @all_reduce_w0[s - 1]
+//!         accept ((r - 1) % 4) : @all_reduce_w0[s - 1]
+//!         combine sum v[(r - s - 1) % 4 of 4], @all_reduce_w0[call % 2 * 3 + s - 1]
 //!       for s_2 in 0..3
-//!         put v[(r - s_2) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w1[call mod 2 * 3 + s_2]
-//!         publish ((r + 1) mod 4) : @all_reduce_w1[s_2]
-//!         expect ((r - 1) mod 4) : @all_reduce_w1[s_2]
-//!         copy v[(r - s_2 - 1) mod 4 of 4] = @all_reduce_w1[call mod 2 * 3 + s_2]
+//!         put v[(r - s_2) % 4 of 4] -> ((r + 1) % 4) : @all_reduce_w1[call % 2 * 3 + s_2]
+//!         publish ((r + 1) % 4) : @all_reduce_w1[s_2]
+//!         accept ((r - 1) % 4) : @all_reduce_w1[s_2]
+//!         copy v[(r - s_2 - 1) % 4 of 4] = @all_reduce_w1[call % 2 * 3 + s_2]
 //!
 //! region @local_2 local after @all_reduce
 //!   role all
@@ -150,6 +150,8 @@ impl Pass for Allocate {
         }
         schedule.windows.iter_mut().for_each(|w| w.offset = None);
         offsets(schedule)?;
+        // A schedule that was written with its signals has some already.
+        signal_offsets(schedule);
         Ok(Changed::Yes)
     }
 }
@@ -173,6 +175,18 @@ pub(crate) fn offsets(s: &mut Schedule) -> Result<(), Diagnostic> {
         at = at.max(end);
     }
     Ok(())
+}
+
+/// Bytes per counter: each has a cache line of its own.
+const LINE: u64 = 64;
+
+/// Gives an offset to each array of signals, one behind the other.
+pub(crate) fn signal_offsets(s: &mut Schedule) {
+    let mut at = 0u64;
+    for signal in &mut s.signals {
+        signal.offset = Some(at);
+        at = at.saturating_add(signal.count.saturating_mul(LINE));
+    }
 }
 
 /// Checks whether in every region that uses the window each rank's result depends on every rank's

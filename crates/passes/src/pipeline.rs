@@ -86,24 +86,31 @@ impl Pipeline {
         parts.join(",")
     }
 
-    /// Checks whether the passes can run in this order on a module with these properties. Runs
-    /// nothing.
+    /// Checks whether the passes can run in this order on a module with which this much is done
+    /// ([`Module::done`]). Runs nothing.
     ///
     /// # Errors
     /// Returns E901, which names the pass that would give the missing property.
-    pub fn check(&self, start: Props) -> Result<(), Diagnostics> {
-        let mut props = start;
+    pub fn check(&self, done: Props) -> Result<(), Diagnostics> {
+        let mut props = done;
         for p in &self.passes {
             let info = p.info();
+            if is_done(info, props) {
+                continue;
+            }
             if !props.contains(info.requires) {
                 return Err(order_error(info, props).into());
             }
-            props = props.without(info.breaks).with(info.gives);
+            props = props.without(info.breaks).with(info.gives).with_earlier();
         }
         Ok(())
     }
 
     /// Runs the passes on a module, observed by `watch`. The order is checked before anything runs.
+    ///
+    /// A pass is skipped if the module already has what the pass gives, so a pipeline continues
+    /// wherever a module stands, and leaves a finished module as it is. Observers see the pass as
+    /// one that changed nothing.
     ///
     /// # Errors
     /// Returns the errors of a pass or of an observer, or E901 if the order is wrong.
@@ -113,7 +120,7 @@ impl Pipeline {
         cx: &PassCx<'_>,
         watch: &mut [&mut dyn Instrument],
     ) -> Result<(), Diagnostics> {
-        self.check(module.props)?;
+        self.check(module.done())?;
         for w in watch.iter_mut() {
             w.start(module);
         }
@@ -124,9 +131,13 @@ impl Pipeline {
             for w in watch.iter_mut() {
                 w.before(step, module);
             }
-            let mut result = pass.run(module, cx);
+            let skipped = is_done(info, module.done());
+            let mut result = if skipped { Ok(Changed::No) } else { pass.run(module, cx) };
             if let Ok(changed) = result {
-                module.props = module.props.without(info.breaks).with(info.gives);
+                if !skipped {
+                    module.props = module.props.without(info.breaks).with(info.gives);
+                    kbc_ir::text::retain_attributes(module);
+                }
                 result = after(step, module, changed, watch).map(|()| changed);
             }
             if let Err(d) = result {
@@ -138,6 +149,12 @@ impl Pipeline {
         }
         Ok(())
     }
+}
+
+/// Checks whether a module with which this much is done has what the pass gives. A pass that gives
+/// only what it requires has to run to find out whether it has anything to do.
+fn is_done(info: &PassInfo, done: Props) -> bool {
+    done.contains(info.gives) && !info.requires.contains(info.gives)
 }
 
 fn after(

@@ -9,16 +9,16 @@
 //! | partial | split | reduce_scatter |
 //! | split | replicated | all_gather |
 //! | split | split along another dimension | all_to_all |
-//! | replicated | split | slice (no communication) |
+//! | replicated | split | keep_part (no communication) |
 //! | only | replicated, split | broadcast, scatter |
 //! | partial, split | only | reduce, gather |
 //!
 //! The weight of a change is the amount of data that its busiest rank sends or receives (see the
-//! table in `reshard.rs`). All orders of the axes are considered, so a slice over one axis comes
-//! before a reduction over another. If several axes cut one dimension, only the innermost of them
-//! can be gathered, or reduced over. Another cut rule or another order of axes is reached by
-//! all_gather and slice, or by two all_to_alls through a dimension that is whole, whichever weighs
-//! less.
+//! table in `reshard.rs`). All orders of the axes are considered, so a keep_part over one axis
+//! comes before a reduction over another. If several axes cut one dimension, only the innermost of
+//! them can be gathered, or reduced over. Another cut rule or another order of axes is reached by
+//! all_gather and keep_part, or by two all_to_alls through a dimension that is whole, whichever
+//! weighs less.
 //!
 //! A demand that is already met disappears. Demands on one value share the changes that they have
 //! in common. Collectives that the program contains stay as they are.
@@ -60,8 +60,8 @@
 //! %b = input @b : f32[384]
 //! %m_all_reduce = all_reduce sum %m over tp inserted : f32[25, 384]
 //! %y = map add(%m_all_reduce, %b) : f32[25, 384]
-//! %y_slice = slice %y over tp dim 0 inserted : f32[25@tp, 384]
-//! %out = output 0 %y_slice : f32[25@tp, 384]
+//! %y_keep_part = keep_part %y over tp dim 0 inserted : f32[25@tp, 384]
+//! %out = output 0 %y_keep_part : f32[25@tp, 384]
 //! ```
 //!
 //! A value that depends only on its position (`iota`, `full`) is created in the placement that is
@@ -83,10 +83,10 @@ use kbc_ir::{Body, Module, Props};
 /// The record of `place`.
 pub static INFO: PassInfo = PassInfo {
     name: "place",
-    summary: "every demand becomes the cheapest sequence of collectives and slices that satisfies it",
+    summary: "every demand becomes the cheapest sequence of collectives and parts kept that satisfies it",
     requires: Props::TYPED,
     gives: Props::PLACED,
-    breaks: Props::SELECTED,
+    breaks: Props::SELECTED.with(Props::ARRANGED),
     options: &[],
 };
 

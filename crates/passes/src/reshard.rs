@@ -12,7 +12,7 @@
 //! | all_reduce | 2 L (k-1)/k | broadcast | L |
 //! | reduce_scatter, all_to_all | L (k-1)/k | scatter | L (k-1)/k |
 //! | all_gather, gather | L (k-1) | reduce | L |
-//! | slice | 0 | | |
+//! | keep_part | 0 | | |
 
 use kbc_ir::Name;
 use kbc_ir::graph::{CollKind, Holding, Movement};

@@ -95,7 +95,7 @@ pub static INFO: PassInfo = PassInfo {
     summary: "every collective gets an algorithm: the requested one, or the cheapest one that fits this machine",
     requires: Props::TYPED.with(Props::PLACED),
     gives: Props::SELECTED,
-    breaks: Props::NONE,
+    breaks: Props::ARRANGED,
     options: &[
         PassOption {
             name: "by",
@@ -366,6 +366,7 @@ impl Chooser<'_> {
             mesh: self.mesh.clone(),
             body: Body::Graph(as_program(site, using)),
             props: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
+            attributes: Default::default(),
         }
     }
 

@@ -210,7 +210,14 @@ impl Standalone<'_> {
         }
         stored.roles[0].streams[0].body = body;
         s.regions.push(stored);
-        Ok(Module { name: "t".into(), machine: None, mesh, body: Body::Schedule(s), props: Props::EXPANDED })
+        Ok(Module {
+            name: "t".into(),
+            machine: None,
+            mesh,
+            body: Body::Schedule(s),
+            props: Props::EXPANDED,
+            attributes: Default::default(),
+        })
     }
 
     /// Returns the same schedule with windows and signals, ready to be checked and executed.

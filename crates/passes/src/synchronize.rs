@@ -1,7 +1,7 @@
 //! Synchronization: replaces marks by signals, waits and fences, and adds no more of them than
 //! needed.
 //!
-//! * `publish` becomes a release fence and a notify of the arrival counter; `expect` becomes a wait
+//! * `publish` becomes a release fence and a notify of the arrival counter; `accept` becomes a wait
 //!   and an acquire fence. A message has one arrival, however many pieces it has. If every rank
 //!   sends to one fixed neighbour, one counter per window counts the messages across calls.
 //!   Otherwise each message has a counter of its own, which counts calls. Where regions share a
@@ -43,19 +43,19 @@
 //!   role all
 //!     stream main
 //!       for s in 1..4
-//!         reserve ((r + 1) mod 4) : @all_reduce_w0[s - 1]
-//!         put v[(r - s) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w0[call mod 2 * 3 + s - 1]
-//!         publish ((r + 1) mod 4) : @all_reduce_w0[s - 1]
-//!         expect ((r - 1) mod 4) : @all_reduce_w0[s - 1]
-//!         reduce sum v[(r - s - 1) mod 4 of 4], @all_reduce_w0[call mod 2 * 3 + s - 1]
-//!         free ((r - 1) mod 4) : @all_reduce_w0[s - 1]
+//!         reserve ((r + 1) % 4) : @all_reduce_w0[s - 1]
+//!         put v[(r - s) % 4 of 4] -> ((r + 1) % 4) : @all_reduce_w0[call % 2 * 3 + s - 1]
+//!         publish ((r + 1) % 4) : @all_reduce_w0[s - 1]
+//!         accept ((r - 1) % 4) : @all_reduce_w0[s - 1]
+//!         combine sum v[(r - s - 1) % 4 of 4], @all_reduce_w0[call % 2 * 3 + s - 1]
+//!         free ((r - 1) % 4) : @all_reduce_w0[s - 1]
 //!       for s_2 in 0..3
-//!         reserve ((r + 1) mod 4) : @all_reduce_w1[s_2]
-//!         put v[(r - s_2) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w1[call mod 2 * 3 + s_2]
-//!         publish ((r + 1) mod 4) : @all_reduce_w1[s_2]
-//!         expect ((r - 1) mod 4) : @all_reduce_w1[s_2]
-//!         copy v[(r - s_2 - 1) mod 4 of 4] = @all_reduce_w1[call mod 2 * 3 + s_2]
-//!         free ((r - 1) mod 4) : @all_reduce_w1[s_2]
+//!         reserve ((r + 1) % 4) : @all_reduce_w1[s_2]
+//!         put v[(r - s_2) % 4 of 4] -> ((r + 1) % 4) : @all_reduce_w1[call % 2 * 3 + s_2]
+//!         publish ((r + 1) % 4) : @all_reduce_w1[s_2]
+//!         accept ((r - 1) % 4) : @all_reduce_w1[s_2]
+//!         copy v[(r - s_2 - 1) % 4 of 4] = @all_reduce_w1[call % 2 * 3 + s_2]
+//!         free ((r - 1) % 4) : @all_reduce_w1[s_2]
 //!
 //! region @local_2 local after @all_reduce
 //!   role all
@@ -94,24 +94,24 @@
 //!     stream main
 //!       for s in 1..4
 //!         wait @all_reduce_w0_free[0] >= call * 3 + s - 6
-//!         put v[(r - s) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w0[call mod 2 * 3 + s - 1]
+//!         put v[(r - s) % 4 of 4] -> ((r + 1) % 4) : @all_reduce_w0[call % 2 * 3 + s - 1]
 //!         fence.release
-//!         notify ((r + 1) mod 4) : @all_reduce_w0_arrived[0]
+//!         notify ((r + 1) % 4) : @all_reduce_w0_arrived[0]
 //!         wait @all_reduce_w0_arrived[0] >= call * 3 + s
 //!         fence.acquire
-//!         reduce sum v[(r - s - 1) mod 4 of 4], @all_reduce_w0[call mod 2 * 3 + s - 1]
+//!         combine sum v[(r - s - 1) % 4 of 4], @all_reduce_w0[call % 2 * 3 + s - 1]
 //!         fence.release
-//!         notify ((r - 1) mod 4) : @all_reduce_w0_free[0]
+//!         notify ((r - 1) % 4) : @all_reduce_w0_free[0]
 //!       for s_2 in 0..3
 //!         wait @all_reduce_w1_free[0] >= call * 3 + s_2 - 5
-//!         put v[(r - s_2) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w1[call mod 2 * 3 + s_2]
+//!         put v[(r - s_2) % 4 of 4] -> ((r + 1) % 4) : @all_reduce_w1[call % 2 * 3 + s_2]
 //!         fence.release
-//!         notify ((r + 1) mod 4) : @all_reduce_w1_arrived[0]
+//!         notify ((r + 1) % 4) : @all_reduce_w1_arrived[0]
 //!         wait @all_reduce_w1_arrived[0] >= call * 3 + s_2 + 1
 //!         fence.acquire
-//!         copy v[(r - s_2 - 1) mod 4 of 4] = @all_reduce_w1[call mod 2 * 3 + s_2]
+//!         copy v[(r - s_2 - 1) % 4 of 4] = @all_reduce_w1[call % 2 * 3 + s_2]
 //!         fence.release
-//!         notify ((r - 1) mod 4) : @all_reduce_w1_free[0]
+//!         notify ((r - 1) % 4) : @all_reduce_w1_free[0]
 //!
 //! region @local_2 local after @all_reduce
 //!   role all
@@ -122,7 +122,7 @@
 //! Not done here: finding the credits that other messages imply, which happens earlier ([ADR
 //! 15](../adr/015-order-graph.md)), and barriers.
 
-use crate::allocate::{alternates, reserved};
+use crate::allocate::{alternates, reserved, signal_offsets};
 use crate::pass::{Changed, Pass, PassCx, PassInfo, schedule_of};
 use crate::turns::Turns;
 use kbc_diag::Diagnostics;
@@ -139,9 +139,6 @@ pub static INFO: PassInfo = PassInfo {
     breaks: Props::NONE,
     options: &[],
 };
-
-/// Bytes per counter: each has a cache line of its own.
-const LINE: u64 = 64;
 
 /// The pass `synchronize`.
 pub struct Synchronize;
@@ -187,12 +184,11 @@ impl Pass for Synchronize {
             }
         }
         s.regions = regions;
-        let mut at = 0;
-        for signal in &mut s.signals {
-            signal.offset = Some(at);
-            at += signal.count * LINE;
+        signal_offsets(s);
+        // A schedule that came with its signals, and without marks, keeps what it claims.
+        if s.calls == Calls::None {
+            s.calls = Calls::Any;
         }
-        s.calls = Calls::Any;
         Ok(Changed::Yes)
     }
 }

@@ -140,7 +140,7 @@ fn same(s: &Schedule, group: &Region, r: &Region, form: &Region, first: usize) -
 }
 
 /// Returns a region without everything that distinguishes it from equal regions: its name, its
-/// place in the order, its buffers and its windows.
+/// place in the order, its buffers, its windows, and locations.
 fn form(r: &Region) -> Region {
     let all = windows(r);
     let number = |w: WindowId| WindowId(all.iter().position(|x| *x == w).unwrap_or_default() as u32);
@@ -151,8 +151,22 @@ fn form(r: &Region) -> Region {
     out.operands.iter_mut().for_each(|o| o.buffer = BufferId(0));
     for stream in out.roles.iter_mut().flat_map(|r| &mut r.streams) {
         stream.body = with_windows(&stream.body, &number);
+        without_spans(&mut stream.body);
     }
     out
+}
+
+fn without_spans(list: &mut [SStmt]) {
+    for s in list {
+        match s {
+            SStmt::For { body, .. } => without_spans(body),
+            SStmt::If { then, other, .. } => {
+                without_spans(then);
+                without_spans(other);
+            }
+            SStmt::Op(_, span) => *span = kbc_diag::Span::NONE,
+        }
+    }
 }
 
 /// Returns the windows of a region, by first use.

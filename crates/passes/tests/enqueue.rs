@@ -246,7 +246,7 @@ fn message(pieces: u32, landing: &str) -> Result<Module, Diagnostics> {
         "      for k in 0..{pieces}
         put v[k of 4] -> (1 - r) : @w0[k]
       publish (1 - r) : @w0[0]
-      expect (1 - r) : @w0[0]
+      accept (1 - r) : @w0[0]
 {landing}"
     ))
 }
@@ -256,7 +256,7 @@ fn message(pieces: u32, landing: &str) -> Result<Module, Diagnostics> {
 #[test]
 fn order_is_compared() {
     let take =
-        |w: u32, k: u32| format!("      expect (1 - r) : @w{w}[0]\n      copy u[{k} of 4] = @w{w}[0]\n");
+        |w: u32, k: u32| format!("      accept (1 - r) : @w{w}[0]\n      copy u[{k} of 4] = @w{w}[0]\n");
     let queues = |m: Module| {
         let s = m.schedule().unwrap();
         assert!(s.windows.iter().all(|w| w.offset.is_some()), "what no message uses stays");
@@ -278,7 +278,7 @@ fn order_is_compared() {
 /// A message that lands at several places is received at one of them, where the others read it.
 #[test]
 fn several_landings() {
-    let added = "      for k in 0..2\n        reduce sum v[k + 2 of 4], @w0[k]\n";
+    let added = "      for k in 0..2\n        combine sum v[k + 2 of 4], @w0[k]\n";
     let land = |other: &str| message(2, &format!("{added}{other}"));
     let m = land("      if r == 0\n        for j in 0..2\n          copy u[j of 4] = @w0[j]\n").unwrap();
     let printed = text::print(&m, &PrintOptions::default());

@@ -116,7 +116,7 @@ fn what_cannot_be_counted_is_refused() {
     let pair = |depth| line(depth, send) + &line(depth, recv);
     assert_eq!(lowered(&pair(0)), Ok(()));
     assert_eq!(lowered(&(line(0, "for s in 0..5\n") + &pair(1) + &pair(0))), Ok(()));
-    let alternate = line(0, "if call mod 2 == 0\n") + &pair(1);
+    let alternate = line(0, "if call % 2 == 0\n") + &pair(1);
     let why = lowered(&alternate).unwrap_err();
     assert_eq!(
         why,

@@ -165,7 +165,7 @@ fn text(types: &[TensorType], op: &ShapeOp, mesh: &Mesh, result: &[u64]) -> Stri
     out += &format!("result : {}\n\n", TensorType::replicated(DType::F32, result));
     types.iter().enumerate().for_each(|(i, _)| out += &format!("%x{i} = input @x{i}\n"));
     let names: Vec<String> = (0..types.len()).map(|i| format!("%x{i}")).collect();
-    out + &format!("%y = {} {} {op}\n%out = output 0 %y\n", op.word(), names.join(", "))
+    out + &format!("%y = {} {} {op}\n%out = output 0 %y\n", op.name(), names.join(", "))
 }
 
 #[test]

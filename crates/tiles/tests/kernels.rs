@@ -34,12 +34,12 @@ region @r over tp as (r of 4)
   on v = %y line {n}
   role all
     stream main
-      put v -> (r xor 1) : @w[call mod 2]
+      put v -> (r ^ 1) : @w[call % 2]
       fence.release
-      notify (r xor 1) : @in[0]
+      notify (r ^ 1) : @in[0]
       wait @in[0] >= call + 1
       fence.acquire
-      reduce sum v, @w[call mod 2]
+      combine sum v, @w[call % 2]
 "
     );
     let module = kbc_ir::text::parse(FileId::default(), &text).expect("it parses");

@@ -306,13 +306,13 @@ region @c over tp as (r of 6)
     stream main
       for s in 0..7
         for k in 1..4
-          put v[(r + s) mod 6 of 6] -> ((r + k) mod 6) : @w[k]
+          put v[(r + s) % 6 of 6] -> ((r + k) % 6) : @w[k]
           fence.release
-          notify ((r + k) mod 6) : @s[k]
+          notify ((r + k) % 6) : @s[k]
         for k in 1..4
           wait @s[k] >= call * 7 + s + 1
           fence.acquire
-          reduce sum v, @w[k]
+          combine sum v, @w[k]
 ";
 
     #[test]

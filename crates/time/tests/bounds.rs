@@ -10,10 +10,10 @@ use time_kit::*;
 /// Returns schedules with n f32 on p ranks, with the collectives that they perform.
 fn collectives(p: u64, n: u64) -> Vec<(&'static str, CollKind, Option<usize>, String)> {
     use CollKind::*;
-    let block = |k: &str| format!("[(r {k}) mod {p} of {p}]");
+    let block = |k: &str| format!("[(r {k}) % {p} of {p}]");
     let mut out = vec![
         ("ring", AllReduce, None, ring(p, n)),
-        ("one-shot", AllReduce, None, direct(p, n, "", "reduce sum v, @w[k - 1]")),
+        ("one-shot", AllReduce, None, direct(p, n, "", "combine sum v, @w[k - 1]")),
         ("chain", Broadcast, Some(0), chain(p, n, 5)),
     ];
     if n.is_multiple_of(p) {
@@ -125,10 +125,10 @@ fn rings_in_any_order_keep_the_bound() {
             (1..p).rev().for_each(|i| order.swap(i as usize, dice.below(i + 1) as usize));
             let mut place = vec![0; p as usize];
             order.iter().enumerate().for_each(|(i, r)| place[*r as usize] = i);
-            let next = format!("(@ord[(@at[r] + 1) mod {p}])");
+            let next = format!("(@ord[(@at[r] + 1) % {p}])");
             let n = 1000 * p;
             let text = ring(p, n)
-                .replace(&format!("((r + 1) mod {p})"), &next)
+                .replace(&format!("((r + 1) % {p})"), &next)
                 .replace("v[(r ", "v[(@at[r] ")
                 .replace("buffer %y", &format!("table @ord = {order:?}\ntable @at = {place:?}\nbuffer %y"));
             check("ring in some order", &text, &topo, CollKind::AllReduce, None, n);
@@ -146,22 +146,22 @@ fn what_is_optimal_reaches_the_bound() {
             "direct",
             8,
             CollKind::AllGather,
-            direct(8, 8000, "[r of 8]", "copy v[(r - k) mod 8 of 8] = @w[k - 1]"),
+            direct(8, 8000, "[r of 8]", "copy v[(r - k) % 8 of 8] = @w[k - 1]"),
             "full(8)",
         ),
         (
             "direct",
             5,
             CollKind::AllToAll,
-            direct(5, 5000, "[(r + k) mod 5 of 5]", "copy v[(r - k) mod 5 of 5] = @w[k - 1]"),
+            direct(5, 5000, "[(r + k) % 5 of 5]", "copy v[(r - k) % 5 of 5] = @w[k - 1]"),
             "full(5)",
         ),
-        ("one-shot", 2, CollKind::AllReduce, direct(2, 4000, "", "reduce sum v, @w[k - 1]"), "ring(2)"),
+        ("one-shot", 2, CollKind::AllReduce, direct(2, 4000, "", "combine sum v, @w[k - 1]"), "ring(2)"),
         (
             "direct",
             3,
             CollKind::AllToAll,
-            direct(3, 3000, "[(r + k) mod 3 of 3]", "copy v[(r - k) mod 3 of 3] = @w[k - 1]"),
+            direct(3, 3000, "[(r + k) % 3 of 3]", "copy v[(r - k) % 3 of 3] = @w[k - 1]"),
             "ring(3)",
         ),
     ] {

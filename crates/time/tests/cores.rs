@@ -132,14 +132,14 @@ fn a_notify_waits_for_puts_of_all_cores_of_its_rank() {
 
 #[test]
 fn a_notify_alone_takes_its_time_and_no_link() {
-    let body = "        notify ((r + 1) mod 4) : @s[0]\n        wait @s[0] >= call + 1\n";
+    let body = "        notify ((r + 1) % 4) : @s[0]\n        wait @s[0] >= call + 1\n";
     let s = parse(&one_region(4, 1, 1, 1, body));
     let topo = machine("full(4) { link: 28 GB/s, 100 ns; signal: 4 KB; notify: 1 us }");
     let t = time(&s, &topo);
     assert_eq!((t.ns, t.breakdown().notify_ns, t.links.len(), t.messages), (1000.0, 1000.0, 0, 4));
     contiguous(&t);
     // Two rounds follow each other.
-    let body = body.to_owned() + "        notify ((r + 1) mod 4) : @s[1]\n        wait @s[1] >= call + 1\n";
+    let body = body.to_owned() + "        notify ((r + 1) % 4) : @s[1]\n        wait @s[1] >= call + 1\n";
     assert_eq!(time(&parse(&one_region(4, 1, 1, 2, &body)), &topo).ns, 2000.0);
     // A notify to the rank itself costs nothing.
     let own = "        notify (r) : @s[0]\n        wait @s[0] >= call + 1\n";
@@ -194,7 +194,7 @@ fn several_hops_and_endpoints() {
 fn cores_copy_and_reduce_as_fast_as_they_can_until_the_memory_is_full() {
     // Each core adds a quarter of 40,000 bytes: 30,000 read and written.
     let streams = |k: u64| {
-        let one = |i| format!("    stream core{i}\n        reduce sum v[{i} of {k}], @w[0]\n");
+        let one = |i| format!("    stream core{i}\n        combine sum v[{i} of {k}], @w[0]\n");
         parse(&streams_region(1, 10_000, 1, 1, &(0..k).map(one).collect::<String>()))
     };
     let at = |k, more: &str| time(&streams(k), &machine(&format!("ring(1) {{ {more} }}")));

@@ -64,6 +64,7 @@ fn module(s: &Schedule) -> Module {
         mesh: s.mesh.clone(),
         props: Props::default(),
         body: Body::Schedule(s.clone()),
+        attributes: Default::default(),
     }
 }
 

@@ -238,7 +238,7 @@ fn no_time_is_below_the_bound() {
         for (n, memory) in [(1u64, "hbm"), (4096, "hbm"), (4096, "tcm"), (4096, "sram"), (1 << 20, "hbm")] {
             for (name, kind, text) in [
                 ("ring", CollKind::AllReduce, ring(p, p * n)),
-                ("direct", CollKind::AllReduce, direct(p, p * n, "", "reduce sum v, @w[k - 1]")),
+                ("direct", CollKind::AllReduce, direct(p, p * n, "", "combine sum v, @w[k - 1]")),
             ] {
                 let s = parse(&text.replace(" hbm temp", &format!(" {memory} temp")));
                 let t = time(&s, &topo);

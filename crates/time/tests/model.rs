@@ -311,7 +311,7 @@ fn local_work_takes_its_units() {
     contiguous(&t);
     // `max(x, x)` reads 80 kB and writes 80 kB: an operand that occurs twice is read once.
     let kernel = "kernel @twice(x, y) = max(x, y)\n";
-    let square = text(kernel, "    stream main\n      compute %d = twice(%c, %c)\n");
+    let square = text(kernel, "    stream main\n      map %d = twice(%c, %c)\n");
     assert_eq!(time(&square, &machine("ring(1) { device: 1 TFLOP/s, 80 GB/s }")).ns, 2000.0);
     // A conversion of 80 kB to 40 kB at 80 GB/s.
     let cast = matmul("    stream main\n      cast %e = %c\n");
@@ -332,7 +332,7 @@ fn streams_overlap_and_meet_at_events() {
         {order}
     stream lane
         {}
-        reduce sum v, v
+        combine sum v, v
 ",
             if order.is_empty() { "record a" } else { "await a" }
         );
@@ -352,11 +352,11 @@ fn a_slow_link_changes_only_what_crosses_it() {
     // Two groups of three ranks on one line: of their messages only those from 4 to 5 cross the
     // link 4 -> 5.
     let body = "        for s in 0..4
-          if r mod 3 != 2
+          if r % 3 != 2
             put v -> (r + 1) : @w[s]
             fence.release
             notify (r + 1) : @s[0]
-          if r mod 3 != 0
+          if r % 3 != 0
             wait @s[0] >= s + 1
             fence.acquire
             put v -> (r - 1) : @w[s]
@@ -387,7 +387,7 @@ fn a_slow_link_changes_only_what_crosses_it() {
     assert!(x.len() == 4 && x.iter().zip(&y).all(|(a, b)| b.3 > a.3));
     // Every rank sends to every other at once. A message that shares no link with one that crosses
     // the slow link is unchanged.
-    let s = parse(&direct(6, 6000, "[(r + k) mod 6 of 6]", "copy v[(r - k) mod 6 of 6] = @w[k - 1]"));
+    let s = parse(&direct(6, 6000, "[(r + k) % 6 of 6]", "copy v[(r - k) % 6 of 6] = @w[k - 1]"));
     let topo = machine("mesh(2, 3)");
     let slow_link = topo.links_between(DeviceId(1), DeviceId(4))[0].id;
     let mut slow = topo.clone();
@@ -408,12 +408,12 @@ fn a_slow_link_changes_only_what_crosses_it() {
 #[test]
 fn a_wrap_of_size_two_may_have_two_links() {
     // Each rank sends half to the other as `r + 1`, and half as `r - 1`.
-    let body = "        put v[0 of 2] -> ((r + 1) mod 2) : @w[0]
+    let body = "        put v[0 of 2] -> ((r + 1) % 2) : @w[0]
         fence.release
-        notify ((r + 1) mod 2) : @s[0]
-        put v[1 of 2] -> ((r - 1) mod 2) : @w[1]
+        notify ((r + 1) % 2) : @s[0]
+        put v[1 of 2] -> ((r - 1) % 2) : @w[1]
         fence.release
-        notify ((r - 1) mod 2) : @s[1]
+        notify ((r - 1) % 2) : @s[1]
         wait @s[0] >= 1
         wait @s[1] >= 1
         fence.acquire
@@ -431,9 +431,9 @@ fn a_wrap_of_size_two_may_have_two_links() {
 #[test]
 fn a_notify_one_way_waits_for_puts_the_other_way() {
     let body = "        if r == 0
-          put v -> ((r + 1) mod 2) : @w[0]
+          put v -> ((r + 1) % 2) : @w[0]
           fence.release
-          notify ((r - 1) mod 2) : @s[0]
+          notify ((r - 1) % 2) : @s[0]
         if r == 1
           wait @s[0] >= 1
 ";
@@ -498,9 +498,9 @@ fn what_has_no_time_is_an_error() {
     assert!(d.title.contains("4 of 4 ranks"), "{d:?}");
     assert_eq!(error(&parse(&ring(4, 4)), "ring(5)").code, "E371");
     let marked =
-        one_region(2, 4, 1, 1, "        reserve ((r + 1) mod 2) : @w[0]\n").replace(" synchronized", "");
+        one_region(2, 4, 1, 1, "        reserve ((r + 1) % 2) : @w[0]\n").replace(" synchronized", "");
     assert_eq!(error(&parse(&marked), "ring(2)").code, "E370");
-    let far = ring(4, 4).replace("(r + 1) mod 4) : @w", "r + 1) : @w");
+    let far = ring(4, 4).replace("(r + 1) % 4) : @w", "r + 1) : @w");
     assert_eq!(error(&parse(&far), "ring(4)").code, "E303");
     assert_eq!(error(&parse(&ring(4, 4)), "ring(4) { link: 50 GB/s, 8000000000000 ms }").code, "E372");
     let counters = ring(4, 4).replace("signal @s[1]", "signal @s[2000000000]");

@@ -68,10 +68,10 @@ fn watch(source: &str, machine_text: &str, wants: bool) -> (Timing, EventRecord)
 const MACHINE: &str = "{ link: 3 GB/s, 70 ns; fence: 11 ns; device: 1 TFLOP/s, 2 GB/s; vector: 7 GB/s }";
 
 fn cases() -> Vec<(String, String)> {
-    let chunk = "[(r + k) mod 5 of 5]";
+    let chunk = "[(r + k) % 5 of 5]";
     vec![
         (ring(6, 600), format!("ring(6) {MACHINE}")),
-        (direct(5, 500, chunk, "reduce sum v[r of 5], @w[k - 1]"), format!("mesh(5) {MACHINE}")),
+        (direct(5, 500, chunk, "combine sum v[r of 5], @w[k - 1]"), format!("mesh(5) {MACHINE}")),
         (doubling(8, 640), format!("torus(2, 4) {MACHINE}")),
     ]
 }

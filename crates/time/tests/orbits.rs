@@ -70,12 +70,12 @@ fn two_ranks_that_want_a_link_at_once_are_not_one() {
         1000,
         2,
         2,
-        "        put v -> ((r + 2) mod 8) : @w[0]
+        "        put v -> ((r + 2) % 8) : @w[0]
         fence.release
-        notify ((r + 2) mod 8) : @s[0]
-        put v -> ((r + 1) mod 8) : @w[1]
+        notify ((r + 2) % 8) : @s[0]
+        put v -> ((r + 1) % 8) : @w[1]
         fence.release
-        notify ((r + 1) mod 8) : @s[1]
+        notify ((r + 1) % 8) : @s[1]
         wait @s[0] >= call + 1
         wait @s[1] >= call + 1
 ",
@@ -90,9 +90,9 @@ fn two_ranks_that_want_a_link_at_once_are_not_one() {
         0,
         2,
         2,
-        "        put v -> ((r + 2) mod 8) : @w[0]
+        "        put v -> ((r + 2) % 8) : @w[0]
         fence.release
-        put v -> ((r + 1) mod 8) : @w[1]
+        put v -> ((r + 1) % 8) : @w[1]
 ",
     ));
     let machine = machine("ring(8) { link: 50 GB/s, 500 ns; fence: 500 ns }");
@@ -110,12 +110,12 @@ fn a_path_that_could_go_both_ways_is_found_from_every_rank() {
         1000,
         2,
         2,
-        "        put v -> ((r + 1) mod 8) : @w[0]
+        "        put v -> ((r + 1) % 8) : @w[0]
         fence.release
-        notify ((r + 1) mod 8) : @s[0]
-        put v -> ((r - 1) mod 8) : @w[1]
+        notify ((r + 1) % 8) : @s[0]
+        put v -> ((r - 1) % 8) : @w[1]
         fence.release
-        notify ((r - 1) mod 8) : @s[1]
+        notify ((r - 1) % 8) : @s[1]
         wait @s[0] >= call + 1
         wait @s[1] >= call + 1
 ",

@@ -57,12 +57,12 @@ region @c over tp as (r of {p})
   role all
     stream main
       for s in 1..{p}
-        send v[(r - s) mod {p} of {p}] -> ((r + 1) mod {p}) : @r_minus[0]
-        recv t[(r - s - 1) mod {p} of {p}] <- ((r - 1) mod {p}) : @r_minus[0]
-        reduce sum v[(r - s - 1) mod {p} of {p}], t[(r - s - 1) mod {p} of {p}]
+        send v[(r - s) % {p} of {p}] -> ((r + 1) % {p}) : @r_minus[0]
+        recv t[(r - s - 1) % {p} of {p}] <- ((r - 1) % {p}) : @r_minus[0]
+        combine sum v[(r - s - 1) % {p} of {p}], t[(r - s - 1) % {p} of {p}]
       for s in 1..{p}
-        send v[(r - s + 1) mod {p} of {p}] -> ((r + 1) mod {p}) : @r_minus[0]
-        recv v[(r - s) mod {p} of {p}] <- ((r - 1) mod {p}) : @r_minus[0]
+        send v[(r - s + 1) % {p} of {p}] -> ((r + 1) % {p}) : @r_minus[0]
+        recv v[(r - s) % {p} of {p}] <- ((r - 1) % {p}) : @r_minus[0]
 ",
         all = p * n
     ))

@@ -332,7 +332,7 @@ fn arithmetic_and_vector_work_may_share_a_slot() {
 fn transfers_of_a_device_wait_for_its_channel_until_they_are_acknowledged() {
     // Two puts of 400 ns each to different neighbours, with 100 ns of latency.
     let body = "        if r == 0\n          put v -> (1) : @w[0]\n          put v -> (3) : @w[0]\n          fence.release\n          \
-                notify (1) : @s[0]\n          notify (3) : @s[0]\n        if r mod 2 == 1\n          \
+                notify (1) : @s[0]\n          notify (3) : @s[0]\n        if r % 2 == 1\n          \
                 wait @s[0] >= call + 1\n          fence.acquire\n";
     let s = parse(&one_region(4, 1000, 1, 1, body));
     let free = time(&s, &machine("ring(4) { link: 10 GB/s, 100 ns }"));
@@ -354,7 +354,7 @@ fn transfers_of_a_device_wait_for_its_channel_until_they_are_acknowledged() {
 #[test]
 fn vector_units_work_in_whole_steps() {
     let took = |n: u64, vector: &str| {
-        let body = "        if r == 0\n          reduce sum v, @w[0]\n";
+        let body = "        if r == 0\n          combine sum v, @w[0]\n";
         time(&parse(&one_region(2, n, 1, 1, body)), &machine(&format!("ring(2) {{ vector: {vector} }}"))).ns
     };
     // 4 bytes per element.

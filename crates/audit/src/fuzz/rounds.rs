@@ -122,20 +122,20 @@ impl Gen<'_> {
         let mut operands = String::new();
         let mut body = self.awaited();
         match what {
-            "relu" => body += &format!("      compute %{to} = relu(%{from})\n"),
-            "neg" => body += &format!("      compute %{to} = neg(%{from})\n"),
-            "add" => body += &format!("      compute %{to} = add(%{from}, %x)\n"),
-            "twice" => body += &format!("      compute %{to} = add(%{from}, %{from})\n"),
+            "relu" => body += &format!("      map %{to} = relu(%{from})\n"),
+            "neg" => body += &format!("      map %{to} = neg(%{from})\n"),
+            "add" => body += &format!("      map %{to} = add(%{from}, %x)\n"),
+            "twice" => body += &format!("      map %{to} = add(%{from}, %{from})\n"),
             "fill" => {
                 let filled = self.temp();
                 body += &format!(
-                    "      fill %{filled} = place dim 0 from 3\n      compute %{to} = add(%{from}, %{filled})\n"
+                    "      fill %{filled} = index dim 0 from 3\n      map %{to} = add(%{from}, %{filled})\n"
                 );
             }
             "reduce" => {
                 let n = self.n;
                 operands = format!("  on a = %{to} line {n}\n  on b = %x line {n}\n");
-                body += &format!("      copy %{to} = %{from}\n      reduce max a, b\n");
+                body += &format!("      copy %{to} = %{from}\n      combine max a, b\n");
             }
             _ => body += &format!("      copy %{to} = %{from}\n"),
         }
@@ -239,29 +239,27 @@ impl Gen<'_> {
         let from = self.value.clone();
         let to = self.temp();
         let wait = format!("wait @{free}[0] >= call - {}\n", slots - 1);
-        let peer = format!("((r + {k}) mod {p})");
+        let peer = format!("((r + {k}) % {p})");
         let (put, copy) = match self.rng.below(4) {
             // The slot is chosen by a branch, by a table, or by an expression.
             0 if slots == 2 => (
-                format!(
-                    "if call mod 2 == 0\n  put v -> {peer} : @{w}[0]\nelse\n  put v -> {peer} : @{w}[1]\n"
-                ),
-                format!("if call mod 2 == 0\n  copy u = @{w}[0]\nelse\n  copy u = @{w}[1]\n"),
+                format!("if call % 2 == 0\n  put v -> {peer} : @{w}[0]\nelse\n  put v -> {peer} : @{w}[1]\n"),
+                format!("if call % 2 == 0\n  copy u = @{w}[0]\nelse\n  copy u = @{w}[1]\n"),
             ),
             1 if slots > 1 => {
                 let table = self.fresh("a");
                 let list: Vec<u64> = (0..slots).rev().collect();
                 self.tables += &format!("table @{table} = {list:?}\n");
-                let slot = format!("@{w}[@{table}[call mod {slots}]]");
+                let slot = format!("@{w}[@{table}[call % {slots}]]");
                 (format!("put v -> {peer} : {slot}\n"), format!("copy u = {slot}\n"))
             }
             _ => {
-                let slot = format!("@{w}[call mod {slots}]");
+                let slot = format!("@{w}[call % {slots}]");
                 (format!("put v -> {peer} : {slot}\n"), format!("copy u = {slot}\n"))
             }
         };
         let lines = format!(
-            "{wait}{put}fence.release\nnotify {peer} : @{arrived}[0]\nwait @{arrived}[0] >= call + 1\nfence.acquire\n{copy}fence.release\nnotify ((r - {k}) mod {p}) : @{free}[0]\n"
+            "{wait}{put}fence.release\nnotify {peer} : @{arrived}[0]\nwait @{arrived}[0] >= call + 1\nfence.acquire\n{copy}fence.release\nnotify ((r - {k}) % {p}) : @{free}[0]\n"
         );
         self.shifted(k, &from, to, &lines);
     }
@@ -283,22 +281,22 @@ impl Gen<'_> {
             }
             _ => {
                 let d = self.signal(2 * rounds, "barrier sense fresh");
-                let at = format!("@{d}[j * 2 + call mod 2]");
-                (at.clone(), format!("{at} & 1 == 1 - call mod 4 / 2"))
+                let at = format!("@{d}[j * 2 + call % 2]");
+                (at.clone(), format!("{at} & 1 == 1 - call % 4 / 2"))
             }
         };
         let from = self.value.clone();
         let to = self.temp();
         let lines = format!(
-            "put v -> ((r + {k}) mod {p}) : @{w}[0]
+            "put v -> ((r + {k}) % {p}) : @{w}[0]
 fence.release
-notify ((r + {k}) mod {p}) : @{arrived}[0]
+notify ((r + {k}) % {p}) : @{arrived}[0]
 wait @{arrived}[0] >= call + 1
 fence.acquire
 copy u = @{w}[0]
 fence.release
 for j in 0..{rounds}
-  notify ((r + (1 << j)) mod {p}) : {counter}
+  notify ((r + (1 << j)) % {p}) : {counter}
   wait {wait}
 "
         );
@@ -310,7 +308,7 @@ for j in 0..{rounds}
         let n = self.n;
         let operands = format!("  on v = %{from} line {n}\n  on u = %{to} line {n}\n");
         let contract = format!(
-            "shift over (q of p) on v[n], u[n]\n    start v[i]\n    end u[i] = v[i] at (q - {k}) mod p"
+            "shift over (q of p) on v[n], u[n]\n    start v[i]\n    end u[i] = v[i] at (q - {k}) % p"
         );
         self.region(&operands, &contract, lines);
         self.result(from, to);
@@ -346,7 +344,7 @@ for j in 0..{rounds}
         let from = self.value.clone();
         let to = self.temp();
         let lines =
-            format!("send v -> ((r + {k}) mod {p}) : @{q}[0]\nrecv u <- ((r - {k}) mod {p}) : @{q}[0]\n");
+            format!("send v -> ((r + {k}) % {p}) : @{q}[0]\nrecv u <- ((r - {k}) % {p}) : @{q}[0]\n");
         self.shifted(k, &from, to, &lines);
     }
 
@@ -366,12 +364,12 @@ for j in 0..{rounds}
         let (w, s) = (self.window(2 * k, n), self.signal(k, "arrival"));
         let lines = format!(
             "for s in 0..{k}
-  put v -> (r xor (1 << s)) : @{w}[call mod 2 * {k} + s]
+  put v -> (r ^ (1 << s)) : @{w}[call % 2 * {k} + s]
   fence.release
-  notify (r xor (1 << s)) : @{s}[s]
+  notify (r ^ (1 << s)) : @{s}[s]
   wait @{s}[s] >= call + 1
   fence.acquire
-  reduce {op} v, @{w}[call mod 2 * {k} + s]
+  combine {op} v, @{w}[call % 2 * {k} + s]
 "
         );
         let operands = format!("  on v = %{} line {n}\n", self.value);
@@ -383,16 +381,16 @@ for j in 0..{rounds}
         let m = p - 1;
         let turns = 2 + self.rng.below(2);
         let (w, s) = (self.window(turns as u64 * m, n), self.signal(m, "arrival"));
-        let slot = format!("@{w}[call mod {turns} * {m} + k - 1]");
+        let slot = format!("@{w}[call % {turns} * {m} + k - 1]");
         let lines = format!(
             "for k in 1..{p}
-  put v -> ((r + k) mod {p}) : {slot}
+  put v -> ((r + k) % {p}) : {slot}
   fence.release
-  notify ((r + k) mod {p}) : @{s}[k - 1]
+  notify ((r + k) % {p}) : @{s}[k - 1]
 for k in 1..{p}
   wait @{s}[k - 1] >= call + 1
   fence.acquire
-  reduce {op} v, {slot}
+  combine {op} v, {slot}
 "
         );
         let operands = format!("  on v = %{} line {n}\n", self.value);
@@ -437,13 +435,13 @@ for k in 1..{p}
         take: impl Fn(&str) -> String,
     ) -> String {
         let p = self.p;
-        let slot = format!("@{w}[call mod 2 * {d} + {base}s - 1]");
+        let slot = format!("@{w}[call % 2 * {d} + {base}s - 1]");
         let take = take(&slot);
         format!(
             "for s in 1..{p}
-  put v[({sent}) mod {p} of {p}] -> ((r + 1) mod {p}) : {slot}
+  put v[({sent}) % {p} of {p}] -> ((r + 1) % {p}) : {slot}
   fence.release
-  notify ((r + 1) mod {p}) : @{s}[0]
+  notify ((r + 1) % {p}) : @{s}[0]
   wait @{s}[0] >= call * {d} + {base}s
   fence.acquire
   {take}
@@ -454,14 +452,14 @@ for k in 1..{p}
     /// Returns the lines after which every rank has the combination of its own block.
     fn reduced_around(&self, at: &(String, String), d: u64, op: &str) -> String {
         let p = self.p;
-        let take = |slot: &str| format!("reduce {op} v[(r - s - 1) mod {p} of {p}], {slot}");
+        let take = |slot: &str| format!("combine {op} v[(r - s - 1) % {p} of {p}], {slot}");
         self.around(at, (d, ""), "r - s", take)
     }
 
     /// Returns the lines after which every rank has all blocks.
     fn gathered_around(&self, at: &(String, String), d: u64, base: &str) -> String {
         let p = self.p;
-        let take = |slot: &str| format!("copy v[(r - s) mod {p} of {p}] = {slot}");
+        let take = |slot: &str| format!("copy v[(r - s) % {p} of {p}] = {slot}");
         self.around(at, (d, base), "r - s + 1", take)
     }
 
@@ -475,7 +473,7 @@ for k in 1..{p}
         self.ready = None;
         let _ = write!(
             self.regions,
-            "region @{name} local{after}\n  role all\n    stream main\n{begin}      slice %{part} = %{from} dim 0 part tp of {p}\n      pack %{to} = %{part} dim 0 parts {p} at tp\n\n"
+            "region @{name} local{after}\n  role all\n    stream main\n{begin}      keep_part %{part} = %{from} dim 0 part tp of {p}\n      pack %{to} = %{part} dim 0 parts {p} at tp\n\n"
         );
         self.last = name;
         self.value = to;
@@ -500,8 +498,8 @@ for k in 1..{p}
         let q = self.queue(depth, capacity);
         let lines = format!(
             "for s in 1..{p}
-  send v[(r - s + 1) mod {p} of {p}] -> ((r + 1) mod {p}) : @{q}[0]
-  recv v[(r - s) mod {p} of {p}] <- ((r - 1) mod {p}) : @{q}[0]
+  send v[(r - s + 1) % {p} of {p}] -> ((r + 1) % {p}) : @{q}[0]
+  recv v[(r - s) % {p} of {p}] <- ((r - 1) % {p}) : @{q}[0]
 "
         );
         let operands = format!("  on v = %{} line {p} of {n}{rule}\n", self.value);
@@ -534,17 +532,17 @@ for k in 1..{p}
         let (w, s) = (self.window(2 * m, n / p), self.signal(m, "arrival"));
         let from = self.value.clone();
         let to = self.temp();
-        let slot = format!("@{w}[call mod 2 * {m} + k - 1]");
+        let slot = format!("@{w}[call % 2 * {m} + k - 1]");
         let lines = format!(
             "copy dst[r of {p}] = src[r of {p}]
 for k in 1..{p}
-  put src[(r + k) mod {p} of {p}] -> ((r + k) mod {p}) : {slot}
+  put src[(r + k) % {p} of {p}] -> ((r + k) % {p}) : {slot}
   fence.release
-  notify ((r + k) mod {p}) : @{s}[k - 1]
+  notify ((r + k) % {p}) : @{s}[k - 1]
 for k in 1..{p}
   wait @{s}[k - 1] >= call + 1
   fence.acquire
-  copy dst[(r - k) mod {p} of {p}] = {slot}
+  copy dst[(r - k) % {p} of {p}] = {slot}
 "
         );
         let operands = format!("  on src = %{from} line {p} of {n}\n  on dst = %{to} line {p} of {n}\n");
@@ -562,12 +560,12 @@ for k in 1..{p}
         let (w, arrived, free) =
             (self.window(slots, n.div_ceil(pieces)), self.signal(1, "arrival"), self.signal(1, "credit"));
         let (first, last) = (root, (root + p - 1) % p);
-        let slot = format!("@{w}[(call * {pieces} + s) mod {slots}]");
+        let slot = format!("@{w}[(call * {pieces} + s) % {slots}]");
         let send = format!(
             "        wait @{free}[0] >= call * {pieces} + s - {slots}
-        put v[s - 1 of {pieces}] -> ((r + 1) mod {p}) : {slot}
+        put v[s - 1 of {pieces}] -> ((r + 1) % {p}) : {slot}
         fence.release
-        notify ((r + 1) mod {p}) : @{arrived}[0]
+        notify ((r + 1) % {p}) : @{arrived}[0]
 "
         );
         let take = format!(
@@ -575,7 +573,7 @@ for k in 1..{p}
         fence.acquire
         copy v[s - 1 of {pieces}] = {slot}
         fence.release
-        notify ((r - 1) mod {p}) : @{free}[0]
+        notify ((r - 1) % {p}) : @{free}[0]
 "
         );
         let turns = format!("      for s in 1..{}\n", pieces + 1);
@@ -602,13 +600,13 @@ for k in 1..{p}
             "copy v[r of {p}] = u[r of {p}]
 for s in 1..{p}
   fence.release
-  notify ((r + 1) mod {p}) : @{ready}[0]
+  notify ((r + 1) % {p}) : @{ready}[0]
   wait @{ready}[0] >= call * {m} + s
   fence.acquire
-  get v[(r - s) mod {p} of {p}] <- ((r - 1) mod {p}) : v[(r - s) mod {p} of {p}]
+  get v[(r - s) % {p} of {p}] <- ((r - 1) % {p}) : v[(r - s) % {p} of {p}]
   fence.complete
   fence.release
-  notify ((r - 1) mod {p}) : @{read}[0]
+  notify ((r - 1) % {p}) : @{read}[0]
 wait @{read}[0] >= call * {m} + {m}
 "
         );
@@ -628,17 +626,17 @@ wait @{read}[0] >= call * {m} + {m}
         self.ready = None;
         let half = |g: &mut Self, h: u64| {
             let (w, s) = (g.window(2 * m, n.div_ceil(2)), g.signal(m, "arrival"));
-            let slot = format!("@{w}[call mod 2 * {m} + k - 1]");
+            let slot = format!("@{w}[call % 2 * {m} + k - 1]");
             format!(
                 "      for k in 1..{p}
-        put v[{h} of 2] -> ((r + k) mod {p}) : {slot}
+        put v[{h} of 2] -> ((r + k) % {p}) : {slot}
       fence.release
       for k in 1..{p}
-        notify ((r + k) mod {p}) : @{s}[k - 1]
+        notify ((r + k) % {p}) : @{s}[k - 1]
       for k in 1..{p}
         wait @{s}[k - 1] >= call + 1
         fence.acquire
-        reduce {op} v[{h} of 2], {slot}
+        combine {op} v[{h} of 2], {slot}
 "
             )
         };
@@ -669,8 +667,8 @@ wait @{read}[0] >= call * {m} + {m}
         let mut host = String::new();
         if self.rng.chance(12) {
             let names = regions.lines().chain(["region @out "]).filter_map(|l| l.strip_prefix("region @"));
-            let launches = names.filter_map(|l| l.split(' ').next()).map(|r| format!("  launch @{r}\n"));
-            host = format!("\nhost\n{}  host.read %y\n  drain\n", launches.collect::<String>());
+            let launches = names.filter_map(|l| l.split(' ').next()).map(|r| format!("  host.launch @{r}\n"));
+            host = format!("\nhost\n{}  host.read %y\n  host.drain\n", launches.collect::<String>());
         }
         format!(
             "kir 1\nmodule @random\nmesh tp {p}\n{kernels}\nschedule calls any\n{tables}buffer %x : {dtype}[{n}] hbm input 0 : {dtype}[{n}] partial(sum@tp)\nbuffer %y : {dtype}[{n}] hbm output 0 : {dtype}[{n}]\n{decls}{host}\n{regions}{out}"

@@ -6,7 +6,7 @@
 //! * A `put` reads its source and lands at any two moments between its issue and its stream's next
 //!   `fence.release`; without one, arbitrarily late. The same holds for a `get` until
 //!   `fence.complete`.
-//! * A `copy`, `reduce`, local operation or completed `get` happens when something of its stream
+//! * A `copy`, `combine`, local operation or completed `get` happens when something of its stream
 //!   depends on it, at the latest at the next `fence.release` or `record` (or at the end of the
 //!   call, where the host looks). A notify without a release therefore gives no information about
 //!   reads either.

@@ -53,7 +53,7 @@ pub enum Change {
     Always,
     /// The outermost operator is replaced by a similar one.
     Operator,
-    /// The outermost `mod` is removed.
+    /// The outermost `%` is removed.
     Unwrapped,
     /// Another value of the same type, by number.
     Other(u32),
@@ -94,7 +94,7 @@ impl Change {
             Change::Not => "negated".into(),
             Change::Always => "always true".into(),
             Change::Operator => "with a similar operator".into(),
-            Change::Unwrapped => "without its `mod`".into(),
+            Change::Unwrapped => "without its `%`".into(),
             Change::Other(i) => format!("another one ({i})"),
             Change::Fresh => "a new one".into(),
             Change::Absent => "none".into(),
@@ -129,7 +129,7 @@ impl Change {
             Change::Not => "negated",
             Change::Always => "always true",
             Change::Operator => "a similar operator",
-            Change::Unwrapped => "without `mod`",
+            Change::Unwrapped => "without `%`",
             Change::Other(_) => "another of the same type",
             Change::Fresh => "a new one",
             Change::Absent => "none",

@@ -58,19 +58,19 @@ pub fn ring(p: u64) -> String {
         "  role all
     stream main
       for s in 1..{p}
-        put v[(r - s) mod {p} of {p}] -> ((r + 1) mod {p}) : @w[call mod 2 * {d} + s - 1]
+        put v[(r - s) % {p} of {p}] -> ((r + 1) % {p}) : @w[call % 2 * {d} + s - 1]
         fence.release
-        notify ((r + 1) mod {p}) : @in[0]
+        notify ((r + 1) % {p}) : @in[0]
         wait @in[0] >= call * {d} + s
         fence.acquire
-        reduce sum v[(r - s - 1) mod {p} of {p}], @w[call mod 2 * {d} + s - 1]
+        combine sum v[(r - s - 1) % {p} of {p}], @w[call % 2 * {d} + s - 1]
       for s in 1..{p}
-        put v[(r - s + 1) mod {p} of {p}] -> ((r + 1) mod {p}) : @w[call mod 2 * {d} + {m} + s - 1]
+        put v[(r - s + 1) % {p} of {p}] -> ((r + 1) % {p}) : @w[call % 2 * {d} + {m} + s - 1]
         fence.release
-        notify ((r + 1) mod {p}) : @in[0]
+        notify ((r + 1) % {p}) : @in[0]
         wait @in[0] >= call * {d} + {m} + s
         fence.acquire
-        copy v[(r - s) mod {p} of {p}] = @w[call mod 2 * {d} + {m} + s - 1]
+        copy v[(r - s) % {p} of {p}] = @w[call % 2 * {d} + {m} + s - 1]
 ",
         d = 2 * m
     );
@@ -85,12 +85,12 @@ pub fn doubling(k: u64) -> String {
         "  role all
     stream main
       for s in 0..{k}
-        put v -> (r xor (1 << s)) : @w[call mod 2 * {k} + s]
+        put v -> (r ^ (1 << s)) : @w[call % 2 * {k} + s]
         fence.release
-        notify (r xor (1 << s)) : @in[s]
+        notify (r ^ (1 << s)) : @in[s]
         wait @in[s] >= call + 1
         fence.acquire
-        reduce sum v, @w[call mod 2 * {k} + s]
+        combine sum v, @w[call % 2 * {k} + s]
 "
     );
     all_reduce(p, 16, &memory, &body)
@@ -104,19 +104,19 @@ pub fn halving(k: u64) -> String {
         "  role all
     stream main
       for s in 0..{k}
-        put v[r / (1 << ({k} - 1 - s)) xor 1 of 2 << s] -> (r xor (1 << ({k} - 1 - s))) : @w[call mod 2 * {t} + s]
+        put v[r / (1 << ({k} - 1 - s)) ^ 1 of 2 << s] -> (r ^ (1 << ({k} - 1 - s))) : @w[call % 2 * {t} + s]
         fence.release
-        notify (r xor (1 << ({k} - 1 - s))) : @in[s]
+        notify (r ^ (1 << ({k} - 1 - s))) : @in[s]
         wait @in[s] >= call + 1
         fence.acquire
-        reduce sum v[r / (1 << ({k} - 1 - s)) of 2 << s], @w[call mod 2 * {t} + s]
+        combine sum v[r / (1 << ({k} - 1 - s)) of 2 << s], @w[call % 2 * {t} + s]
       for s in 0..{k}
-        put v[r / (1 << s) of {p} >> s] -> (r xor (1 << s)) : @w[call mod 2 * {t} + {k} + s]
+        put v[r / (1 << s) of {p} >> s] -> (r ^ (1 << s)) : @w[call % 2 * {t} + {k} + s]
         fence.release
-        notify (r xor (1 << s)) : @in[{k} + s]
+        notify (r ^ (1 << s)) : @in[{k} + s]
         wait @in[{k} + s] >= call + 1
         fence.acquire
-        copy v[r / (1 << s) xor 1 of {p} >> s] = @w[call mod 2 * {t} + {k} + s]
+        copy v[r / (1 << s) ^ 1 of {p} >> s] = @w[call % 2 * {t} + {k} + s]
 ",
         t = 2 * k
     );
@@ -129,9 +129,9 @@ pub fn torus(w: u64, h: u64) -> String {
     let n = 2 * p;
     let total = 2 * (w - 1) + 2 * (h - 1);
     let memory = format!("window @w : f32[{} x {}] hbm\nsignal @in[4] arrival\n", 2 * total, 2 * h);
-    let slot = |base: u64| format!("@w[call mod 2 * {total} + {base} + s - 1]");
+    let slot = |base: u64| format!("@w[call % 2 * {total} + {base} + s - 1]");
     let stage = |size: u64, peer: &str, sig: u64, base: u64, send: &str, take: &str, reduce: bool| {
-        let verb = if reduce { format!("reduce sum {take},") } else { format!("copy {take} =") };
+        let verb = if reduce { format!("combine sum {take},") } else { format!("copy {take} =") };
         format!(
             "      for s in 1..{size}
         put {send} -> {peer} : {slot}
@@ -145,7 +145,7 @@ pub fn torus(w: u64, h: u64) -> String {
             m = size - 1
         )
     };
-    let (px, py) = (format!("((x + 1) mod {w}, y)"), format!("(x, (y + 1) mod {h})"));
+    let (px, py) = (format!("((x + 1) % {w}, y)"), format!("(x, (y + 1) % {h})"));
     let body = format!(
         "  role all\n    stream main\n{}{}{}{}",
         stage(
@@ -153,8 +153,8 @@ pub fn torus(w: u64, h: u64) -> String {
             &px,
             0,
             0,
-            &format!("v[(x - s) mod {w} of {w}]"),
-            &format!("v[(x - s - 1) mod {w} of {w}]"),
+            &format!("v[(x - s) % {w} of {w}]"),
+            &format!("v[(x - s - 1) % {w} of {w}]"),
             true
         ),
         stage(
@@ -162,8 +162,8 @@ pub fn torus(w: u64, h: u64) -> String {
             &py,
             1,
             w - 1,
-            &format!("v[x of {w}][(y - s) mod {h} of {h}]"),
-            &format!("v[x of {w}][(y - s - 1) mod {h} of {h}]"),
+            &format!("v[x of {w}][(y - s) % {h} of {h}]"),
+            &format!("v[x of {w}][(y - s - 1) % {h} of {h}]"),
             true
         ),
         stage(
@@ -171,8 +171,8 @@ pub fn torus(w: u64, h: u64) -> String {
             &py,
             2,
             w + h - 2,
-            &format!("v[x of {w}][(y - s + 1) mod {h} of {h}]"),
-            &format!("v[x of {w}][(y - s) mod {h} of {h}]"),
+            &format!("v[x of {w}][(y - s + 1) % {h} of {h}]"),
+            &format!("v[x of {w}][(y - s) % {h} of {h}]"),
             false
         ),
         stage(
@@ -180,8 +180,8 @@ pub fn torus(w: u64, h: u64) -> String {
             &px,
             3,
             w + 2 * h - 3,
-            &format!("v[(x - s + 1) mod {w} of {w}]"),
-            &format!("v[(x - s) mod {w} of {w}]"),
+            &format!("v[(x - s + 1) % {w} of {w}]"),
+            &format!("v[(x - s) % {w} of {w}]"),
             false
         ),
     );
@@ -203,13 +203,13 @@ pub fn all_to_all(p: u64) -> String {
     stream main
       copy dst[r of {p}] = src[r of {p}]
       for k in 1..{p}
-        put src[(r + k) mod {p} of {p}] -> ((r + k) mod {p}) : @w[call mod 2 * {m} + k - 1]
+        put src[(r + k) % {p} of {p}] -> ((r + k) % {p}) : @w[call % 2 * {m} + k - 1]
         fence.release
-        notify ((r + k) mod {p}) : @in[k - 1]
+        notify ((r + k) % {p}) : @in[k - 1]
       for k in 1..{p}
         wait @in[k - 1] >= call + 1
         fence.acquire
-        copy dst[(r - k) mod {p} of {p}] = @w[call mod 2 * {m} + k - 1]
+        copy dst[(r - k) % {p} of {p}] = @w[call % 2 * {m} + k - 1]
 ",
         m = p - 1,
         slots = 2 * (p - 1)
@@ -229,13 +229,13 @@ pub fn pull(p: u64) -> String {
     stream main
       for s in 1..{p}
         fence.release
-        notify ((r + 1) mod {p}) : @ready[0]
+        notify ((r + 1) % {p}) : @ready[0]
         wait @ready[0] >= call * {m} + s
         fence.acquire
-        get v[(r - s) mod {p} of {p}] <- ((r - 1) mod {p}) : v[(r - s) mod {p} of {p}]
+        get v[(r - s) % {p} of {p}] <- ((r - 1) % {p}) : v[(r - s) % {p} of {p}]
         fence.complete
         fence.release
-        notify ((r - 1) mod {p}) : @read[0]
+        notify ((r - 1) % {p}) : @read[0]
       wait @read[0] >= call * {m} + {m}
 ",
         n = 4 * p,

@@ -479,6 +479,7 @@ impl Instance<'_> {
             mesh: mesh.clone(),
             body: Body::Graph(graph),
             props: Props::NONE,
+            attributes: Default::default(),
         };
         Ok(Lowered {
             module,

@@ -271,6 +271,7 @@ pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnos
         mesh,
         body,
         props: Props::NONE,
+        attributes: Default::default(),
     };
     let machine::Machine { topology, perturb, placements, chosen, .. } = machine;
     let chosen = chosen.holding(topology.settings());

@@ -198,7 +198,14 @@ pub fn build(algo: &Algo, options: &Options) -> Built {
     let complete = algo.coll.fills() && options.post.is_none();
     execute.buffers[1].zero = !complete;
     let props = Props::EXPANDED.with(Props::ALLOCATED).with(Props::SYNCHRONIZED);
-    let module = Module { name: s.name.clone(), machine: None, mesh, body: Body::Schedule(s), props };
+    let module = Module {
+        name: s.name.clone(),
+        machine: None,
+        mesh,
+        body: Body::Schedule(s),
+        props,
+        attributes: Default::default(),
+    };
     Built { module, contract, execute }
 }
 

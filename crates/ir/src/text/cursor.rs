@@ -10,6 +10,9 @@ pub struct LineCursor<'a> {
     toks: &'a [Token],
     at: usize,
     line: Span,
+    /// Whether an error about the meaning of a token waits until the line is read.
+    defers: bool,
+    deferred: Option<Diagnostic>,
     /// Number of operations in the current expression, and current depth of parentheses.
     pub(super) size: usize,
     pub(super) depth: usize,
@@ -18,7 +21,30 @@ pub struct LineCursor<'a> {
 impl<'a> LineCursor<'a> {
     /// Creates a cursor at the start of a line.
     pub fn new(toks: &'a [Token], line: Span) -> Self {
-        LineCursor { toks, at: 0, line, size: 0, depth: 0 }
+        LineCursor { toks, at: 0, line, defers: false, deferred: None, size: 0, depth: 0 }
+    }
+
+    /// Creates a cursor that reads a line to its end before it reports a name or a number that is
+    /// wrong. So a line with a syntax error reports that error, whatever its names are.
+    pub(super) fn deferring(toks: &'a [Token], line: Span) -> Self {
+        LineCursor { defers: true, ..LineCursor::new(toks, line) }
+    }
+
+    /// Returns a result about the meaning of a token. An error is kept for the end of the line, and
+    /// `instead` takes the place of the result.
+    pub(super) fn defer<T>(&mut self, result: ParseResult<T>, instead: impl FnOnce() -> T) -> ParseResult<T> {
+        match result {
+            Err(d) if self.defers => {
+                self.deferred.get_or_insert(d);
+                Ok(instead())
+            }
+            result => result,
+        }
+    }
+
+    /// Checks whether an error waits for the end of the line.
+    pub(super) fn has_deferred(&self) -> bool {
+        self.deferred.is_some()
     }
 
     /// Returns the next token.
@@ -60,6 +86,7 @@ impl<'a> LineCursor<'a> {
             Some(TokenKind::Int(n)) => format!("`{n}`"),
             Some(TokenKind::Float(v)) => format!("`{v:?}`"),
             Some(TokenKind::Str(_)) => "a string".into(),
+            Some(TokenKind::Attribute(name)) => format!("`{name}`"),
             Some(TokenKind::Loc(_)) => "a location".into(),
             Some(TokenKind::Sym(s)) => format!("`{s}`"),
         };
@@ -107,6 +134,14 @@ impl<'a> LineCursor<'a> {
                 self.at += 1;
                 Ok(Name::from(&l.hint))
             }
+            _ => Err(self.expected(what)),
+        }
+    }
+
+    /// Reads a word of the format, which is neither quoted nor numbered.
+    pub fn keyword(&mut self, what: &str) -> ParseResult<Name> {
+        match self.peek() {
+            Some(TokenKind::Word(_, false)) => self.word(what),
             _ => Err(self.expected(what)),
         }
     }
@@ -169,13 +204,15 @@ impl<'a> LineCursor<'a> {
     /// Reads `%name` and returns the number under which it is declared.
     pub fn percent_of(&mut self, names: &Names, what: &str) -> ParseResult<usize> {
         let span = self.here();
-        names.find(self.percent(what)?, span)
+        let label = self.percent(what)?;
+        self.defer(names.find(label, span), || 0)
     }
 
     /// Reads `@name` and returns the number under which it is declared.
     pub fn at_of(&mut self, names: &Names, what: &str) -> ParseResult<usize> {
         let span = self.here();
-        names.find(self.at_name(what)?, span)
+        let label = self.at_name(what)?;
+        self.defer(names.find(label, span), || 0)
     }
 
     /// Reads an integer without a sign.
@@ -192,8 +229,13 @@ impl<'a> LineCursor<'a> {
     /// Reads an integer that fits a smaller type; returns E316 if it does not.
     pub fn small<T: TryFrom<u64>>(&mut self, what: &str) -> ParseResult<T> {
         let span = self.here();
-        T::try_from(self.int(what)?)
-            .map_err(|_| Diagnostic::error("E316", format!("{what} is too large")).primary(span, "here"))
+        let value = self.int(what)?;
+        let large = || Diagnostic::error("E316", format!("{what} is too large")).primary(span, "here");
+        match (T::try_from(value), T::try_from(0)) {
+            (Ok(v), _) => Ok(v),
+            (Err(_), Ok(zero)) => self.defer(Err(large()), || zero),
+            (Err(_), Err(_)) => Err(large()),
+        }
     }
 
     /// Reads a string in quotes.
@@ -213,8 +255,8 @@ impl<'a> LineCursor<'a> {
         let v = match self.peek() {
             Some(TokenKind::Int(n)) => *n as f64,
             Some(TokenKind::Float(v)) => *v,
-            Some(TokenKind::Word(l, false)) if l.hint == "inf" => f64::INFINITY,
-            Some(TokenKind::Word(l, false)) if l.hint == "NaN" => f64::NAN,
+            Some(TokenKind::Word(..)) if self.is_word("inf") => f64::INFINITY,
+            Some(TokenKind::Word(..)) if self.is_word("NaN") => f64::NAN,
             _ => return Err(self.expected(what)),
         };
         self.at += 1;
@@ -229,7 +271,7 @@ impl<'a> LineCursor<'a> {
         valid: &[&str],
     ) -> ParseResult<T> {
         let span = self.here();
-        let word = self.word(what)?;
+        let word = self.keyword(what)?;
         parse(&word).ok_or_else(|| unknown("E315", what, &word, valid.iter().copied(), span))
     }
 
@@ -263,8 +305,14 @@ impl<'a> LineCursor<'a> {
         }
     }
 
-    /// Checks that the line is completely read.
+    /// Checks that the line is completely read, and returns the error that has waited for it.
     pub fn finish(&self) -> ParseResult<()> {
+        self.end()?;
+        self.deferred.clone().map_or(Ok(()), Err)
+    }
+
+    /// Checks that the line is completely read.
+    pub(super) fn end(&self) -> ParseResult<()> {
         if self.at < self.toks.len() { Err(self.expected("the end of the line")) } else { Ok(()) }
     }
 }

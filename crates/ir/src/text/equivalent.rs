@@ -19,6 +19,7 @@ pub fn identical(a: &Module, b: &Module) -> bool {
 
 fn same(a: &Module, b: &Module, spans: bool) -> bool {
     let heads = a.name == b.name && a.machine == b.machine && a.mesh == b.mesh && a.props == b.props;
+    let heads = heads && a.attributes == b.attributes;
     heads
         && match (&a.body, &b.body) {
             (Body::Graph(x), Body::Graph(y)) => same_graph(x, y, spans),

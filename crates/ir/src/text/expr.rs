@@ -6,7 +6,7 @@
 
 use super::cursor::LineCursor;
 use super::lex::{MAX_DEPTH, ParseResult, TokenKind};
-use super::names::{quoted, unknown};
+use super::names::{quoted, replaced, unknown};
 use crate::expr::{BinOp, Expr, UnOp};
 use crate::name::Name;
 use crate::scalar::{Compare, CompareOp, Scalar, ScalarBin, ScalarFn, ScalarUn, write_scalar};
@@ -60,7 +60,7 @@ fn write(e: &Expr, outer: u8, out: &mut String) {
     };
     match e {
         Expr::Int(v) => wrap(v.to_string(), *v < 0 && outer > 0),
-        Expr::Var(n) => wrap(quoted(n), false),
+        Expr::Var(n) => wrap(variable(n), false),
         Expr::Un(op @ (UnOp::Neg | UnOp::Not), a) => {
             // A constant keeps its own parentheses, so that `-(3)` and `-3` differ.
             let inner = if matches!(**a, Expr::Int(_)) { format!("({})", show(a, 0)) } else { show(a, 11) };
@@ -75,10 +75,18 @@ fn write(e: &Expr, outer: u8, out: &mut String) {
             wrap(format!("{} {} {}", show(a, s), op.symbol(), show(b, s + 1)), s < outer);
         }
         Expr::Select(c, a, b) => {
-            wrap(format!("select({}, {}, {})", show(c, 0), show(a, 0), show(b, 0)), false);
+            let other = show(b, 0);
+            let other = if matches!(**b, Expr::Select(..)) { other } else { format!("{{ {other} }}") };
+            let text = format!("if {} {{ {} }} else {other}", show(c, 0), show(a, 0));
+            wrap(text, outer > 0);
         }
         Expr::Table(n, i) => wrap(format!("@{}[{}]", quoted(n), show(i, 0)), false),
     }
+}
+
+/// Returns a variable as it stands in an expression, where `if` begins a choice.
+fn variable(name: &str) -> String {
+    if name == "if" { format!("`{name}`") } else { quoted(name) }
 }
 
 /// Reads an expression.
@@ -121,9 +129,6 @@ fn deeper<T>(c: &mut LineCursor, read: impl FnOnce(&mut LineCursor) -> ParseResu
 fn infix(c: &LineCursor) -> Option<BinOp> {
     match c.peek()? {
         TokenKind::Sym(s) => INFIX.into_iter().find(|o| o.symbol() == *s),
-        TokenKind::Word(l, false) if l.nth == 0 => {
-            [BinOp::Mod, BinOp::Xor].into_iter().find(|o| o.symbol() == l.hint)
-        }
         _ => None,
     }
 }
@@ -136,6 +141,14 @@ fn binary(c: &mut LineCursor, weakest: u8) -> ParseResult<Expr> {
         let right = deeper(c, |c| binary(c, op.strength() + 1))?;
         left = Expr::Bin(op, Box::new(left), Box::new(right));
     }
+    for (old, new) in [("mod", "%"), ("xor", "^")] {
+        if c.is_word(old) {
+            return Err(replaced(old, new, c.here()));
+        }
+    }
+    if let Some(TokenKind::Percent(l)) = c.peek() {
+        return Err(c.expected("an operator").help(format!("write a space after the operator: `% {l}`")));
+    }
     Ok(left)
 }
 
@@ -144,9 +157,9 @@ fn unary(c: &mut LineCursor) -> ParseResult<Expr> {
         if let Some(TokenKind::Int(n)) = c.peek() {
             let n = *n;
             let v = if n == 1 << 63 { Some(i64::MIN) } else { i64::try_from(n).ok().map(|v| -v) };
-            let out = v.map(Expr::Int).ok_or_else(|| too_large(c.here()))?;
+            let out = v.map(Expr::Int).ok_or_else(|| too_large(c.here()));
             c.skip();
-            return Ok(out);
+            return c.defer(out, || Expr::Int(0));
         }
         grow(c)?;
         return Ok(Expr::Un(UnOp::Neg, Box::new(deeper(c, unary)?)));
@@ -166,9 +179,8 @@ fn primary(c: &mut LineCursor) -> ParseResult<Expr> {
     let span = c.here();
     match c.peek() {
         Some(TokenKind::Int(n)) => {
-            let v = i64::try_from(*n).map_err(|_| too_large(span))?;
             c.skip();
-            Ok(Expr::Int(v))
+            c.defer(i64::try_from(*n).map_err(|_| too_large(span)), || 0).map(Expr::Int)
         }
         Some(TokenKind::Sym("(")) => {
             c.skip();
@@ -184,8 +196,13 @@ fn primary(c: &mut LineCursor) -> ParseResult<Expr> {
             c.expect("]")?;
             Ok(Expr::Table(name, Box::new(i)))
         }
+        Some(TokenKind::Word(l, false)) if l.hint == "if" && l.nth == 0 => {
+            c.skip();
+            grow(c)?;
+            deeper(c, choice)
+        }
         Some(TokenKind::Word(l, is_quoted)) => {
-            if !is_quoted && c.peek_at(1) == Some(&TokenKind::Sym("(")) {
+            if !is_quoted && l.nth == 0 && c.peek_at(1) == Some(&TokenKind::Sym("(")) {
                 let f = l.hint.clone();
                 c.skip();
                 c.skip();
@@ -198,25 +215,45 @@ fn primary(c: &mut LineCursor) -> ParseResult<Expr> {
     }
 }
 
+/// Reads `COND { A } else { B }`, which follows `if`. The last part may be `else if` with another
+/// choice.
+fn choice(c: &mut LineCursor) -> ParseResult<Expr> {
+    let cond = binary(c, 1)?;
+    c.expect("{")?;
+    let yes = binary(c, 1)?;
+    c.expect("}")?;
+    c.expect_word("else")?;
+    if c.eat_word("if") {
+        grow(c)?;
+        let no = deeper(c, choice)?;
+        return Ok(Expr::Select(Box::new(cond), Box::new(yes), Box::new(no)));
+    }
+    c.expect("{")?;
+    let no = binary(c, 1)?;
+    c.expect("}")?;
+    Ok(Expr::Select(Box::new(cond), Box::new(yes), Box::new(no)))
+}
+
 fn call(c: &mut LineCursor, f: &str, span: Span) -> ParseResult<Expr> {
+    if f == "select" {
+        return Err(replaced("select(c, a, b)", "if c { a } else { b }", span));
+    }
     let args = deeper(c, |c| c.list(")", |c| binary(c, 1)))?;
     let count = args.len();
     let mut args = args.into_iter().map(Box::new);
     let un = CALLS.into_iter().find(|o| o.symbol() == f);
     let bin = [BinOp::Min, BinOp::Max].into_iter().find(|o| o.symbol() == f);
-    let want = match (un, bin, f) {
-        (Some(_), ..) => 1,
-        (_, Some(_), _) => 2,
-        (.., "select") => 3,
+    let want = match (un, bin) {
+        (Some(_), _) => 1,
+        (_, Some(_)) => 2,
         _ => {
-            let valid = CALLS.iter().map(|o| o.symbol()).chain(["min", "max", "select"]);
+            let valid = CALLS.iter().map(|o| o.symbol()).chain(["min", "max"]);
             return Err(unknown("E315", "function", f, valid, span));
         }
     };
     match (args.next(), args.next(), args.next(), un, bin) {
         (Some(a), None, _, Some(op), _) => Ok(Expr::Un(op, a)),
         (Some(a), Some(b), None, _, Some(op)) => Ok(Expr::Bin(op, a, b)),
-        (Some(s), Some(a), Some(b), None, None) if count == 3 => Ok(Expr::Select(s, a, b)),
         _ => Err(arity(f, want, count, span)),
     }
 }
@@ -282,11 +319,11 @@ fn scalar(c: &mut LineCursor, params: &[Name]) -> ParseResult<Scalar> {
                 Ok(Scalar::bin(op, a, b))
             })
         }
-        Some(TokenKind::Word(l, false)) if l.hint == "if" => {
+        Some(TokenKind::Word(..)) if c.is_word("if") => {
             c.skip();
             deeper(c, |c| conditional(c, params))
         }
-        Some(TokenKind::Word(l, false)) if c.peek_at(1) == Some(&TokenKind::Sym("(")) => {
+        Some(TokenKind::Word(l, false)) if l.nth == 0 && c.peek_at(1) == Some(&TokenKind::Sym("(")) => {
             let f = l.hint.clone();
             c.skip();
             c.skip();
@@ -294,15 +331,14 @@ fn scalar(c: &mut LineCursor, params: &[Name]) -> ParseResult<Scalar> {
         }
         Some(TokenKind::Word(l, q)) if *q || !matches!(&l.hint[..], "inf" | "NaN") => {
             let name = c.word("a parameter")?;
-            match params.iter().position(|p| *p == name) {
-                Some(i) => Ok(Scalar::Arg(i)),
-                None => Err(unknown("E312", "parameter", &name, params.iter().map(Name::as_str), span)),
-            }
+            let found = params.iter().position(|p| *p == name);
+            let unknown = || unknown("E312", "parameter", &name, params.iter().map(Name::as_str), span);
+            c.defer(found.ok_or_else(unknown), || 0).map(Scalar::Arg)
         }
         Some(TokenKind::Dollar(_)) => {
             let Some(TokenKind::Dollar(i)) = c.peek() else { return Err(c.expected("a parameter")) };
             c.skip();
-            Ok(Scalar::Arg(usize::try_from(*i).map_err(|_| too_large(span))?))
+            c.defer(usize::try_from(*i).map_err(|_| too_large(span)), || 0).map(Scalar::Arg)
         }
         _ => Ok(Scalar::Num(c.number("a number, a parameter, a function or `(`")?)),
     }

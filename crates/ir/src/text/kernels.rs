@@ -94,6 +94,11 @@ impl Kernels {
     }
 }
 
+/// Returns a placeholder for a function that is not known.
+pub(super) fn no_function(name: Name) -> ScalarFn {
+    ScalarFn { name, params: vec![], body: Scalar::Num(0.0) }
+}
+
 /// Declared kernels by name, with a record of which of them are used.
 pub(super) struct KernelTable {
     functions: Table<ScalarFn>,
@@ -127,7 +132,10 @@ impl<T: Clone> Table<T> {
         read: ParseResult<T>,
         instead: T,
     ) -> ParseResult<()> {
-        self.names.declare(label, self.list.len(), at)?;
+        if let Err(twice) = self.names.declare(label, self.list.len(), at) {
+            // A fault of the kernel itself is reported first.
+            return Err(read.err().unwrap_or(twice));
+        }
         let bad = read.is_err();
         let (kernel, fault) = match read {
             Ok(k) => (k, None),
@@ -153,39 +161,43 @@ impl KernelTable {
         KernelTable { functions: Table::new(), tiles: Table::new() }
     }
 
-    pub(super) fn use_of(&mut self, label: &Label, span: Span) -> ParseResult<ScalarFn> {
-        self.functions.use_of(label, span)
+    /// Reads the name of an elementwise function.
+    pub(super) fn function(&mut self, c: &mut LineCursor) -> ParseResult<ScalarFn> {
+        let span = c.here();
+        let label = c.label("a kernel")?;
+        c.defer(self.functions.use_of(label, span), || no_function(Name::from(&label.hint)))
     }
 
-    pub(super) fn tiles_of(&mut self, label: &Label, span: Span) -> ParseResult<Arc<TileKernel>> {
-        self.tiles.use_of(label, span)
+    /// Reads the name of a kernel over tiles.
+    pub(super) fn nest(&mut self, c: &mut LineCursor) -> ParseResult<Arc<TileKernel>> {
+        let span = c.here();
+        let label = c.label("a kernel")?;
+        c.defer(self.tiles.use_of(label, span), || Arc::new(tiles::nothing(Name::from(&label.hint))))
     }
 
     /// Reads `kernel @gelu(x) = ..`.
     pub(super) fn read(&mut self, n: &LineNode) -> ParseResult<()> {
-        let mut c = LineCursor::new(&n.toks, n.span);
+        let mut c = LineCursor::deferring(&n.toks, n.span);
         c.skip();
         let at = c.here();
         let label = c.at_name("`@` and the function's name")?;
         let name = Name::from(&label.hint);
-        let instead = ScalarFn { name: name.clone(), params: vec![], body: Scalar::Num(0.0) };
+        let instead = no_function(name.clone());
         let read = expr::kernel(&mut c, name).and_then(|f| c.finish().map(|()| f));
         self.functions.put((label, at), n.span, read, instead)
     }
 
     /// Reads `tiles @gemm(..) -> ..` with the statements below it.
     pub(super) fn read_tiles(&mut self, n: &LineNode) -> ParseResult<()> {
-        let mut c = LineCursor::new(&n.toks, n.span);
+        let mut c = LineCursor::deferring(&n.toks, n.span);
         c.skip();
         let at = c.here();
         let label = c.at_name("`@` and the kernel's name")?;
         let name = Name::from(&label.hint);
-        let read = tiles::read(&mut c, &name, &n.kids, &mut self.functions_of());
+        let functions = &mut self.functions;
+        let mut use_of = |label: &Label, span| functions.use_of(label, span);
+        let read = tiles::read(&mut c, &name, &n.kids, &mut use_of);
         self.tiles.put((label, at), n.span, read.map(Arc::new), Arc::new(tiles::nothing(name)))
-    }
-
-    fn functions_of(&mut self) -> impl FnMut(&Label, Span) -> ParseResult<ScalarFn> {
-        |label, span| self.functions.use_of(label, span)
     }
 
     pub(super) fn unused(&self, out: &mut Diagnostics) {

@@ -49,6 +49,8 @@ pub enum TokenKind {
     Float(f64),
     /// A string in double quotes.
     Str(String),
+    /// The name of an attribute of another tool, with its prefix `x-`. A number or a string follows.
+    Attribute(String),
     /// A location: `@0:12..40` or `@-`.
     Loc(Span),
     /// A symbol.
@@ -76,9 +78,9 @@ pub struct LineNode {
 }
 
 /// Symbols, longest first, so that the first match is the longest.
-const SYMBOLS: [&str; 31] = [
+const SYMBOLS: [&str; 33] = [
     "->", "-=", "..", "==", "!=", "<=", ">=", "<<", ">>", "&&", "||", "(", ")", "[", "]", "{", "}", ",", ":",
-    "=", "+", "-", "*", "/", "<", ">", "!", "&", "|", "@", ";",
+    "=", "+", "-", "*", "/", "<", ">", "!", "&", "|", "@", ";", "%", "^",
 ];
 
 /// Byte order mark.
@@ -240,6 +242,12 @@ impl<'a> Lexer<'a> {
                 self.at += 1;
                 TokenKind::DollarName(self.label()?)
             }
+            'x' if self.attribute_length().is_some() => {
+                let end = self.at + self.attribute_length().unwrap_or_default();
+                let name = self.text[start..end].to_owned();
+                self.at = end;
+                TokenKind::Attribute(name)
+            }
             _ if is_start(c) || c == '`' => {
                 let label = self.label()?;
                 TokenKind::Word(label, c == '`')
@@ -256,6 +264,22 @@ impl<'a> Lexer<'a> {
                 }
             },
         })
+    }
+
+    /// Returns the length of the name of an attribute: `x-` and words joined by `-`, with a space
+    /// before it and a number or a string after it. So it is no difference of variables.
+    fn attribute_length(&self) -> Option<usize> {
+        let mut n = self.rest().strip_prefix("x-").map(|_| 1)?;
+        while self.rest()[n..].starts_with('-') {
+            let word = word_length(&self.rest()[n + 1..]);
+            if word == 0 {
+                return None;
+            }
+            n += 1 + word;
+        }
+        let value = self.rest()[n..].strip_prefix(' ')?.trim_start_matches(' ').chars().next()?;
+        let alone = self.at == 0 || self.text[..self.at].ends_with(' ');
+        (alone && (value == '"' || value.is_ascii_digit())).then_some(n)
     }
 
     /// Reads a name, plain or in back quotes, with the number that distinguishes it from others

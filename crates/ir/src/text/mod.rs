@@ -11,10 +11,12 @@
 //! structure, E315 unknown words, E316 numbers and sizes out of range, E317 another version of the
 //! format, E318 unused kernels.
 
+mod attributes;
 mod cursor;
 mod equivalent;
 mod expr;
 mod fmt;
+mod json;
 mod kernels;
 mod lex;
 pub(crate) mod names;
@@ -38,8 +40,10 @@ pub mod reader {
     pub use super::types::dtype;
 }
 
+pub use attributes::retain_attributes;
 pub use equivalent::{equivalent, identical};
 pub use fmt::format;
+pub use json::{json, json_schema};
 pub use parse::parse;
 
 use crate::expr::Expr;
@@ -60,6 +64,11 @@ pub struct PrintOptions {
 
 /// Returns the module as text.
 pub fn print(m: &Module, options: &PrintOptions) -> String {
+    attributes::put(m, print_plain(m, options))
+}
+
+/// Returns the module as text without its attributes.
+fn print_plain(m: &Module, options: &PrintOptions) -> String {
     let mut out = format!("kir {VERSION}\nmodule @{}\n", quoted(&m.name));
     if let Some(machine) = &m.machine {
         let plain = !machine.is_empty()

@@ -92,6 +92,13 @@ impl Names {
     }
 }
 
+/// Creates the diagnostic for a word of older texts that has been replaced by another one.
+pub(super) fn replaced(old: &str, new: &str, span: Span) -> Diagnostic {
+    Diagnostic::error("E315", format!("`{old}` is an old word: it is `{new}` now"))
+        .primary(span, "replaced")
+        .help(format!("write `{new}`"))
+}
+
 /// Creates the diagnostic "there is no WHAT `text`", with the nearest valid name or the list of
 /// valid names as help.
 pub fn unknown<'a>(

@@ -4,11 +4,11 @@
 use super::cursor::LineCursor;
 use super::expr::{expr, show};
 use super::lex::{LineNode, ParseResult, TokenKind};
-use super::names::{quoted, unknown};
+use super::names::{quoted, replaced, unknown};
 use super::parse::{head, keep, leaf};
 use super::parse_schedule::{Scope, end_of};
 use super::print_schedule::{Printer, exprs, name_of};
-use super::types::{combiner, pairs, rule, runs, show_rule};
+use super::types::{combiner, index_word, pairs, rule, runs, show_rule};
 use crate::expr::Expr;
 use crate::name::Name;
 use crate::optable::{Level, names};
@@ -16,11 +16,21 @@ use crate::schedule::*;
 use crate::types::CutRule;
 use kbc_diag::{Diagnostic, Diagnostics};
 
+/// Words of older texts, each with the one that replaced it.
+const REPLACED: [(&str, &str); 6] = [
+    ("reduce", "combine"),
+    ("expect", "accept"),
+    ("compute", "map"),
+    ("slice", "keep_part"),
+    ("launch", "host.launch"),
+    ("drain", "host.drain"),
+];
+
 /// Reads the lines below a stream, a loop or a condition.
 pub(super) fn body(nodes: &[LineNode], scope: &mut Scope, out: &mut Diagnostics) -> Vec<SStmt> {
     let mut list = vec![];
-    for n in nodes {
-        let mut c = LineCursor::new(&n.toks, n.span);
+    for (i, n) in nodes.iter().enumerate() {
+        let mut c = LineCursor::deferring(&n.toks, n.span);
         match head(n) {
             "for" => {
                 let turn = keep(for_head(&mut c), out);
@@ -39,8 +49,9 @@ pub(super) fn body(nodes: &[LineNode], scope: &mut Scope, out: &mut Diagnostics)
                 c.skip();
                 keep(c.finish(), out);
                 let inner = body(&n.kids, scope, out);
+                let follows = i.checked_sub(1).is_some_and(|i| head(&nodes[i]) == "if");
                 match list.last_mut() {
-                    Some(SStmt::If { other, .. }) if other.is_empty() => *other = inner,
+                    Some(SStmt::If { other, .. }) if follows => *other = inner,
                     _ => out.push(
                         Diagnostic::error("E314", "`else` must follow an `if`").primary(n.span, "here"),
                     ),
@@ -87,7 +98,7 @@ fn reference(c: &mut LineCursor, scope: &Scope) -> ParseResult<Ref> {
         return Ok(Ref::Slot { window, slot });
     }
     let label = c.label("an operand, or `@` and a window")?;
-    let operand = OperandId(scope.operands.find(label, span)? as u32);
+    let operand = OperandId(c.defer(scope.operands.find(label, span), || 0)? as u32);
     let mut path = vec![];
     while c.eat("[") {
         let index = expr(c)?;
@@ -116,23 +127,36 @@ fn counter(c: &mut LineCursor, scope: &Scope) -> ParseResult<(SignalId, Expr)> {
     Ok((signal, index))
 }
 
-/// Reads the text between the counter and the value of a wait.
+/// Reads the text between the counter and the value of a wait. The form of the counter decides
+/// which text it must be.
 fn asked(c: &mut LineCursor, form: Form) -> ParseResult<()> {
-    let read = match form {
-        Form::Epoch => c.expect(">="),
-        Form::Sense { .. } => c.expect("&").and_then(|()| match c.int("the lowest bit, `1`")? {
-            1 => c.expect("=="),
-            n => Err(Diagnostic::error(
-                "E311",
-                format!("a sense counter is read by its lowest bit, `& 1`, not `& {n}`"),
-            )
-            .primary(c.before(), "here")),
-        }),
-        Form::Clearing { .. } => c.expect("-="),
-    };
-    read.map_err(|d| {
+    let span = c.here();
+    let help = |d: Diagnostic| {
         d.help(format!("write a wait for {} counter as `wait @s[i] {} VALUE`", form.article(), form.asks()))
-    })
+    };
+    let read = if c.eat(">=") {
+        matches!(form, Form::Epoch)
+    } else if c.eat("-=") {
+        matches!(form, Form::Clearing { .. })
+    } else if c.eat("&") {
+        match c.int("the lowest bit, `1`").map_err(help)? {
+            1 => c.expect("==").map_err(help)?,
+            n => {
+                let text = format!("a sense counter is read by its lowest bit, `& 1`, not `& {n}`");
+                return Err(help(Diagnostic::error("E311", text).primary(c.before(), "here")));
+            }
+        }
+        matches!(form, Form::Sense { .. })
+    } else {
+        let symbol = form.asks();
+        let first = symbol.split(' ').next().unwrap_or(symbol);
+        return Err(help(c.expected(&format!("`{first}`"))));
+    };
+    if read || c.has_deferred() {
+        return Ok(());
+    }
+    let text = format!("this is no wait for {} counter", form.article());
+    c.defer(Err(help(Diagnostic::error("E323", text).primary(span, "here"))), || ())
 }
 
 fn queue(c: &mut LineCursor, scope: &Scope) -> ParseResult<(Peer, QueueId, Expr)> {
@@ -169,7 +193,7 @@ fn operation(c: &mut LineCursor, word: &str, scope: &mut Scope) -> ParseResult<S
             c.expect("=")?;
             SOp::Copy { dst, src: reference(c, scope)? }
         }
-        "reduce" => {
+        "combine" => {
             let op = combiner(c)?;
             let dst = reference(c, scope)?;
             c.expect(",")?;
@@ -220,7 +244,7 @@ fn operation(c: &mut LineCursor, word: &str, scope: &mut Scope) -> ParseResult<S
         "fence.release" => SOp::FenceRelease,
         "fence.acquire" => SOp::FenceAcquire,
         "fence.complete" => SOp::FenceComplete,
-        "launch" => SOp::Host(HostCommand::Launch(region(c, scope)?)),
+        "host.launch" => SOp::Host(HostCommand::Launch(region(c, scope)?)),
         "host.wait" => SOp::Host(HostCommand::Wait(region(c, scope)?)),
         "host.read" => SOp::HostRead(buffer(c, scope)?),
         "host.write" => {
@@ -228,11 +252,11 @@ fn operation(c: &mut LineCursor, word: &str, scope: &mut Scope) -> ParseResult<S
             c.expect("=")?;
             SOp::Host(HostCommand::Write { dst, src: buffer(c, scope)? })
         }
-        "drain" => SOp::Host(HostCommand::Drain),
+        "host.drain" => SOp::Host(HostCommand::Drain),
         "record" => SOp::Record(c.word("an event")?),
         "await" => SOp::Await(c.word("an event")?),
-        "compute" | "matmul" | "reduce_dim" | "cast" | "pack" | "unpack" | "transpose" | "embedding"
-        | "grouped" | "tiles" | "fill" | "slice" => SOp::Local(local(c, word, scope)?),
+        "map" | "matmul" | "reduce_dim" | "cast" | "pack" | "unpack" | "transpose" | "embedding"
+        | "grouped" | "tiles" | "fill" | "keep_part" => SOp::Local(local(c, word, scope)?),
         _ if let Some(point) = Point::ALL.into_iter().find(|p| p.name() == word) => {
             let peer = peer(c)?;
             c.expect(":")?;
@@ -243,6 +267,9 @@ fn operation(c: &mut LineCursor, word: &str, scope: &mut Scope) -> ParseResult<S
             SOp::Mark(Mark { point, peer, window, slot })
         }
         _ => {
+            if let Some((old, new)) = REPLACED.into_iter().find(|(old, _)| *old == word) {
+                return Err(replaced(old, new, span));
+            }
             let text = if word.is_empty() { "this" } else { word };
             return Err(unknown("E315", "operation", text, names(Level::Schedule), span));
         }
@@ -253,15 +280,13 @@ fn local(c: &mut LineCursor, word: &str, scope: &mut Scope) -> ParseResult<Local
     let dst = buffer(c, scope)?;
     c.expect("=")?;
     Ok(match word {
-        "compute" => {
-            let span = c.here();
-            let func = scope.kernels.use_of(c.label("a kernel")?, span)?;
+        "map" => {
+            let func = scope.kernels.function(c)?;
             c.expect("(")?;
             LocalOp::Compute { func, dst, args: c.list(")", |c| buffer(c, scope))? }
         }
         "tiles" => {
-            let span = c.here();
-            let kernel = scope.kernels.tiles_of(c.label("a kernel")?, span)?;
+            let kernel = scope.kernels.nest(c)?;
             c.expect("(")?;
             LocalOp::Tiles { kernel, dst, args: c.list(")", |c| buffer(c, scope))? }
         }
@@ -304,12 +329,12 @@ fn local(c: &mut LineCursor, word: &str, scope: &mut Scope) -> ParseResult<Local
         }
         "fill" if c.eat_word("number") => LocalOp::Fill { dst, with: Filling::Number(c.number("a number")?) },
         "fill" => {
-            c.expect_word("place")?;
+            index_word(c)?;
             let dim = dim(c)?;
             c.expect_word("from")?;
             LocalOp::Fill { dst, with: Filling::Place { dim, first: expr(c)? } }
         }
-        "slice" => {
+        "keep_part" => {
             let src = buffer(c, scope)?;
             let dim = dim(c)?;
             c.expect_word("part")?;
@@ -371,7 +396,7 @@ impl Printer<'_> {
                 format!("room {}", queue(peer, q, index))
             }
             SOp::Copy { dst, src } => format!("copy {} = {}", r(dst), r(src)),
-            SOp::Reduce { op, dst, src } => format!("reduce {op} {}, {}", r(dst), r(src)),
+            SOp::Reduce { op, dst, src } => format!("combine {op} {}, {}", r(dst), r(src)),
             SOp::Put { src, peer, dst } => format!("put {} -> ({}) : {}", r(src), exprs(peer), r(dst)),
             SOp::Get { dst, peer, src } => format!("get {} <- ({}) : {}", r(dst), exprs(peer), r(src)),
             SOp::Notify { peer, counter: Counter { signal: g, index } } => {
@@ -387,14 +412,14 @@ impl Printer<'_> {
             SOp::Record(e) => format!("record {}", quoted(e)),
             SOp::Await(e) => format!("await {}", quoted(e)),
             SOp::Local(l) => self.local(l),
-            SOp::Host(HostCommand::Launch(r)) => format!("launch {}", name_of('@', &self.regions, r.0)),
+            SOp::Host(HostCommand::Launch(r)) => format!("host.launch {}", name_of('@', &self.regions, r.0)),
             SOp::Host(HostCommand::Wait(r)) => format!("host.wait {}", name_of('@', &self.regions, r.0)),
             SOp::HostRead(b) => format!("host.read {}", name_of('%', &self.buffers, b.0)),
             SOp::Host(HostCommand::Write { dst, src }) => {
                 let b = |id: &BufferId| name_of('%', &self.buffers, id.0);
                 format!("host.write {} = {}", b(dst), b(src))
             }
-            SOp::Host(HostCommand::Drain) => "drain".into(),
+            SOp::Host(HostCommand::Drain) => "host.drain".into(),
             SOp::Mark(Mark { point, peer, window, slot }) => {
                 let w = name_of('@', &self.windows, window.0);
                 format!("{} ({}) : {w}[{}]", point.name(), exprs(peer), show(slot, 0))
@@ -411,7 +436,7 @@ impl Printer<'_> {
         match op {
             LocalOp::Compute { func, dst, args } => {
                 let args: Vec<String> = args.iter().map(b).collect();
-                format!("compute {} = {}({})", b(dst), self.kernels.label(func), args.join(", "))
+                format!("map {} = {}({})", b(dst), self.kernels.label(func), args.join(", "))
             }
             LocalOp::Tiles { kernel, dst, args } => {
                 let args: Vec<String> = args.iter().map(b).collect();
@@ -449,11 +474,11 @@ impl Printer<'_> {
             }
             LocalOp::Fill { dst, with: Filling::Number(v) } => format!("fill {} = number {v:?}", b(dst)),
             LocalOp::Fill { dst, with: Filling::Place { dim, first } } => {
-                format!("fill {} = place dim {dim} from {}", b(dst), show(first, 0))
+                format!("fill {} = index dim {dim} from {}", b(dst), show(first, 0))
             }
             LocalOp::Slice { dst, src, dim, index, of, rule: r } => {
                 format!(
-                    "slice {} = {} dim {dim} part {} of {of}{}",
+                    "keep_part {} = {} dim {dim} part {} of {of}{}",
                     b(dst),
                     b(src),
                     show(index, 0),

@@ -2,9 +2,10 @@
 
 use super::cursor::LineCursor;
 use super::kernels::KernelTable;
-use super::lex::{LineNode, ParseResult, TokenKind, tree};
+use super::lex::{LineNode, ParseResult, Token, TokenKind, tree};
 use super::names::unknown;
-use super::{VERSION, parse_graph, parse_schedule, types};
+use super::{VERSION, attributes, parse_graph, parse_schedule, types};
+use crate::attributes::Attributes;
 use crate::module::{Body, Module, Props};
 use crate::name::Name;
 use crate::types::Mesh;
@@ -19,10 +20,22 @@ pub fn parse(file: FileId, text: &str) -> Result<Module, Diagnostics> {
     if u32::try_from(text.len()).is_err() {
         return Err(Diagnostic::error("E316", "the text is larger than 4 GB").into());
     }
-    let nodes = tree(file, text, &mut out);
+    let mut nodes = tree(file, text, &mut out);
+    if let Some(other) = nodes.first().and_then(other_version) {
+        return Err(other.into());
+    }
+    if let Some(first) = nodes.first().filter(|n| matches!(n.toks[0].tok, TokenKind::Attribute(_))) {
+        out.push(no_version(first.span));
+    }
+    let taken = attributes::take(&mut nodes, &mut out);
+    // What is left of a line of the module's attributes is nothing.
+    nodes.retain(|n| !n.toks.is_empty());
     let module = module(&nodes, &mut out);
     match module {
-        Some(m) if !out.has_errors() => Ok(m),
+        Some(mut m) if !out.has_errors() => {
+            attributes::give(&mut m, taken);
+            Ok(m)
+        }
         _ => {
             if out.is_empty() {
                 out.push(
@@ -32,6 +45,27 @@ pub fn parse(file: FileId, text: &str) -> Result<Module, Diagnostics> {
             }
             Err(out.finish())
         }
+    }
+}
+
+fn no_version(first: Span) -> Diagnostic {
+    Diagnostic::error("E314", format!("a .kir text must start with `kir {VERSION}`"))
+        .primary(first, "this is something else")
+}
+
+/// Returns an error if the first line states another version. Then nothing else of the text is
+/// judged, because its words may mean something else.
+fn other_version(first: &LineNode) -> Option<Diagnostic> {
+    match &first.toks[..] {
+        [_, Token { tok: TokenKind::Int(version), span }, ..]
+            if head(first) == "kir" && *version != VERSION =>
+        {
+            Some(
+                Diagnostic::error("E317", format!("unsupported version {version} of .kir"))
+                    .primary(*span, format!("this kbc reads and writes version {VERSION}")),
+            )
+        }
+        _ => None,
     }
 }
 
@@ -72,10 +106,7 @@ const HEADS: [&str; 7] = ["kir", "module", "machine", "mesh", "props", "kernel",
 fn module(nodes: &[LineNode], out: &mut Diagnostics) -> Option<Module> {
     let first = nodes.first()?;
     if head(first) != "kir" {
-        out.push(
-            Diagnostic::error("E314", format!("a .kir text must start with `kir {VERSION}`"))
-                .primary(first.span, "this is something else"),
-        );
+        out.push(no_version(first.span));
     }
     let mut h = Head::default();
     let mut kernels = KernelTable::new();
@@ -118,22 +149,21 @@ fn module(nodes: &[LineNode], out: &mut Diagnostics) -> Option<Module> {
         _ => Body::Schedule(parse_schedule::schedule(rest, &name, &mesh, &mut kernels, out)),
     };
     kernels.unused(out);
-    Some(Module { name, machine: h.machine, mesh, body, props: h.props.unwrap_or_default() })
+    let props = h.props.unwrap_or_default();
+    Some(Module { name, machine: h.machine, mesh, body, props, attributes: Attributes::default() })
 }
 
 impl Head {
     fn read(&mut self, n: &LineNode) -> ParseResult<()> {
-        let mut c = LineCursor::new(&n.toks, n.span);
+        let mut c = LineCursor::deferring(&n.toks, n.span);
         let word = head(n);
         c.skip();
         let taken = match word {
             "kir" => {
-                let span = c.here();
-                let version = c.int("the version of the format")?;
-                if version != VERSION {
-                    return Err(Diagnostic::error("E317", format!("unsupported version {version} of .kir"))
-                        .primary(span, format!("this kbc reads and writes version {VERSION}")));
+                if let Some(other) = other_version(n) {
+                    return Err(other);
                 }
+                c.int("the version of the format")?;
                 false
             }
             "module" => self.name.replace(c.at_word("`@` and the module's name")?).is_some(),
@@ -146,11 +176,12 @@ impl Head {
                 return Err(unknown("E315", "line starting with", text, valid, n.span));
             }
         };
+        c.finish()?;
         if taken {
             return Err(Diagnostic::error("E313", format!("there are two lines `{word}`"))
                 .primary(n.span, "again here"));
         }
-        c.finish()
+        Ok(())
     }
 }
 

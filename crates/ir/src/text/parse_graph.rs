@@ -4,10 +4,11 @@ use super::cursor::LineCursor;
 use super::expr::atom;
 use super::kernels::KernelTable;
 use super::lex::{Label, LineNode, ParseResult, TokenKind};
-use super::names::{Names, unknown};
+use super::names::{Names, replaced, unknown};
 use super::parse::{head, keep, leaf};
 use super::parse_schedule::spelled_contract;
-use super::types::{combiner, data, dtype, rows, runs, tensor_type};
+use super::types::{combiner, data, dtype, index_word, rows, runs, tensor_type};
+use crate::contract::Contract;
 use crate::fill::{Fill, FillContent};
 use crate::graph::{
     CollKind, Collective, ContractCollective, Expect, Graph, GraphOp, HostOp, Input, OpId, OpKind, Using,
@@ -18,6 +19,9 @@ use crate::name::Name;
 use crate::optable::{Level, names};
 use crate::shape::ShapeOp;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
+
+/// Words of older texts, each with the one that replaced it.
+const REPLACED: [(&str, &str); 2] = [("extract", "slice"), ("wait", "wait.result")];
 
 /// Most operands of an operation: a position is stored in one byte.
 const MAX_OPERANDS: usize = 255;
@@ -33,7 +37,7 @@ pub(super) fn graph(nodes: &[LineNode], kernels: &mut KernelTable, out: &mut Dia
 /// Reads the header: `graph @NAME` or `local @NAME`.
 fn header(n: &LineNode, out: &mut Diagnostics) -> Option<Name> {
     leaf(n, out);
-    let mut c = LineCursor::new(&n.toks, n.span);
+    let mut c = LineCursor::deferring(&n.toks, n.span);
     c.skip();
     let name = if c.peek().is_some() { keep(c.at_word("`@` and the program's name"), out) } else { None };
     keep(c.finish(), out);
@@ -49,16 +53,15 @@ pub(super) fn local(nodes: &[LineNode], kernels: &mut KernelTable, out: &mut Dia
             out.push(unknown("E315", "line starting with", text, ["ranks"].into_iter(), n.span));
             continue;
         }
-        if let Some((ranks, span)) = keep(part(n), out) {
-            l.parts.push(LocalPart { ranks, graph: lines(&n.kids, kernels, out), span });
-        }
+        let (ranks, span) = keep(part(n), out).unwrap_or((vec![], n.span));
+        l.parts.push(LocalPart { ranks, graph: lines(&n.kids, kernels, out), span });
     }
     l
 }
 
 /// Reads the ranks of a part: `ranks 0..2, 5..6`.
 fn part(n: &LineNode) -> ParseResult<(Vec<u64>, Span)> {
-    let mut c = LineCursor::new(&n.toks, n.span);
+    let mut c = LineCursor::deferring(&n.toks, n.span);
     c.skip();
     let mut ranks = vec![];
     loop {
@@ -67,10 +70,11 @@ fn part(n: &LineNode) -> ParseResult<(Vec<u64>, Span)> {
         c.expect("..")?;
         let to = c.int("the end of the ranks")?;
         if to.saturating_sub(from) > MAX_RANKS {
-            return Err(Diagnostic::error("E316", format!("a part has more than {MAX_RANKS} ranks"))
-                .primary(span, "here"));
+            let many = Diagnostic::error("E316", format!("a part has more than {MAX_RANKS} ranks"));
+            c.defer(Err(many.primary(span, "here")), || ())?;
+        } else {
+            ranks.extend(from..to);
         }
-        ranks.extend(from..to);
         if !c.eat(",") {
             break;
         }
@@ -106,20 +110,13 @@ fn lines(nodes: &[LineNode], kernels: &mut KernelTable, out: &mut Diagnostics) -
     for (n, label) in lines {
         let mut args = vec![];
         let mut op = keep(operation(n, label, &mut scope, &mut args), out);
+        let spelled = if is_own(n) { promised(n, out) } else { None };
         if let (
-            Some(kid),
+            Some((contract, ranks)),
             Some(GraphOp { kind: OpKind::Collective(Collective { own: Some(own), .. }), .. }),
-        ) = (n.kids.first().filter(|_| is_own(n)), &mut op)
+        ) = (spelled, &mut op)
         {
-            if let Some(more) = n.kids.get(1) {
-                out.push(
-                    Diagnostic::error("E314", "a collective can have only one contract")
-                        .primary(more.span, "this one is too many"),
-                );
-            }
-            if let Some((contract, ranks)) = spelled_contract(kid, out) {
-                (own.contract, own.ranks) = (Some(contract), ranks);
-            }
+            (own.contract, own.ranks) = (Some(contract), ranks);
         }
         let fallback = GraphOp {
             kind: OpKind::Demand,
@@ -142,9 +139,26 @@ fn lines(nodes: &[LineNode], kernels: &mut KernelTable, out: &mut Diagnostics) -
     g
 }
 
+/// Reads the contract below a user-defined collective, with its number of ranks.
+fn promised(n: &LineNode, out: &mut Diagnostics) -> Option<(Contract, u64)> {
+    let kid = n.kids.first()?;
+    if let Some(more) = n.kids.get(1) {
+        out.push(
+            Diagnostic::error("E314", "a collective can have only one contract")
+                .primary(more.span, "this one is too many"),
+        );
+    }
+    if head(kid) != "promise" {
+        let text = if head(kid).is_empty() { "this" } else { head(kid) };
+        out.push(unknown("E315", "line of a collective", text, ["promise"].into_iter(), kid.span));
+        return None;
+    }
+    spelled_contract(kid, out)
+}
+
 /// Checks whether a line is a user-defined collective, which may have its contract below it.
 fn is_own(n: &LineNode) -> bool {
-    matches!(n.toks.get(2).map(|t| &t.tok), Some(TokenKind::Word(l, false)) if &*l.hint == "own")
+    matches!(n.toks.get(2).map(|t| &t.tok), Some(TokenKind::Word(l, false)) if &*l.hint == "own" && l.nth == 0)
 }
 
 struct Scope<'a> {
@@ -154,14 +168,14 @@ struct Scope<'a> {
 }
 
 fn declaration(n: &LineNode, g: &mut Graph, inputs: &mut Names) -> ParseResult<()> {
-    let mut c = LineCursor::new(&n.toks, n.span);
+    let mut c = LineCursor::deferring(&n.toks, n.span);
     let word = head(n);
     c.skip();
     match word {
         "input" => {
             let span = c.here();
             let label = c.at_name("`@` and the input's name")?;
-            inputs.declare(label, g.inputs.len(), span)?;
+            c.defer(inputs.declare(label, g.inputs.len(), span), || ())?;
             c.expect(":")?;
             let ty = tensor_type(&mut c)?;
             let data = if c.eat_word("data") { Some(data(&mut c)?) } else { None };
@@ -174,7 +188,8 @@ fn declaration(n: &LineNode, g: &mut Graph, inputs: &mut Names) -> ParseResult<(
         }
         "expect" => {
             if g.expect.is_some() {
-                return Err(Diagnostic::error("E313", "there are two `expect`").primary(n.span, "again here"));
+                let twice = Diagnostic::error("E313", "there are two `expect`").primary(n.span, "again here");
+                c.defer(Err(twice), || ())?;
             }
             let mut list = vec![];
             while c.peek().is_some() {
@@ -217,11 +232,11 @@ fn operands(c: &mut LineCursor, scope: &Scope, out: &mut Vec<usize>) -> ParseRes
 }
 
 fn operation(n: &LineNode, label: &Label, scope: &mut Scope, args: &mut Vec<usize>) -> ParseResult<GraphOp> {
-    let mut c = LineCursor::new(&n.toks, n.span);
+    let mut c = LineCursor::deferring(&n.toks, n.span);
     c.skip();
     c.expect("=")?;
     let span = c.here();
-    let word = c.word("an operation")?;
+    let word = c.keyword("an operation")?;
     let kind = match word.as_str() {
         "input" => {
             let at = if let Some(TokenKind::Int(_)) = c.peek() {
@@ -241,16 +256,14 @@ fn operation(n: &LineNode, label: &Label, scope: &mut Scope, args: &mut Vec<usiz
             OpKind::Matmul { accumulate_f32 }
         }
         "map" => {
-            let span = c.here();
-            let f = scope.kernels.use_of(c.label("a kernel")?, span)?;
+            let f = scope.kernels.function(&mut c)?;
             c.expect("(")?;
             operands(&mut c, scope, args)?;
             c.expect(")")?;
             OpKind::Map(f)
         }
         "tiles" => {
-            let span = c.here();
-            let k = scope.kernels.tiles_of(c.label("a kernel")?, span)?;
+            let k = scope.kernels.nest(&mut c)?;
             c.expect("(")?;
             operands(&mut c, scope, args)?;
             c.expect(")")?;
@@ -284,7 +297,7 @@ fn operation(n: &LineNode, label: &Label, scope: &mut Scope, args: &mut Vec<usiz
             let with = match c.eat_word("number") {
                 true => FillContent::Number(c.number("a number")?),
                 false => {
-                    c.expect_word("place")?;
+                    index_word(&mut c)?;
                     c.expect_word("dim")?;
                     FillContent::Place(c.small("a dimension")?)
                 }
@@ -303,8 +316,11 @@ fn operation(n: &LineNode, label: &Label, scope: &mut Scope, args: &mut Vec<usiz
             c.expect("[")?;
             OpKind::Shape(ShapeOp::Reshape(c.list("]", |c| c.int("a size"))?))
         }
-        "extract" => {
+        "slice" => {
             operands(&mut c, scope, args)?;
+            if c.is_word("over") {
+                return Err(replaced("slice %a over AXIS", "keep_part %a over AXIS", span));
+            }
             c.expect_word("dim")?;
             let dim = c.small("a dimension")?;
             c.expect_word("from")?;
@@ -338,7 +354,7 @@ fn operation(n: &LineNode, label: &Label, scope: &mut Scope, args: &mut Vec<usiz
             c.expect("[")?;
             OpKind::PartialDemand(c.list("]", |c| c.small("a dimension"))?)
         }
-        "wait" => {
+        "wait.result" => {
             operands(&mut c, scope, args)?;
             OpKind::Wait
         }
@@ -364,7 +380,12 @@ fn operation(n: &LineNode, label: &Label, scope: &mut Scope, args: &mut Vec<usiz
         }
         other => match CollKind::parse(other) {
             Some(kind) => OpKind::Collective(collective(&mut c, kind, scope, args)?),
-            None => return Err(unknown("E315", "operation", other, names(Level::Graph), span)),
+            None => {
+                return Err(match REPLACED.into_iter().find(|(old, _)| *old == other) {
+                    Some((old, new)) => replaced(old, new, span),
+                    None => unknown("E315", "operation", other, names(Level::Graph), span),
+                });
+            }
         },
     };
     let ty = if c.eat(":") { Some(tensor_type(&mut c)?) } else { None };

@@ -60,20 +60,20 @@ pub(super) fn schedule(
     let rest = nodes.get(1..).unwrap_or_default();
     // Declarations and names of regions are read first, so that bodies may refer to any of them.
     let mut regions: Vec<&LineNode> = vec![];
-    let mut host: Option<(&LineNode, Span)> = None;
+    let mut hosts: Vec<(&LineNode, Span)> = vec![];
     for n in rest {
         match head(n) {
-            "host" if host.is_none() => {
-                let mut c = LineCursor::new(&n.toks, n.span);
+            "host" => {
+                let mut c = LineCursor::deferring(&n.toks, n.span);
                 c.skip();
                 let span = c.location(n.span);
                 keep(c.finish(), out);
-                host = Some((n, span));
+                if !hosts.is_empty() {
+                    let twice = Diagnostic::error("E313", "the schedule has two sections `host`");
+                    out.push(twice.primary(n.span, "again here"));
+                }
+                hosts.push((n, span));
             }
-            "host" => out.push(
-                Diagnostic::error("E313", "the schedule has two sections `host`")
-                    .primary(n.span, "again here"),
-            ),
             "region" => {
                 if let Some(TokenKind::At(l)) = n.toks.get(1).map(|t| &t.tok) {
                     keep(scope.regions.declare(l, regions.len(), n.toks[1].span), out);
@@ -86,7 +86,7 @@ pub(super) fn schedule(
             }
         }
     }
-    if let Some((n, span)) = host {
+    for (n, span) in hosts {
         s.host = Some(Host { body: body(&n.kids, &mut scope, out), span });
     }
     for n in regions {
@@ -97,7 +97,7 @@ pub(super) fn schedule(
 }
 
 fn opening(n: &LineNode, s: &mut Schedule) -> ParseResult<()> {
-    let mut c = LineCursor::new(&n.toks, n.span);
+    let mut c = LineCursor::deferring(&n.toks, n.span);
     c.skip();
     if let Some(TokenKind::At(_)) = c.peek() {
         s.name = c.at_word("the schedule's name")?;
@@ -118,7 +118,7 @@ fn at_offset(c: &mut LineCursor) -> ParseResult<Option<u64>> {
 }
 
 fn declaration(n: &LineNode, s: &mut Schedule, scope: &mut Scope) -> ParseResult<()> {
-    let mut c = LineCursor::new(&n.toks, n.span);
+    let mut c = LineCursor::deferring(&n.toks, n.span);
     let word = head(n);
     c.skip();
     let place = c.here();
@@ -136,14 +136,14 @@ fn declaration(n: &LineNode, s: &mut Schedule, scope: &mut Scope) -> ParseResult
                 })
             })?;
             if s.tables.iter().any(|t| t.name == name) {
-                return Err(Diagnostic::error("E313", format!("table @{name} is declared twice"))
-                    .primary(place, "again here"));
+                let twice = Diagnostic::error("E313", format!("table @{name} is declared twice"));
+                c.defer(Err(twice.primary(place, "again here")), || ())?;
             }
             s.tables.push(Table { name, values });
         }
         "buffer" => {
             let label = c.percent("`%` and the buffer's name")?;
-            scope.buffers.declare(label, s.buffers.len(), place)?;
+            c.defer(scope.buffers.declare(label, s.buffers.len(), place), || ())?;
             let at = s.buffers.len();
             // The name is declared even if the rest of the line has an error.
             s.buffers.push(Buffer {
@@ -177,7 +177,7 @@ fn declaration(n: &LineNode, s: &mut Schedule, scope: &mut Scope) -> ParseResult
         }
         "window" => {
             let label = c.at_name("`@` and the window's name")?;
-            scope.windows.declare(label, s.windows.len(), place)?;
+            c.defer(scope.windows.declare(label, s.windows.len(), place), || ())?;
             let at = s.windows.len();
             s.windows.push(Window {
                 name: Name::from(&label.hint),
@@ -204,7 +204,7 @@ fn declaration(n: &LineNode, s: &mut Schedule, scope: &mut Scope) -> ParseResult
         }
         "signal" => {
             let label = c.at_name("`@` and the signal's name")?;
-            scope.signals.declare(label, s.signals.len(), place)?;
+            c.defer(scope.signals.declare(label, s.signals.len(), place), || ())?;
             let at = s.signals.len();
             s.signals.push(Signal {
                 name: Name::from(&label.hint),
@@ -237,7 +237,7 @@ fn declaration(n: &LineNode, s: &mut Schedule, scope: &mut Scope) -> ParseResult
         }
         "queue" => {
             let label = c.at_name("`@` and the queue's name")?;
-            scope.queues.declare(label, s.queues.len(), place)?;
+            c.defer(scope.queues.declare(label, s.queues.len(), place), || ())?;
             let at = s.queues.len();
             s.queues.push(Queue {
                 name: Name::from(&label.hint),
@@ -292,22 +292,28 @@ fn region(n: &LineNode, mesh: &Mesh, scope: &mut Scope, out: &mut Diagnostics) -
                 r.roles.push(role);
                 continue;
             }
-            "promise" if r.contract.is_none() => {
-                r.contract = contract(kid, out);
+            "promise" => {
+                if r.contract.is_some() {
+                    let twice = Diagnostic::error("E313", "the region has two lines `promise`");
+                    out.push(twice.primary(kid.span, "again here"));
+                }
+                r.contract = contract(kid, out).or(r.contract);
                 continue;
             }
             _ => {}
         }
         leaf(kid, out);
-        let mut c = LineCursor::new(&kid.toks, kid.span);
+        let mut c = LineCursor::deferring(&kid.toks, kid.span);
         c.skip();
         let done = match word {
-            "label" if r.label.is_none() => c.string("a label in quotes").map(|l| r.label = Some(l)),
+            "label" => c.string("a label in quotes").and_then(|l| match r.label.replace(l) {
+                None => Ok(()),
+                Some(_) => {
+                    let twice = Diagnostic::error("E313", "the region has two lines `label`");
+                    c.defer(Err(twice.primary(kid.span, "again here")), || ())
+                }
+            }),
             "on" | "scratch" => operand(&mut c, word == "scratch", scope, &mut r),
-            "label" | "promise" => {
-                Err(Diagnostic::error("E313", format!("the region has two lines `{word}`"))
-                    .primary(kid.span, "again here"))
-            }
             _ => {
                 let text = if word.is_empty() { "this" } else { word };
                 let valid = ["label", "on", "scratch", "promise", "role"];
@@ -320,7 +326,7 @@ fn region(n: &LineNode, mesh: &Mesh, scope: &mut Scope, out: &mut Diagnostics) -
 }
 
 fn region_head(n: &LineNode, mesh: &Mesh, scope: &Scope, r: &mut Region) -> ParseResult<()> {
-    let mut c = LineCursor::new(&n.toks, n.span);
+    let mut c = LineCursor::deferring(&n.toks, n.span);
     c.skip();
     r.name = Name::from(&c.at_name("`@` and the region's name")?.hint);
     let mut axes: Vec<Name> = mesh.axes.iter().map(|a| a.name.clone()).collect();
@@ -361,7 +367,7 @@ fn region_head(n: &LineNode, mesh: &Mesh, scope: &Scope, r: &mut Region) -> Pars
 fn operand(c: &mut LineCursor, scratch: bool, scope: &mut Scope, r: &mut Region) -> ParseResult<()> {
     let span = c.here();
     let label = c.label("the operand's name")?;
-    scope.operands.declare(label, r.operands.len(), span)?;
+    c.defer(scope.operands.declare(label, r.operands.len(), span), || ())?;
     // The name is declared even if the rest of the line has an error.
     let line = Line::vector(Expr::Int(0));
     r.operands.push(Operand { name: Name::from(&label.hint), buffer: BufferId(0), line, scratch });
@@ -369,7 +375,7 @@ fn operand(c: &mut LineCursor, scratch: bool, scope: &mut Scope, r: &mut Region)
     let buffer = BufferId(c.percent_of(&scope.buffers, "`%` and a buffer")? as u32);
     c.expect_word("line")?;
     let mut parts = 1;
-    if matches!((c.peek(), c.peek_at(1)), (Some(TokenKind::Int(_)), Some(TokenKind::Word(w, false))) if w.hint == "of")
+    if matches!((c.peek(), c.peek_at(1)), (Some(TokenKind::Int(_)), Some(TokenKind::Word(w, false))) if w.hint == "of" && w.nth == 0)
     {
         parts = c.int("a number of blocks")?;
         c.skip();
@@ -402,9 +408,10 @@ pub(super) fn spelled_contract(n: &LineNode, out: &mut Diagnostics) -> Option<(C
 }
 
 fn promise_head(n: &LineNode) -> ParseResult<(Contract, u64)> {
-    let mut c = LineCursor::new(&n.toks, n.span);
+    let mut c = LineCursor::deferring(&n.toks, n.span);
     c.skip();
     let span = c.here();
+    let plain = matches!(c.peek(), Some(TokenKind::Word(_, false)));
     let collective = c.word("a collective")?;
     let spelled = |c: &LineCursor| {
         matches!(c.peek(), None | Some(TokenKind::Word(..))) && (c.is_word("over") || c.is_word("root"))
@@ -414,7 +421,7 @@ fn promise_head(n: &LineNode) -> ParseResult<(Contract, u64)> {
     if !c.eat_word("over") {
         c.finish()?;
         let names = CollKind::ALL.map(CollKind::name);
-        let kind = CollKind::parse(&collective).ok_or_else(|| {
+        let kind = CollKind::parse(&collective).filter(|_| plain).ok_or_else(|| {
             unknown("E315", "standard collective", &collective, names.into_iter(), span).note(
                 "for another collective, write the contract itself: `over (r of p) on v[n]` and its clauses",
             )
@@ -482,7 +489,7 @@ fn condition(c: &mut LineCursor) -> ParseResult<Option<Expr>> {
 }
 
 fn clause(n: &LineNode) -> ParseResult<Clause> {
-    let mut c = LineCursor::new(&n.toks, n.span);
+    let mut c = LineCursor::deferring(&n.toks, n.span);
     let word = head(n);
     c.skip();
     let out = match word {
@@ -523,10 +530,10 @@ fn clause(n: &LineNode) -> ParseResult<Clause> {
 
 fn role(n: &LineNode, scope: &mut Scope, out: &mut Diagnostics) -> Role {
     let mut role = Role { name: Name::from(""), ranks: RankSet::All, streams: vec![] };
-    let mut c = LineCursor::new(&n.toks, n.span);
+    let mut c = LineCursor::deferring(&n.toks, n.span);
     keep(role_head(&mut c, &mut role), out);
     for kid in &n.kids {
-        let mut c = LineCursor::new(&kid.toks, kid.span);
+        let mut c = LineCursor::deferring(&kid.toks, kid.span);
         if !c.eat_word("stream") {
             out.push(c.expected("`stream`").help(
                 "put the operations of a role below a stream; if there is only one, write `stream main`",

@@ -10,7 +10,7 @@ use crate::name::Name;
 use std::collections::BTreeMap;
 
 /// Returns the kernels that a graph uses.
-fn used(g: &Graph) -> impl Iterator<Item = Used<'_>> {
+pub(super) fn used(g: &Graph) -> impl Iterator<Item = Used<'_>> {
     g.order().iter().filter_map(|id| match &g.op(*id).kind {
         OpKind::Map(f) => Some(Used::Function(f)),
         OpKind::Tiles(k) => Some(Used::Tiles(k)),
@@ -102,11 +102,11 @@ fn lines(g: &Graph, kernels: &Kernels, locs: bool, out: &mut String) {
             OpKind::Embedding => format!("embedding {args}"),
             OpKind::Grouped(runs) => format!("grouped {args} runs {runs}"),
             OpKind::Fill(f) => format!("fill {f}"),
-            OpKind::Shape(s) => format!("{} {args} {s}", s.word()),
+            OpKind::Shape(s) => format!("{} {args} {s}", s.name()),
             OpKind::Collective(c) => collective(c, &args, locs),
             OpKind::Demand => format!("demand {args}"),
             OpKind::PartialDemand(open) => format!("ask {args} open {open:?}"),
-            OpKind::Wait => format!("wait {args}"),
+            OpKind::Wait => format!("wait.result {args}"),
             OpKind::Host(op) => format!("host.{} {args}", op.word()),
             OpKind::Output(n) => format!("output {n} {args}"),
         };

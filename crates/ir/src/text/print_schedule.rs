@@ -28,15 +28,9 @@ pub(super) struct Printer<'a> {
 
 /// Appends a schedule. Its name is left out if it is the module's.
 pub(super) fn schedule(s: &Schedule, same_name: bool, locs: bool, out: &mut String) {
-    let mut uses: Vec<Used<'_>> = vec![];
-    for r in &s.regions {
-        for st in r.roles.iter().flat_map(|r| &r.streams) {
-            used(&st.body, &mut uses);
-        }
-    }
     let mut p = Printer {
         s,
-        kernels: Kernels::new(uses.into_iter()),
+        kernels: Kernels::new(used_by(s).into_iter()),
         buffers: labels(s.buffers.iter().map(|b| &b.name)),
         windows: labels(s.windows.iter().map(|w| &w.name)),
         signals: labels(s.signals.iter().map(|g| &g.name)),
@@ -61,14 +55,10 @@ pub(super) fn schedule(s: &Schedule, same_name: bool, locs: bool, out: &mut Stri
 
 /// Returns the text of every operation, in the order in which the walk numbers them.
 pub(super) fn operations(s: &Schedule) -> Vec<String> {
-    let mut uses: Vec<Used<'_>> = vec![];
-    for st in s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams) {
-        used(&st.body, &mut uses);
-    }
     let mut unused = String::new();
     let mut p = Printer {
         s,
-        kernels: Kernels::new(uses.into_iter()),
+        kernels: Kernels::new(used_by(s).into_iter()),
         buffers: labels(s.buffers.iter().map(|b| &b.name)),
         windows: labels(s.windows.iter().map(|w| &w.name)),
         signals: labels(s.signals.iter().map(|g| &g.name)),
@@ -86,6 +76,15 @@ pub(super) fn operations(s: &Schedule) -> Vec<String> {
         }
     }
     out
+}
+
+/// Returns the kernels that a schedule uses.
+pub(super) fn used_by(s: &Schedule) -> Vec<Used<'_>> {
+    let mut uses = vec![];
+    for st in s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams) {
+        used(&st.body, &mut uses);
+    }
+    uses
 }
 
 fn used<'a>(list: &'a [SStmt], out: &mut Vec<Used<'a>>) {

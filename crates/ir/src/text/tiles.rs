@@ -12,7 +12,7 @@
 //! ```
 
 use super::cursor::LineCursor;
-use super::kernels::Kernels;
+use super::kernels::{Kernels, no_function};
 use super::lex::{Label, LineNode, MAX_DEPTH, ParseResult};
 use super::names::{Names, labels, quoted};
 use super::types::dtype;
@@ -130,6 +130,8 @@ struct Reader<'f> {
     values: Names,
     functions: &'f mut dyn FnMut(&Label, Span) -> ParseResult<ScalarFn>,
     depth: usize,
+    /// The first fault of a name or number.
+    held: Option<Diagnostic>,
 }
 
 /// Reads a kernel: its line from the first operand on, and the lines below it.
@@ -146,21 +148,23 @@ pub(super) fn read(
         values: Names::new("value", "%"),
         functions,
         depth: 0,
+        held: None,
     };
     c.expect("(")?;
     let params = c.list(")", |c| r.side(c))?;
     c.expect("->")?;
     let result = r.side(c)?;
-    c.finish()?;
+    c.end()?;
     for (i, (side, label, span)) in params.into_iter().chain([result]).enumerate() {
-        r.sides.declare(label, i, span)?;
+        c.defer(r.sides.declare(label, i, span), || ())?;
         r.kernel.params.push(side);
     }
     if let Some(result) = r.kernel.params.pop() {
         r.kernel.result = result;
     }
     r.kernel.body = r.body(kids)?;
-    Ok(r.kernel)
+    c.finish()?;
+    r.held.map_or(Ok(r.kernel), Err)
 }
 
 impl Reader<'_> {
@@ -173,13 +177,25 @@ impl Reader<'_> {
     }
 
     fn body(&mut self, kids: &[LineNode]) -> ParseResult<Vec<Stmt>> {
-        kids.iter().map(|n| self.stmt(n)).collect()
+        let mut out = vec![];
+        for n in kids {
+            match self.stmt(n) {
+                Ok(stmt) => out.push(stmt),
+                // A fault of form in a later line is reported before a fault of meaning in this one.
+                Err(d) if ["E312", "E313", "E316"].contains(&d.code) => {
+                    self.held.get_or_insert(d);
+                }
+                Err(d) => return Err(d),
+            }
+        }
+        Ok(out)
     }
 
     fn stmt(&mut self, n: &LineNode) -> ParseResult<Stmt> {
-        let mut c = LineCursor::new(&n.toks, n.span);
+        self.depth = 0;
+        let mut c = LineCursor::deferring(&n.toks, n.span);
         let span = c.here();
-        let word = c.word("a statement")?;
+        let word = c.keyword("a statement")?;
         let nested = n.kids.first().filter(|_| word.as_str() != "for");
         if let Some(kid) = nested {
             return Err(Diagnostic::error("E314", "the line before cannot have nested lines")
@@ -194,14 +210,16 @@ impl Reader<'_> {
                     let label = c.label("a variable")?;
                     let tile = c.int("the length of a tile")?;
                     vars.push(self.kernel.vars.len() as u32);
-                    self.vars.declare(label, self.kernel.vars.len(), span)?;
+                    c.defer(self.vars.declare(label, self.kernel.vars.len(), span), || ())?;
                     self.kernel.vars.push(Var { name: Name::from(&label.hint), tile });
                     if !c.eat(",") {
                         break;
                     }
                 }
+                c.end()?;
+                let body = self.body(&n.kids)?;
                 c.finish()?;
-                return Ok(Stmt::For { vars, body: self.body(&n.kids)? });
+                return Ok(Stmt::For { vars, body });
             }
             "preload" => {
                 let mut params = vec![self.operand(&mut c)?];
@@ -220,7 +238,7 @@ impl Reader<'_> {
                 let at = c.here();
                 let label = c.percent("`%` and a value")?;
                 let is = self.tile(&mut c)?;
-                Stmt::Let { value: self.declare(label, at)?, is }
+                Stmt::Let { value: self.declare(&mut c, label, at)?, is }
             }
             "add" => {
                 let value = c.percent_of(&self.values, "`%` and a value")? as u32;
@@ -228,12 +246,14 @@ impl Reader<'_> {
             }
             "store" => {
                 let at = c.here();
-                let to = self.sides.find(c.label("the result")?, at)?;
-                if to != self.kernel.params.len() {
-                    return Err(
-                        Diagnostic::error("E311", "`store` can write only the result").primary(at, "here")
-                    );
-                }
+                let label = c.label("the result")?;
+                let found =
+                    self.sides.find(label, at).and_then(|to| match to == self.kernel.params.len() {
+                        true => Ok(()),
+                        false => Err(Diagnostic::error("E312", "`store` can write only the result")
+                            .primary(at, "here")),
+                    });
+                c.defer(found, || ())?;
                 let index = self.index(&mut c)?;
                 Stmt::Store { index, is: self.tile(&mut c)? }
             }
@@ -248,22 +268,23 @@ impl Reader<'_> {
 
     fn operand(&self, c: &mut LineCursor) -> ParseResult<u32> {
         let at = c.here();
-        let param = self.sides.find(c.label("an operand")?, at)?;
-        if param == self.kernel.params.len() {
-            return Err(Diagnostic::error("E311", "`load` cannot read the result").primary(at, "here"));
-        }
-        Ok(param as u32)
+        let label = c.label("an operand")?;
+        let found = self.sides.find(label, at).and_then(|param| match param < self.kernel.params.len() {
+            true => Ok(param as u32),
+            false => Err(Diagnostic::error("E312", "`load` cannot read the result").primary(at, "here")),
+        });
+        c.defer(found, || 0)
     }
 
     fn value(&mut self, c: &mut LineCursor) -> ParseResult<u32> {
         let at = c.here();
         let label = c.percent("`%` and a value")?;
-        self.declare(label, at)
+        self.declare(c, label, at)
     }
 
-    fn declare(&mut self, label: &Label, at: Span) -> ParseResult<u32> {
+    fn declare(&mut self, c: &mut LineCursor, label: &Label, at: Span) -> ParseResult<u32> {
         let number = self.kernel.values.len();
-        self.values.declare(label, number, at)?;
+        c.defer(self.values.declare(label, number, at), || ())?;
         self.kernel.values.push(Name::from(&label.hint));
         Ok(number as u32)
     }
@@ -274,7 +295,8 @@ impl Reader<'_> {
             Some(super::lex::TokenKind::Int(_)) => Ok(Index::At(c.int("an index")?)),
             _ => {
                 let at = c.here();
-                Ok(Index::Var(self.vars.find(c.label("a variable or an index")?, at)? as u32))
+                let label = c.label("a variable or an index")?;
+                Ok(Index::Var(c.defer(self.vars.find(label, at), || 0)? as u32))
             }
         })
     }
@@ -289,7 +311,7 @@ impl Reader<'_> {
         let tile = if let Some(super::lex::TokenKind::Percent(_)) = c.peek() {
             Tile::Value(c.percent_of(&self.values, "a value")? as u32)
         } else {
-            let word = c.word("an expression over tiles")?;
+            let word = c.keyword("an expression over tiles")?;
             match word.as_str() {
                 "load" => Tile::Load { param: self.operand(c)?, index: self.index(c)? },
                 "dot" => {
@@ -302,7 +324,8 @@ impl Reader<'_> {
                 }
                 "map" => {
                     let at = c.here();
-                    let f = (self.functions)(c.label("a kernel")?, at)?;
+                    let label = c.label("a kernel")?;
+                    let f = c.defer((self.functions)(label, at), || no_function(Name::from(&label.hint)))?;
                     c.expect("(")?;
                     Tile::Map(f, c.list(")", |c| self.tile(c))?)
                 }

@@ -2,7 +2,7 @@
 
 use super::cursor::LineCursor;
 use super::lex::{ParseResult, TokenKind};
-use super::names::{quoted, string};
+use super::names::{quoted, replaced, string};
 use crate::graph::DataSource;
 use crate::grouped::Runs;
 use crate::name::Name;
@@ -85,6 +85,14 @@ pub(super) fn combiner(c: &mut LineCursor) -> ParseResult<ReduceOp> {
     c.one_of("combiner", ReduceOp::parse, &["sum", "prod", "min", "max"])
 }
 
+/// Reads `index`, which begins the filling of elements by their index.
+pub(super) fn index_word(c: &mut LineCursor) -> ParseResult<()> {
+    if c.is_word("place") {
+        return Err(replaced("place", "index", c.here()));
+    }
+    c.expect_word("index")
+}
+
 /// Reads `@a` or `@(a, b)`.
 fn at_axes(c: &mut LineCursor) -> ParseResult<Vec<Name>> {
     if c.eat("@") {
@@ -140,14 +148,12 @@ fn dim(c: &mut LineCursor) -> ParseResult<Dim> {
 
 /// Reads a row of lengths after the opening symbol, up to the closing one.
 fn lengths(c: &mut LineCursor, close: &'static str) -> ParseResult<Parts> {
-    let start = c.here();
     let row = c.list(close, |c| c.int("a length, or `ceil`"))?;
-    table(&[row], start)
+    table(c, &[row])
 }
 
 /// Reads rows of lengths: `[3, 0, 5]` or `[[3, 0], [1, 2]]`.
 pub(super) fn rows(c: &mut LineCursor) -> ParseResult<Parts> {
-    let start = c.here();
     c.expect("[")?;
     if !matches!(c.peek(), Some(TokenKind::Sym("["))) {
         return lengths(c, "]");
@@ -156,12 +162,21 @@ pub(super) fn rows(c: &mut LineCursor) -> ParseResult<Parts> {
         c.expect("[")?;
         c.list("]", |c| c.int("a length"))
     })?;
-    table(&rows, start)
+    table(c, &rows)
 }
 
-fn table(rows: &[Vec<u64>], at: Span) -> ParseResult<Parts> {
-    let none = || Diagnostic::error("E311", "rows of lengths must have equal length and must not be empty");
-    Parts::new(rows).ok_or_else(|| none().primary(at, "here"))
+fn table(c: &mut LineCursor, rows: &[Vec<u64>]) -> ParseResult<Parts> {
+    if rows.iter().any(Vec::is_empty) || rows.is_empty() {
+        return Err(
+            Diagnostic::error("E311", "rows of lengths must not be empty").primary(c.before(), "here")
+        );
+    }
+    let unequal = || Diagnostic::error("E323", "rows of lengths must have equal length");
+    let parts = Parts::new(rows).ok_or_else(|| unequal().primary(c.before(), "here"));
+    match (parts, Parts::new(&[vec![1]])) {
+        (Err(d), Some(one)) => c.defer(Err(d), || one),
+        (parts, _) => parts,
+    }
 }
 
 /// Reads pairs of numbers: `[[0, 3], [1, 2]]`.
@@ -182,7 +197,10 @@ pub(super) fn runs(c: &mut LineCursor) -> ParseResult<Runs> {
     let start = c.here();
     let list = pairs(c)?;
     let many = || Diagnostic::error("E316", "there are too many rows").primary(start, "here");
-    Runs::new(list).ok_or_else(many)
+    match (Runs::new(list).ok_or_else(many), Runs::new(vec![])) {
+        (Err(d), Some(none)) => c.defer(Err(d), || none),
+        (runs, _) => runs,
+    }
 }
 
 /// Reads the rule by which a dimension or a line is cut, which follows the number of parts.
@@ -194,8 +212,8 @@ pub(super) fn rule(c: &mut LineCursor) -> ParseResult<CutRule> {
             let span = c.here();
             match c.int("elements of a line")? {
                 0 => {
-                    return Err(Diagnostic::error("E316", "a line must have at least 1 element")
-                        .primary(span, "here"));
+                    let none = Diagnostic::error("E316", "a line must have at least 1 element");
+                    c.defer(Err(none.primary(span, "here")), || CutRule::Even)?
                 }
                 unit => CutRule::Lines(unit),
             }

@@ -2,7 +2,7 @@
 //! about all ranks needs to examine only a few of them.
 //!
 //! A condition depends on one coordinate only through its largest subexpressions that contain no
-//! other coordinate. In `(r mod 4 == 0) && q < r`, these are `r mod 4 == 0` and `r` for r, and `q`
+//! other coordinate. In `(r % 4 == 0) && q < r`, these are `r % 4 == 0` and `r` for r, and `q`
 //! for q. If all these subexpressions agree on two values of a coordinate, the condition cannot
 //! distinguish the two, whatever the other coordinates are; one of them represents both. If the
 //! subexpressions compare sums of the coordinate and constants, the values at which a comparison

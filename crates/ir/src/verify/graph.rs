@@ -60,11 +60,11 @@ fn word(k: &OpKind) -> String {
         OpKind::Grouped(_) => "grouped".into(),
         OpKind::Tiles(k) => format!("tiles {}", k.name),
         OpKind::Fill(_) => "fill".into(),
-        OpKind::Shape(s) => s.word().into(),
+        OpKind::Shape(s) => s.name().into(),
         OpKind::Collective(c) => c.name().into(),
         OpKind::Demand => "demand".into(),
         OpKind::PartialDemand(_) => "ask".into(),
-        OpKind::Wait => "wait".into(),
+        OpKind::Wait => "wait.result".into(),
         OpKind::Host(op) => format!("host.{}", op.word()),
         OpKind::Output(_) => "output".into(),
     }
@@ -142,6 +142,13 @@ fn operation(
                 None => {
                     collective(c, &m.mesh, types.first().copied().flatten(), op.ty.as_ref(), op.span, out)
                 }
+            }
+            if m.props.contains(Props::ARRANGED)
+                && ranks.is_none()
+                && c.using.as_ref().is_some_and(|u| u.args.iter().any(|(n, _)| *n == "overlap"))
+            {
+                let text = format!("the module is arranged, but %{} still asks for pieces", op.name);
+                out.fail(V8, text, op.span, "`overlap` is left");
             }
             if m.props.contains(Props::SELECTED) && c.kind != CollKind::Slice && c.using.is_none() {
                 let text = format!("the module is selected, but %{} has no algorithm", op.name);

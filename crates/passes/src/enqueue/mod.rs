@@ -9,7 +9,7 @@
 //! that ask for credits are removed.
 //!
 //! A rank has one queue for each direction that messages come from, named like a window of the
-//! receiver. A message sent up an axis (`(r + 1) mod 4`) arrives at `@r_minus`, a message sent down
+//! receiver. A message sent up an axis (`(r + 1) % 4`) arrives at `@r_minus`, a message sent down
 //! at `@r_plus`, and a message from any other rank (parents, children, partners) at `@peer`. In a
 //! ring of two, both neighbours are the same rank, and only the direction distinguishes their
 //! messages. Each stream has a queue of its own in each direction.
@@ -50,15 +50,15 @@
 //!   role all
 //!     stream main
 //!       for s in 1..4
-//!         put v[(r - s) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w0[s - 1]
-//!         publish ((r + 1) mod 4) : @all_reduce_w0[s - 1]
-//!         expect ((r - 1) mod 4) : @all_reduce_w0[s - 1]
-//!         reduce sum v[(r - s - 1) mod 4 of 4], @all_reduce_w0[s - 1]
+//!         put v[(r - s) % 4 of 4] -> ((r + 1) % 4) : @all_reduce_w0[s - 1]
+//!         publish ((r + 1) % 4) : @all_reduce_w0[s - 1]
+//!         accept ((r - 1) % 4) : @all_reduce_w0[s - 1]
+//!         combine sum v[(r - s - 1) % 4 of 4], @all_reduce_w0[s - 1]
 //!       for s_2 in 0..3
-//!         put v[(r - s_2) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w1[s_2]
-//!         publish ((r + 1) mod 4) : @all_reduce_w1[s_2]
-//!         expect ((r - 1) mod 4) : @all_reduce_w1[s_2]
-//!         copy v[(r - s_2 - 1) mod 4 of 4] = @all_reduce_w1[s_2]
+//!         put v[(r - s_2) % 4 of 4] -> ((r + 1) % 4) : @all_reduce_w1[s_2]
+//!         publish ((r + 1) % 4) : @all_reduce_w1[s_2]
+//!         accept ((r - 1) % 4) : @all_reduce_w1[s_2]
+//!         copy v[(r - s_2 - 1) % 4 of 4] = @all_reduce_w1[s_2]
 //!
 //! region @local_2 local after @all_reduce
 //!   role all
@@ -93,12 +93,12 @@
 //!   role all
 //!     stream main
 //!       for s in 1..4
-//!         send v[(r - s) mod 4 of 4] -> ((r + 1) mod 4) : @r_minus[0]
-//!         recv v_in[(r - s - 1) mod 4 of 4] <- ((r - 1) mod 4) : @r_minus[0]
-//!         reduce sum v[(r - s - 1) mod 4 of 4], v_in[(r - s - 1) mod 4 of 4]
+//!         send v[(r - s) % 4 of 4] -> ((r + 1) % 4) : @r_minus[0]
+//!         recv v_in[(r - s - 1) % 4 of 4] <- ((r - 1) % 4) : @r_minus[0]
+//!         combine sum v[(r - s - 1) % 4 of 4], v_in[(r - s - 1) % 4 of 4]
 //!       for s_2 in 0..3
-//!         send v[(r - s_2) mod 4 of 4] -> ((r + 1) mod 4) : @r_minus[0]
-//!         recv v[(r - s_2 - 1) mod 4 of 4] <- ((r - 1) mod 4) : @r_minus[0]
+//!         send v[(r - s_2) % 4 of 4] -> ((r + 1) % 4) : @r_minus[0]
+//!         recv v[(r - s_2 - 1) % 4 of 4] <- ((r - 1) % 4) : @r_minus[0]
 //!
 //! region @local_2 local after @all_reduce
 //!   role all

@@ -1,6 +1,6 @@
 //! Message bodies: replaces marks, puts and reads of slots by `send` and `recv`.
 //!
-//! After the `expect` of a message, the receiver reads its slots with copies and additions
+//! After the `accept` of a message, the receiver reads its slots with copies and additions
 //! (*landings*), in loops over pieces and under conditions. One of them becomes the `recv`. It is
 //! called the *first landing*: one without a condition, and a copy if there is one. The other
 //! landings, which read the same pieces, read the place where the first one put them. This module
@@ -105,7 +105,7 @@ impl Body<'_> {
                 SStmt::Op(op, span) => {
                     if self.sends && slots(op).into_iter().any(|w| self.lane(w).is_some()) {
                         let why = "its slot is read before the rank waits for it";
-                        return Err(refused(*span, why, "read it after its `expect`"));
+                        return Err(refused(*span, why, "read it after its `accept`"));
                     }
                     out.push(st.clone());
                 }

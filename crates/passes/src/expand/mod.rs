@@ -3,7 +3,7 @@
 //!
 //! The algorithm's rounds become operations in program order: sends, local moves, receives. Every
 //! message lands in slots of its own in a window, one slot for each contiguous piece, and its four
-//! points (`reserve`, `publish`, `expect`, `free`) remain marks. `reserve` and `free` are left out
+//! points (`reserve`, `publish`, `accept`, `free`) remain marks. `reserve` and `free` are left out
 //! where the order graph (`order`) shows that the algorithm's other messages imply them; the slots
 //! then serve call after call without credits. Additions of one round come in the order that the
 //! language defines: the rank's own value, then the sources by (source - receiver) mod p. Data that
@@ -70,15 +70,15 @@
 //!   role all
 //!     stream main
 //!       for s in 1..4
-//!         put v[(r - s) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w0[s - 1]
-//!         publish ((r + 1) mod 4) : @all_reduce_w0[s - 1]
-//!         expect ((r - 1) mod 4) : @all_reduce_w0[s - 1]
-//!         reduce sum v[(r - s - 1) mod 4 of 4], @all_reduce_w0[s - 1]
+//!         put v[(r - s) % 4 of 4] -> ((r + 1) % 4) : @all_reduce_w0[s - 1]
+//!         publish ((r + 1) % 4) : @all_reduce_w0[s - 1]
+//!         accept ((r - 1) % 4) : @all_reduce_w0[s - 1]
+//!         combine sum v[(r - s - 1) % 4 of 4], @all_reduce_w0[s - 1]
 //!       for s_2 in 0..3
-//!         put v[(r - s_2) mod 4 of 4] -> ((r + 1) mod 4) : @all_reduce_w1[s_2]
-//!         publish ((r + 1) mod 4) : @all_reduce_w1[s_2]
-//!         expect ((r - 1) mod 4) : @all_reduce_w1[s_2]
-//!         copy v[(r - s_2 - 1) mod 4 of 4] = @all_reduce_w1[s_2]
+//!         put v[(r - s_2) % 4 of 4] -> ((r + 1) % 4) : @all_reduce_w1[s_2]
+//!         publish ((r + 1) % 4) : @all_reduce_w1[s_2]
+//!         accept ((r - 1) % 4) : @all_reduce_w1[s_2]
+//!         copy v[(r - s_2 - 1) % 4 of 4] = @all_reduce_w1[s_2]
 //!
 //! region @local_2 local after @all_reduce
 //!   role all
@@ -130,7 +130,7 @@ pub static INFO: PassInfo = PassInfo {
     summary: "Collectives become regions of transfers, and local operations become separate regions",
     requires: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
     gives: Props::EXPANDED,
-    breaks: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
+    breaks: Props::TYPED.with(Props::PLACED).with(Props::SELECTED).with(Props::ARRANGED),
     options: &[],
 };
 

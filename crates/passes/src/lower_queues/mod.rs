@@ -38,8 +38,8 @@
 //!   role all
 //!     stream main
 //!       for s in 0..3
-//!         send v[(r - s) mod 4 of 4] -> ((r + 1) mod 4) : @r_minus[0]
-//!         recv v[(r - s - 1) mod 4 of 4] <- ((r - 1) mod 4) : @r_minus[0]
+//!         send v[(r - s) % 4 of 4] -> ((r + 1) % 4) : @r_minus[0]
+//!         recv v[(r - s - 1) % 4 of 4] <- ((r - 1) % 4) : @r_minus[0]
 //! ```
 //!
 //! ```kir,after
@@ -67,14 +67,14 @@
 //!     stream main
 //!       for s in 0..3
 //!         wait @spread_r_minus_free[0] >= call * 3 + s - 1
-//!         put v[(r - s) mod 4 of 4] -> ((r + 1) mod 4) : @spread_r_minus[(call * 3 + s) mod 2]
+//!         put v[(r - s) % 4 of 4] -> ((r + 1) % 4) : @spread_r_minus[(call * 3 + s) % 2]
 //!         fence.release
-//!         notify ((r + 1) mod 4) : @spread_r_minus_arrived[0]
+//!         notify ((r + 1) % 4) : @spread_r_minus_arrived[0]
 //!         wait @spread_r_minus_arrived[0] >= call * 3 + s + 1
 //!         fence.acquire
-//!         copy v[(r - s - 1) mod 4 of 4] = @spread_r_minus[(call * 3 + s) mod 2]
+//!         copy v[(r - s - 1) % 4 of 4] = @spread_r_minus[(call * 3 + s) % 2]
 //!         fence.release
-//!         notify ((r - 1) mod 4) : @spread_r_minus_free[0]
+//!         notify ((r - 1) % 4) : @spread_r_minus_free[0]
 //! ```
 //!
 //! Not done here: removing slots that are not needed (`allocate` does so for windows, if it runs
@@ -94,7 +94,7 @@ use kbc_ir::{Module, Name, Props};
 pub static INFO: PassInfo = PassInfo {
     name: "lower-queues",
     summary: "Queues become windows with explicit credits, for targets without queues",
-    requires: Props::EXPANDED.with(Props::SYNCHRONIZED),
+    requires: Props::EXPANDED.with(Props::ALLOCATED).with(Props::SYNCHRONIZED),
     gives: Props::ALLOCATED,
     breaks: Props::NONE,
     options: &[],

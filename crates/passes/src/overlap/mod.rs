@@ -52,7 +52,7 @@
 //! module @row
 //! machine "ring(4) { link: 50 GB/s, 500 ns; device: 1 TFLOP/s, 1 TB/s }"
 //! mesh tp 4
-//! props typed placed selected
+//! props typed placed selected arranged
 //!
 //! graph @row
 //! input @x : f32[512, 1024@tp]
@@ -60,8 +60,8 @@
 //! result : f32[512, 512]
 //!
 //! %x = input @x : f32[512, 1024@tp]
-//! %x_0 = extract %x dim 0 from 0 to 256 : f32[256, 1024@tp]
-//! %x_1 = extract %x dim 0 from 256 to 512 : f32[256, 1024@tp]
+//! %x_0 = slice %x dim 0 from 0 to 256 : f32[256, 1024@tp]
+//! %x_1 = slice %x dim 0 from 256 to 512 : f32[256, 1024@tp]
 //! %w = input @w : f32[1024@tp, 512]
 //! %m_0 = matmul %x_0, %w : f32[256, 512] partial(sum@tp)
 //! %m_1 = matmul %x_1, %w : f32[256, 512] partial(sum@tp)
@@ -96,7 +96,7 @@ pub static INFO: PassInfo = PassInfo {
     name: "overlap",
     summary: "collectives run in parallel with local work: streams, issue order, matmuls split together with their collective",
     requires: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
-    gives: Props::SELECTED,
+    gives: Props::ARRANGED,
     breaks: Props::NONE,
     options: &[PassOption {
         name: "tasks",
@@ -482,6 +482,7 @@ impl Planner<'_> {
             mesh: self.mesh.clone(),
             body: Body::Graph(graph.clone()),
             props: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
+            attributes: Default::default(),
         };
         let inner = PassCx::new(self.cx.library, Some(self.topology));
         Pipeline::named("lower").ok()?.run(&mut module, &inner, &mut []).ok()?;

@@ -1,6 +1,6 @@
 //! Fetches without scratch: data that is fetched and used at once is not stored.
 //!
-//! A schedule fetches what is added into scratch (`get`, `fence.complete`, `reduce`), because
+//! A schedule fetches what is added into scratch (`get`, `fence.complete`, `combine`), because
 //! simulators and machine code need that. A core instead loads a tile of the peer's memory where it
 //! would have loaded one of the scratch, and adds in the core. The module decides for which scratch
 //! buffers this holds: those that are touched only by such sequences of adjacent operations.

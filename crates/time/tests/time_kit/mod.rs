@@ -50,9 +50,9 @@ fn ring_part(p: u64, first: u64, shift: i64, receive: &str) -> String {
     let total = 2 * (p as i64 - 1);
     format!(
         "        for s in {first}..{last}
-          put v[(r - s - {shift}) mod {p} of {p}] -> ((r + 1) mod {p}) : @w[s]
+          put v[(r - s - {shift}) % {p} of {p}] -> ((r + 1) % {p}) : @w[s]
           fence.release
-          notify ((r + 1) mod {p}) : @s[0]
+          notify ((r + 1) % {p}) : @s[0]
 {}          {receive}
 ",
         RECEIVE.replace("TOTAL", &total.to_string())
@@ -63,8 +63,8 @@ fn ring_part(p: u64, first: u64, shift: i64, receive: &str) -> String {
 /// Returns a ring all_reduce of n elements.
 pub fn ring(p: u64, n: u64) -> String {
     let (a, b) = (0, p as i64 - 1);
-    let reduce = format!("reduce sum v[(r - s - 1) mod {p} of {p}], @w[s]");
-    let copy = format!("copy v[(r - s + {b}) mod {p} of {p}] = @w[s]");
+    let reduce = format!("combine sum v[(r - s - 1) % {p} of {p}], @w[s]");
+    let copy = format!("copy v[(r - s + {b}) % {p} of {p}] = @w[s]");
     let body = ring_part(p, 0, a, &reduce) + &ring_part(p, p - 1, -1, &copy);
     one_region(p, n, 2 * (p - 1), 1, &body)
 }
@@ -72,8 +72,8 @@ pub fn ring(p: u64, n: u64) -> String {
 /// Returns a ring reduce_scatter (rank r ends with block r + 1) or all_gather (rank r begins with
 /// block r).
 pub fn half_ring(p: u64, n: u64, reduce: bool) -> String {
-    let receive = if reduce { "reduce sum " } else { "copy " }.to_string()
-        + &format!("v[(r - s - 1) mod {p} of {p}]{} @w[s]", if reduce { "," } else { " =" });
+    let receive = if reduce { "combine sum " } else { "copy " }.to_string()
+        + &format!("v[(r - s - 1) % {p} of {p}]{} @w[s]", if reduce { "," } else { " =" });
     one_region(
         p,
         n,
@@ -88,9 +88,9 @@ pub fn half_ring(p: u64, n: u64, reduce: bool) -> String {
 pub fn direct(p: u64, n: u64, chunk: &str, receive: &str) -> String {
     let body = format!(
         "        for k in 1..{p}
-          put v{chunk} -> ((r + k) mod {p}) : @w[k - 1]
+          put v{chunk} -> ((r + k) % {p}) : @w[k - 1]
           fence.release
-          notify ((r + k) mod {p}) : @s[k - 1]
+          notify ((r + k) % {p}) : @s[k - 1]
         for k in 1..{p}
           wait @s[k - 1] >= call + 1
           fence.acquire
@@ -105,12 +105,12 @@ pub fn doubling(p: u64, n: u64) -> String {
     let rounds = p.ilog2();
     let body = format!(
         "        for k in 0..{rounds}
-          put v -> (r xor (1 << k)) : @w[k]
+          put v -> (r ^ (1 << k)) : @w[k]
           fence.release
-          notify (r xor (1 << k)) : @s[k]
+          notify (r ^ (1 << k)) : @s[k]
           wait @s[k] >= call + 1
           fence.acquire
-          reduce sum v, @w[k]
+          combine sum v, @w[k]
 "
     );
     one_region(p, n, u64::from(rounds), u64::from(rounds), &body)

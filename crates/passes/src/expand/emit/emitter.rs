@@ -74,7 +74,7 @@ pub(in crate::expand) struct Emitter<'b, 'a> {
     pub(in crate::expand) core: Option<i64>,
 }
 
-/// The points of a message that are marked. `publish` and `expect` are always marked.
+/// The points of a message that are marked. `publish` and `accept` are always marked.
 #[derive(Clone, Copy)]
 pub(in crate::expand) struct Marks {
     /// Whether `reserve` and `free` are marked, because other messages do not imply them.
