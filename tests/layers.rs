@@ -336,7 +336,7 @@ fn collectives_that_are_not_written_are_the_same() {
 /// Prefix sums, and the index of the largest element, also of parts that begin in the middle.
 #[test]
 fn sums_and_numbers_of_elements_mean_what_they_say_on_any_placement() {
-    for x in ["5, 7", "5@dp, 7", "5, 7@tp", "5, 7@(dp, tp)", "5, 7@tp(ceil)"] {
+    for x in ["5, 7", "5@dp, 7", "5, 7@tp", "5, 7@(dp, tp)", "5, 7@tp(cut: ceil)"] {
         let program = format!(
             "{HEAD}program p(x: f32[{x}] = normal(1)) -> (f32[5, 7], f32[5, 7], f32[5]) {{ (x, cumsum(x), f32(argmax(x))) }}\n"
         );

@@ -49,7 +49,7 @@ pub struct Sweep {
 /// `kbc compare`
 #[derive(Args, Debug)]
 pub struct Compare {
-    /// An algorithm with its arguments (`ring`, `'ring(pipeline: 4)'`), a topology (`'ring(8)'`,
+    /// An algorithm with its arguments (`ring`, `'ring with (pipeline: 4)'`), a topology (`'ring(8)'`,
     /// `machine.yaml`), a `.kb` or `.kir` file, or rows of a sweep, `.csv`.
     pub a: String,
     /// The second item, of the same kind.

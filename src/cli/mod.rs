@@ -183,9 +183,12 @@ pub struct Selection {
     #[arg(short = 'D', value_name = "NAME=VALUE", help_heading = "Program")]
     pub define: Vec<String>,
     /// Replaces the topology of the program: a shape, `torus(2,3)`, or a machine file,
-    /// `machine.yaml`.
-    #[arg(long, value_name = "SHAPE|FILE", help_heading = "Program")]
+    /// `machine.yaml`. Or the name of a topology of the file, if it has several.
+    #[arg(long, value_name = "SHAPE|FILE|NAME", help_heading = "Program")]
     pub topology: Option<String>,
+    /// The mesh, if the file has several.
+    #[arg(long, value_name = "NAME", help_heading = "Program")]
+    pub mesh: Option<String>,
     /// Sets a property of the machine, or the rate of some links: `forward: drain`, `link x: 5
     /// GB/s, 1 us`; repeatable.
     #[arg(long = "set", value_name = "SETTING", help_heading = "Program")]
@@ -201,7 +204,7 @@ pub struct Selection {
     /// Number of ranks of an algorithm: `8`; a check also takes `2..9,16`.
     #[arg(long, value_name = "RANKS", help_heading = "Program")]
     pub ranks: Option<String>,
-    /// Algorithm of the collectives for which the program names none: `ring`, `ring(pipeline: 4)`;
+    /// Algorithm of the collectives for which the program names none: `ring`, `ring with (pipeline: 4)`;
     /// repeatable, for collectives of several kinds. For a file of algorithms, the same as
     /// `--algorithm`.
     #[arg(long, value_name = "ALGORITHM", help_heading = "Program")]
@@ -211,8 +214,8 @@ pub struct Selection {
 impl Selection {
     /// The same as options of the compiler.
     pub fn plain(&self) -> options::Selection {
-        let Selection { define, topology, set, program, algorithm, ranks, using } = self.clone();
-        options::Selection { define, topology, set, program, algorithm, ranks, using }
+        let Selection { define, topology, mesh, set, program, algorithm, ranks, using } = self.clone();
+        options::Selection { define, topology, mesh, set, program, algorithm, ranks, using }
     }
 }
 
@@ -566,6 +569,9 @@ pub struct Fmt {
     /// With --check, also prints the lines that would change.
     #[arg(long, requires = "check")]
     pub diff: bool,
+    /// Rewrites old forms of the language to the new ones, and changes nothing else.
+    #[arg(long, conflicts_with_all = ["check", "diff"])]
+    pub migrate: bool,
 }
 
 /// `kbc replay`

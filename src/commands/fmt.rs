@@ -17,7 +17,12 @@ use std::path::Path;
 /// parsing and writing. Every file is processed, and a file with an error is not changed.
 pub fn run(session: &mut Session, args: &Fmt) -> Outcome {
     let mut found = Diagnostics::new();
-    for path in files(&args.files, &mut found) {
+    let files = files(&args.files, &mut found);
+    if args.migrate {
+        migrate(session, &files, &mut found);
+        return if found.has_errors() { Err(found.into()) } else { Ok(()) };
+    }
+    for path in files {
         if let Err(failure) = one(session, args, &path) {
             found.extend(failure.into_parts().0);
         }
@@ -69,6 +74,44 @@ fn below(dir: &Path, out: &mut Vec<String>) -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Rewrites the old forms of the `.kb` files. A file that another one uses may have to be rewritten
+/// before the names of the other one are known, so all files are read again until none changes.
+fn migrate(session: &mut Session, files: &[String], found: &mut Diagnostics) {
+    let mut changed = true;
+    while std::mem::take(&mut changed) {
+        let mut again = session.fresh(vec![]);
+        let mut errors = Diagnostics::new();
+        for path in files {
+            match migrate_one(&mut again, path) {
+                Ok(now) => changed |= now,
+                Err(failure) => errors.extend(failure.into_parts().0),
+            }
+        }
+        if !changed {
+            // Messages show texts of the session that read them.
+            *session = again;
+            found.extend(errors);
+        }
+    }
+}
+
+/// Rewrites the old forms of a file. Returns whether another file may now have to be read again.
+fn migrate_one(session: &mut Session, path: &str) -> Outcome<bool> {
+    let (file, text) = session.read(path)?;
+    crash::stage(Stage::Read);
+    let now =
+        if is_kir(path, &text) { None } else { kbc_frontend::migrate::migrate(file, &text, &mut **session) };
+    match now {
+        _ if path == "-" => session.print_artefact(now.as_deref().unwrap_or(&text)),
+        Some(now) => {
+            outdir::rewrite(Path::new(path), now.as_bytes())?;
+            return Ok(true);
+        }
+        None => {}
+    }
+    Ok(false)
 }
 
 /// Processes one file.
