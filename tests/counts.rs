@@ -54,8 +54,8 @@ fn round_trip(m: &[Vec<usize>], dtype: &str, algorithm: &str) -> String {
     let n: usize = sums(m).iter().sum();
     format!(
         "topology sys = full({p})\nmesh m = sys[ep]\n\
-         program trip(x: {dtype}[{n}@ep({sent}), 3]) -> ({dtype}[{n}, 3], {dtype}[{n}, 3], {dtype}[{n}@ep({sent}), 3]) {{\n\
-         let there: {dtype}[{n}@ep({got}), 3] = all_to_all(x, counts: {m:?}, using: {algorithm})\n\
+         program trip(x: {dtype}[{n}@ep(lengths: [{sent}]), 3]) -> ({dtype}[{n}, 3], {dtype}[{n}, 3], {dtype}[{n}@ep(lengths: [{sent}]), 3]) {{\n\
+         let there: {dtype}[{n}@ep(lengths: [{got}]), 3] = all_to_all(x, counts: {m:?}, using: {algorithm})\n\
          let home = all_to_all(there, counts: {back:?}, using: {algorithm});\n\
          (x, there, home)\n}}\n"
     )
@@ -225,7 +225,7 @@ fn what_does_not_fit_is_said_where_it_is() {
         ),
         (typed("6@ep(lengths: [2, 3])"), "E216", "the lengths add up to 5, and the dimension has 6"),
         (typed("6@ep(lengths: [6])"), "E216", "1 lengths for the 2 parts of `ep`"),
-        (typed("6@ep(7, -1)"), "E216", "a length is negative"),
+        (typed("6@ep(lengths: [7, -1])"), "E216", "a length is negative"),
         (typed("6@ep(by: minus)"), "E216", "minus(0, 2) is -1"),
         (typed("6@ep(by: floor)"), "E005", "`floor`"),
         (typed("5@ep(by: three)"), "E216", "the lengths add up to 6, and the dimension has 5"),
