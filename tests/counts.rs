@@ -217,7 +217,11 @@ fn what_does_not_fit_is_said_where_it_is() {
         (counts("[[1, 1], [1, 2]]"), "E208", "rank 1 has 4 rows, and its counts 1, 2 add up to 3"),
         (counts("[[1, 1], [1, 3]], from: 0"), "E006", "`from:` and `counts:` exclude each other"),
         (counts("[[1, 9223372036854775807], [1, 3]]"), "E217", "more than any memory"),
-        (counts("[[1, 1], [1, 3]]").replace("6@ep(lengths: [2, 4])", "6"), "E208", "dimension 0 is not split over `ep`"),
+        (
+            counts("[[1, 1], [1, 3]]").replace("6@ep(lengths: [2, 4])", "6"),
+            "E208",
+            "dimension 0 is not split over `ep`",
+        ),
         (
             counts("[[1, 1], [1, 3]]").replace("6@ep(lengths: [2, 4]), 2", "6, 2@ep"),
             "E208",

@@ -98,7 +98,12 @@ fn grids() {
 #[test]
 fn several_cores() {
     let reduced = "all_reduce(x, sum, over: tp, using: ALG)";
-    sweep(REDUCED, reduced, &["two_phase with (cores: 3)", "ring with (cores: 2)", "one_phase with (cores: 4)"], &[2, 3, 4]);
+    sweep(
+        REDUCED,
+        reduced,
+        &["two_phase with (cores: 3)", "ring with (cores: 2)", "one_phase with (cores: 4)"],
+        &[2, 3, 4],
+    );
     sweep(REDUCED, reduced, &["bidirectional_ring with (cores: 2)"], &[3, 4]);
     sweep(
         "(x: TY[n@tp]) -> TY[n]",
@@ -129,7 +134,8 @@ fn several_cores() {
 #[test]
 fn fetched_messages() {
     let reduced = "all_reduce(x, sum, over: tp, using: ALG)";
-    let pulls = ["two_phase with (transfer: pull)", "ring with (transfer: pull)", "one_phase with (transfer: pull)"];
+    let pulls =
+        ["two_phase with (transfer: pull)", "ring with (transfer: pull)", "one_phase with (transfer: pull)"];
     sweep(REDUCED, reduced, &pulls, &[2, 3, 4]);
     sweep(
         REDUCED,
@@ -316,7 +322,8 @@ fn every_line_is_needed(algorithm: &str, spared: usize) {
 
 #[test]
 fn every_fence_flag_wait_and_notify_is_needed() {
-    for (algorithm, spared) in [("ring", 2), ("one_phase", 0), ("two_phase", 0), ("ring with (cores: 2)", 2)] {
+    for (algorithm, spared) in [("ring", 2), ("one_phase", 0), ("two_phase", 0), ("ring with (cores: 2)", 2)]
+    {
         every_line_is_needed(algorithm, spared);
     }
 }

@@ -95,8 +95,10 @@ fn sums_stay_in_the_core() {
     let list = found["collectives"][0]["hand_written"].as_array().expect("a list");
     let by_hand = list.iter().find(|k| k["name"] == "twophase").expect("it is there");
     assert_eq!((number(&by_hand["read"]), number(&by_hand["written"])), (400_000, 680_000));
-    let found =
-        program("f32[80000@tp]", "reduce_scatter(x, sum, dim: 0, over: tp, using: direct with (transfer: pull))");
+    let found = program(
+        "f32[80000@tp]",
+        "reduce_scatter(x, sum, dim: 0, over: tp, using: direct with (transfer: pull))",
+    );
     assert_eq!((own(&found["whole"]), &found["copies"]), ((whole, whole), &serde_json::json!([])), "{found}");
     let found = program("f32[80000@tp]", "reduce_scatter(x, sum, dim: 0, over: tp, using: direct)");
     assert_eq!((own(&found["whole"]), &found["copies"]), ((2 * whole - part, part), &serde_json::json!([])));

@@ -157,7 +157,8 @@ pub fn assemble(
         Ok(_) => return Err(found.into()),
         Err(d) => {
             // What loading has reported is not reported again.
-            let told = |d: &Diagnostic| found.list.iter().any(|f| f.span() == d.span() && !d.span().is_none());
+            let told =
+                |d: &Diagnostic| found.list.iter().any(|f| f.span() == d.span() && !d.span().is_none());
             let more: Vec<Diagnostic> = d.list.into_iter().filter(|d| !told(d)).collect();
             found.list.extend(more);
             return Err(found.into());

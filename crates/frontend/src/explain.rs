@@ -125,8 +125,9 @@ fn describe(expected: &[&str]) -> Option<String> {
         &["let", "scratch", "put", "get", "for", "each", "if", "apply", "together", "{", ";"];
     const TILE_STATEMENTS: &[&str] = &["for", "let", "preload", "store", "NAME", ";"];
     const NAMES: &[&str] = &[
-        "NAME", "from", "to", "over", "using", "on", "at", "of", "reduce", "sum", "mesh", "topology", "param",
-        "use", "kernel", "program", "local", "partial", "only", "expect", "tiles", "preload", "load", "store", "dot", "zeros", "host",
+        "NAME", "from", "to", "over", "using", "on", "at", "of", "reduce", "sum", "mesh", "topology",
+        "param", "use", "kernel", "program", "local", "partial", "only", "expect", "tiles", "preload",
+        "load", "store", "dot", "zeros", "host",
     ];
     const EXPRESSIONS: &[&str] = &["NAME", "INT", "FLOAT", "true", "false", "(", "-", "!", "if"];
     let mut left: Vec<&str> = expected.to_vec();

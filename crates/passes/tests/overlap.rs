@@ -135,7 +135,8 @@ fn where_local_work_takes_no_time_nothing_changes() {
     let whole = common::run(&kir, &PASSES.replace("overlap,", "")).unwrap().0;
     assert_eq!(text(&module(&kir)), text(&whole));
     let kir = made(4, [64, 64, 64], "all_reduce sum %m over tp using ring with (overlap: 1)", "f32[64, 64]");
-    let whole = common::run(&kir.replace(" with (overlap: 1)", ""), &PASSES.replace("overlap,", "")).unwrap().0;
+    let whole =
+        common::run(&kir.replace(" with (overlap: 1)", ""), &PASSES.replace("overlap,", "")).unwrap().0;
     assert_eq!(text(&module(&kir)), text(&whole));
 }
 

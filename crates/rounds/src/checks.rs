@@ -9,8 +9,8 @@ use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use std::collections::BTreeMap;
 
 use crate::ast::{
-    AlgorithmDecl, Apply, Block, CollectiveDecl, Expr, ExprKind, FnDecl, Ident, RemoteSide, Selector, SelectorKind,
-    Slice, Stmt, StmtKind, ViewKind,
+    AlgorithmDecl, Apply, Block, CollectiveDecl, Expr, ExprKind, FnDecl, Ident, RemoteSide, Selector,
+    SelectorKind, Slice, Stmt, StmtKind, ViewKind,
 };
 use crate::claim::{claims, variants};
 use crate::contract::check_collective;

@@ -73,7 +73,8 @@ pub fn claims(decl: &AlgorithmDecl) -> Result<Vec<Claim>, Fault> {
     let mut out: Vec<Claim> = vec![];
     for c in &decl.costs {
         let word = &c.figure.node;
-        let error = |code, title: String| Diagnostic::error(code, title).primary(c.figure.span, "stated here");
+        let error =
+            |code, title: String| Diagnostic::error(code, title).primary(c.figure.span, "stated here");
         let Some(figure) = Figure::ALL.into_iter().find(|f| f.word() == word) else {
             let words = Figure::ALL.map(Figure::word);
             let d = error("E005", format!("unknown cost figure `{word}`")).note(format!(
@@ -143,9 +144,7 @@ pub fn variants(decl: &AlgorithmDecl) -> Result<Vec<Vec<(String, Value)>>, Fault
         }
         let value = match (&value.kind, integer(value)) {
             (_, Some(i)) => Value::Int(i),
-            (ExprKind::Name(n), _) => {
-                Value::Alg(Arc::new(AlgRef { name: n.clone(), file: decl.span.file }))
-            }
+            (ExprKind::Name(n), _) => Value::Alg(Arc::new(AlgRef { name: n.clone(), file: decl.span.file })),
             _ => {
                 return Err(Box::new(
                     Diagnostic::error("E006", format!("`{}` cannot be checked with this value", name.node))

@@ -6,8 +6,8 @@
 use kbc_diag::{Span, Spanned};
 
 use crate::ast::{
-    AlgorithmDecl, BinaryOp, Block, Expr, ExprKind, Gens, PartCount, Range, RemoteSide, Selector, SelectorKind, Slice,
-    Stmt, StmtKind, UnaryOp, ViewKind,
+    AlgorithmDecl, BinaryOp, Block, Expr, ExprKind, Gens, PartCount, Range, RemoteSide, Selector,
+    SelectorKind, Slice, Stmt, StmtKind, UnaryOp, ViewKind,
 };
 use crate::write;
 

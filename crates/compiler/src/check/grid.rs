@@ -45,7 +45,8 @@ impl Setting {
             d.list.iter_mut().for_each(|e| e.notes.push(format!("with {}", list.join(", "))));
         }
         if self.tried {
-            let note = "to exclude such arguments, write a `where`, or list the intended ones: `check name: value`";
+            let note =
+                "to exclude such arguments, write a `where`, or list the intended ones: `check name: value`";
             d.list.iter_mut().for_each(|e| e.notes.push(note.to_owned()));
         }
         d

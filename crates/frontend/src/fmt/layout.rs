@@ -85,7 +85,8 @@ impl<'s> Layout<'s> {
     fn may_end(&self, p: &Piece<'_>, n: &Piece<'_>) -> bool {
         // The body of an algorithm may begin a line after the clauses of its head.
         let body = n.start == Start::Part;
-        if n.token == Token::OpenBrace && !body || matches!(n.token, Token::CloseParen | Token::CloseBracket) {
+        if n.token == Token::OpenBrace && !body || matches!(n.token, Token::CloseParen | Token::CloseBracket)
+        {
             return false;
         }
         n.start != Start::None

@@ -55,7 +55,9 @@ pub fn machine_choice<'a>(
         ([], None) => match topologies[..] {
             [] => Ok(MachineChoice { mesh: None, topology: None, by_name }),
             [one] => Ok(MachineChoice { mesh: None, topology: Some(one), by_name }),
-            _ => Err(several("topologies", "--topology", topologies.iter().map(|t| &t.name).collect()).into()),
+            _ => {
+                Err(several("topologies", "--topology", topologies.iter().map(|t| &t.name).collect()).into())
+            }
         },
         ([mesh], chosen) => {
             let topology = machine::named(loaded, mesh)?;

@@ -5,11 +5,11 @@
 //! builds the graph of each such call. The driver runs the passes and the checker on each of them.
 
 use super::bind::{ArgumentKind, kind, sizes};
+use super::choice::{MachineChoice, machine_choice};
 use super::locals::{Local, Locals};
 use super::params::{ParamValue, Params};
 use super::program::Lowering;
 use super::tensor::Value;
-use super::choice::{MachineChoice, machine_choice};
 use super::{Cx, LowerOptions, Lowered, kernel::Kernels, machine, ok};
 use crate::ast::{
     Arg, Call, Dim, Item, Named, OptionValue, ProgramDecl, Tensor, TensorKind, Type, TypePlaceKind,

@@ -490,9 +490,7 @@ impl<'a> Body<'_, 'a> {
                 let (a, b) = (self.scalar(a, args), self.scalar(b, args));
                 Some(Scalar::If(Box::new(c?), Box::new(a?), Box::new(b?)))
             }
-            TileExprKind::Call(name, list) if self.cast(name).is_none() => {
-                self.called(name, list, args)
-            }
+            TileExprKind::Call(name, list) if self.cast(name).is_none() => self.called(name, list, args),
             _ => {
                 let t = self.tile(e)?;
                 args.push(t);

@@ -131,7 +131,10 @@ impl<'a> Types<'a> {
 
     fn tile(&mut self, e: &'a TileExpr) {
         match &e.kind {
-            TileExprKind::Load(..) | TileExprKind::Name(_) | TileExprKind::Int(_) | TileExprKind::Float(_) => {}
+            TileExprKind::Load(..)
+            | TileExprKind::Name(_)
+            | TileExprKind::Int(_)
+            | TileExprKind::Float(_) => {}
             TileExprKind::Zeros(ty) => self.ty(ty),
             TileExprKind::Call(_, list) => list.iter().for_each(|e| self.tile(e)),
             TileExprKind::Neg(a) => self.tile(a),

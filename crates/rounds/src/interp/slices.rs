@@ -61,7 +61,11 @@ pub fn slice<'a, D: Domain<'a>>(
                     },
                     place: match of {
                         Some(c) => c.word_span,
-                        None => Span { start: span.end.saturating_sub(1), end: span.end.saturating_sub(1), ..span },
+                        None => Span {
+                            start: span.end.saturating_sub(1),
+                            end: span.end.saturating_sub(1),
+                            ..span
+                        },
                     },
                     span,
                 });
@@ -97,9 +101,7 @@ fn scratch(b: &Block, name: &str) -> Option<String> {
     b.stmts.iter().find_map(|s| match &s.kind {
         StmtKind::Scratch(n, e) if n.node == name => Some(write::expr(e)),
         StmtKind::For(_, _, b) | StmtKind::Each(_, b) | StmtKind::Block(b) => scratch(b, name),
-        StmtKind::If(_, a, b) => {
-            scratch(a, name).or_else(|| b.as_ref().and_then(|b| scratch(b, name)))
-        }
+        StmtKind::If(_, a, b) => scratch(a, name).or_else(|| b.as_ref().and_then(|b| scratch(b, name))),
         _ => None,
     })
 }

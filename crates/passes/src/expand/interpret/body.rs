@@ -482,7 +482,8 @@ fn coordinates(rank: Sym, axes: usize, span: Span) -> Res<Vec<Expr>> {
 impl<'a> Builder<'a> {
     /// Returns the rounds of an `apply` on every group.
     fn applied(&mut self, f: &Frame<'a>, at: &ActiveRanks, applied: &Applied<'a>) -> Res<Vec<Node>> {
-        let said = apply_side(self, f, (), applied, &mut ())?;        let root = match (said.root, &applied.apply.root) {
+        let said = apply_side(self, f, (), applied, &mut ())?;
+        let root = match (said.root, &applied.apply.root) {
             (Some(v), Some(r)) => Some(coordinates(v, said.view.sizes.len(), r.rank.span)?),
             _ => None,
         };
