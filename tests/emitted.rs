@@ -98,19 +98,11 @@ fn grids() {
 #[test]
 fn several_cores() {
     let reduced = "all_reduce(x, sum, over: tp, using: ALG)";
-    sweep(
-        REDUCED,
-        reduced,
-        &["two_phase with (cores: 3)", "ring with (cores: 2)", "one_phase with (cores: 4)"],
-        &[2, 3, 4],
-    );
+    let cores = ["two_phase with (cores: 3)", "ring with (cores: 2)", "one_phase with (cores: 4)"];
+    sweep(REDUCED, reduced, &cores, &[2, 3, 4]);
     sweep(REDUCED, reduced, &["bidirectional_ring with (cores: 2)"], &[3, 4]);
-    sweep(
-        "(x: TY[n@tp]) -> TY[n]",
-        "all_gather(x, dim: 0, over: tp, using: ALG)",
-        &["ring with (cores: 3)"],
-        &[2, 3, 4],
-    );
+    let gathered = "all_gather(x, dim: 0, over: tp, using: ALG)";
+    sweep("(x: TY[n@tp]) -> TY[n]", gathered, &["ring with (cores: 3)"], &[2, 3, 4]);
     let scattered = "reduce_scatter(x, sum, dim: 0, over: tp, using: ALG)";
     sweep("(x: TY[n] partial(sum@tp)) -> TY[n@tp]", scattered, &["direct with (cores: 2)"], &[3, 4]);
     let moved = "all_to_all(x, from: 0, to: 1, over: tp, using: ALG)";
