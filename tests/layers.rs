@@ -383,7 +383,7 @@ fn experts_mean_what_they_say() {
         }
         let (there, back) = (matrix(&|s, d| rows_of(s, d)), matrix(&|s, d| rows_of(d, s)));
         let runs = format!("counts: [{}], groups: [{}]", list(&counts), list(&groups));
-        let tokens_at = format!("{t}@ep({})", list(&sent));
+        let tokens_at = format!("{t}@ep(lengths: [{}])", list(&sent));
         let program = format!(
             "topology sys = full({ep})\nmesh m = sys[ep]
 program p(x: f32[{tokens_at}, 3] = normal(1), w: f32[{experts}@ep, 3, 5] = normal(2), v: f32[{experts}@ep, 5, 2] = normal(3))
