@@ -102,9 +102,9 @@ fn for_people_the_paths_stand_side_by_side() {
 #[test]
 fn an_algorithm_is_asked_for_beside_the_program() {
     let run = |args: &[&str]| kbc(root(), &[&["run", "--format", "json"], args].concat(), "");
-    let asked = run(&["specs/all_reduce.kb", "--using", "ring(pipeline: 2)"]);
+    let asked = run(&["specs/all_reduce.kb", "--using", "ring with (pipeline: 2)"]);
     let report: Value = serde_json::from_str(&asked.stdout).expect("JSON");
-    assert_eq!(report["collectives"][0]["algorithm"], "ring(pipeline: 2)");
+    assert_eq!(report["collectives"][0]["algorithm"], "ring with (pipeline: 2)");
     assert_eq!((&report["collectives"][0]["asked"], &report["ok"]), (&true.into(), &true.into()));
     // If a program names its own algorithm, `--using` has no effect, and the error states that.
     for (args, code) in [

@@ -54,8 +54,8 @@ fn round_trip(m: &[Vec<usize>], dtype: &str, algorithm: &str) -> String {
     let n: usize = sums(m).iter().sum();
     format!(
         "topology sys = full({p})\nmesh m = sys[ep]\n\
-         program trip(x: {dtype}[{n}@ep({sent}), 3]) -> ({dtype}[{n}, 3], {dtype}[{n}, 3], {dtype}[{n}@ep({sent}), 3]) {{\n\
-         let there: {dtype}[{n}@ep({got}), 3] = all_to_all(x, counts: {m:?}, using: {algorithm})\n\
+         program trip(x: {dtype}[{n}@ep(lengths: [{sent}]), 3]) -> ({dtype}[{n}, 3], {dtype}[{n}, 3], {dtype}[{n}@ep(lengths: [{sent}]), 3]) {{\n\
+         let there: {dtype}[{n}@ep(lengths: [{got}]), 3] = all_to_all(x, counts: {m:?}, using: {algorithm})\n\
          let home = all_to_all(there, counts: {back:?}, using: {algorithm});\n\
          (x, there, home)\n}}\n"
     )
@@ -127,8 +127,8 @@ fn every_type_is_proven_compared_and_timed() {
 fn lengths_are_a_placement_like_others() {
     let dir = Scratch::new();
     let text = "topology sys = torus(2, 3)\nmesh m = sys[dp: 2, ep: 3]\n\
-        program mixed(x: f32[11@ep(4, 0, 7), 6@dp], b: f32[6@dp], h: f32[9@ep(2, 3, 4)] partial(sum@dp), o: f32[4@ep(1, 0, 3)] only(1@dp)) -> \
-        (f32[11@ep(4, 0, 7), 6@dp], f32[11, 6], f32[11@ep, 6], f32[11@ep(1, 1, 9), 6], f32[6], f32[9@ep(3, 3, 3)], f32[4]) {\n\
+        program mixed(x: f32[11@ep(lengths: [4, 0, 7]), 6@dp], b: f32[6@dp], h: f32[9@ep(lengths: [2, 3, 4])] partial(sum@dp), o: f32[4@ep(lengths: [1, 0, 3])] only(1@dp)) -> \
+        (f32[11@ep(lengths: [4, 0, 7]), 6@dp], f32[11, 6], f32[11@ep, 6], f32[11@ep(lengths: [1, 1, 9]), 6], f32[6], f32[9@ep(lengths: [3, 3, 3])], f32[4]) {\n\
         let y = all_to_all(x, counts: [[1, 0, 3], [0, 0, 0], [0, 2, 5]], over: ep)\n\
         let z = gelu(y) + b\n\
         let home = all_to_all(z, counts: [[1, 0, 0], [0, 0, 2], [3, 0, 5]], over: ep)\n\
@@ -172,7 +172,7 @@ fn blocks_through_scratch_are_refused_and_not_selected() {
 fn a_wrong_table_is_rejected() {
     let dir = Scratch::new();
     let text = "topology sys = full(2)\nmesh m = sys[ep]\n\
-        program p(x: f32[6@ep(3, 3)]) -> f32[6@ep(2, 4)] { all_to_all(x, counts: [[0, 3], [2, 1]], using: direct) }\n";
+        program p(x: f32[6@ep(lengths: [3, 3])]) -> f32[6@ep(lengths: [2, 4])] { all_to_all(x, counts: [[0, 3], [2, 1]], using: direct) }\n";
     dir.write("p.kb", text.as_bytes());
     let ran = kbc(dir.path(), &["compile", "p.kb", "--target", "sim", "--emit", "kir=p.kir", "-q"], "");
     assert_eq!(ran.code, 0, "{}", ran.stderr);
@@ -203,7 +203,7 @@ fn a_wrong_table_is_rejected() {
 fn what_does_not_fit_is_said_where_it_is() {
     let dir = Scratch::new();
     let head = "fn less(s, d, p) = s - d\nfn three(r, p) = 3\nfn minus(r, p) = r - 1\ntopology sys = full(2)\nmesh m = sys[ep]\n";
-    let operand = "x: f32[6@ep(2, 4), 2]";
+    let operand = "x: f32[6@ep(lengths: [2, 4]), 2]";
     let counts = |c: &str| format!("program p({operand}) -> f32[6, 2] {{ all_to_all(x, counts: {c}) }}");
     let typed = |t: &str| format!("program p(x: f32[{t}, 2]) -> f32[6, 2] {{ x }}");
     for (program, code, words) in [
@@ -217,20 +217,24 @@ fn what_does_not_fit_is_said_where_it_is() {
         (counts("[[1, 1], [1, 2]]"), "E208", "rank 1 has 4 rows, and its counts 1, 2 add up to 3"),
         (counts("[[1, 1], [1, 3]], from: 0"), "E006", "`from:` and `counts:` exclude each other"),
         (counts("[[1, 9223372036854775807], [1, 3]]"), "E217", "more than any memory"),
-        (counts("[[1, 1], [1, 3]]").replace("6@ep(2, 4)", "6"), "E208", "dimension 0 is not split over `ep`"),
         (
-            counts("[[1, 1], [1, 3]]").replace("6@ep(2, 4), 2", "6, 2@ep"),
+            counts("[[1, 1], [1, 3]]").replace("6@ep(lengths: [2, 4])", "6"),
             "E208",
             "dimension 0 is not split over `ep`",
         ),
-        (typed("6@ep(2, 3)"), "E216", "the lengths add up to 5, and the dimension has 6"),
-        (typed("6@ep(6)"), "E216", "1 lengths for the 2 parts of `ep`"),
-        (typed("6@ep(7, -1)"), "E216", "a length is negative"),
-        (typed("6@ep(minus)"), "E216", "minus(0, 2) is -1"),
-        (typed("6@ep(floor)"), "E005", "`floor`"),
-        (typed("5@ep(three)"), "E216", "the lengths add up to 6, and the dimension has 5"),
         (
-            "program p(x: f32[6@ep(2, 4), 2]) -> f32[6, 2] { shift(x, by: 1) }".into(),
+            counts("[[1, 1], [1, 3]]").replace("6@ep(lengths: [2, 4]), 2", "6, 2@ep"),
+            "E208",
+            "dimension 0 is not split over `ep`",
+        ),
+        (typed("6@ep(lengths: [2, 3])"), "E216", "the lengths add up to 5, and the dimension has 6"),
+        (typed("6@ep(lengths: [6])"), "E216", "1 lengths for the 2 parts of `ep`"),
+        (typed("6@ep(lengths: [7, -1])"), "E216", "a length is negative"),
+        (typed("6@ep(by: minus)"), "E216", "minus(0, 2) is -1"),
+        (typed("6@ep(by: floor)"), "E005", "`floor`"),
+        (typed("5@ep(by: three)"), "E216", "the lengths add up to 6, and the dimension has 5"),
+        (
+            "program p(x: f32[6@ep(lengths: [2, 4]), 2]) -> f32[6, 2] { shift(x, by: 1) }".into(),
             "E208",
             "the parts of dimension 0 have explicit lengths, 2, 4",
         ),

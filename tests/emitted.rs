@@ -98,26 +98,23 @@ fn grids() {
 #[test]
 fn several_cores() {
     let reduced = "all_reduce(x, sum, over: tp, using: ALG)";
-    sweep(REDUCED, reduced, &["two_phase(cores: 3)", "ring(cores: 2)", "one_phase(cores: 4)"], &[2, 3, 4]);
-    sweep(REDUCED, reduced, &["bidirectional_ring(cores: 2)"], &[3, 4]);
-    sweep(
-        "(x: TY[n@tp]) -> TY[n]",
-        "all_gather(x, dim: 0, over: tp, using: ALG)",
-        &["ring(cores: 3)"],
-        &[2, 3, 4],
-    );
+    let cores = ["two_phase with (cores: 3)", "ring with (cores: 2)", "one_phase with (cores: 4)"];
+    sweep(REDUCED, reduced, &cores, &[2, 3, 4]);
+    sweep(REDUCED, reduced, &["bidirectional_ring with (cores: 2)"], &[3, 4]);
+    let gathered = "all_gather(x, dim: 0, over: tp, using: ALG)";
+    sweep("(x: TY[n@tp]) -> TY[n]", gathered, &["ring with (cores: 3)"], &[2, 3, 4]);
     let scattered = "reduce_scatter(x, sum, dim: 0, over: tp, using: ALG)";
-    sweep("(x: TY[n] partial(sum@tp)) -> TY[n@tp]", scattered, &["direct(cores: 2)"], &[3, 4]);
+    sweep("(x: TY[n] partial(sum@tp)) -> TY[n@tp]", scattered, &["direct with (cores: 2)"], &[3, 4]);
     let moved = "all_to_all(x, from: 0, to: 1, over: tp, using: ALG)";
-    sweep("(x: TY[20@tp, n]) -> TY[20, n@tp]", moved, &["pairwise(cores: 2)"], &[4]);
+    sweep("(x: TY[20@tp, n]) -> TY[20, n@tp]", moved, &["pairwise with (cores: 2)"], &[4]);
     sweep(
         "(x: TY[n] only(0@tp)) -> TY[n]",
         "broadcast(x, over: tp, using: ALG)",
-        &["binomial(cores: 2)"],
+        &["binomial with (cores: 2)"],
         &[3, 4],
     );
     // With elementwise work around it, one collective on one core, and another type.
-    let body = "let a = all_reduce(x * 2.0, sum, over: tp, using: ring(cores: 3)); \
+    let body = "let a = all_reduce(x * 2.0, sum, over: tp, using: ring with (cores: 3)); \
                 let b = all_reduce(y, max, over: tp, using: two_phase); relu(b) + a";
     let inputs = "x: f16[n] partial(sum@tp), y: f16[n] partial(max@tp)";
     let text = head(3) + &format!("program case({inputs}) -> f16[n] {{ {body} }}\n");
@@ -129,24 +126,25 @@ fn several_cores() {
 #[test]
 fn fetched_messages() {
     let reduced = "all_reduce(x, sum, over: tp, using: ALG)";
-    let pulls = ["two_phase(transfer: pull)", "ring(transfer: pull)", "one_phase(transfer: pull)"];
+    let pulls =
+        ["two_phase with (transfer: pull)", "ring with (transfer: pull)", "one_phase with (transfer: pull)"];
     sweep(REDUCED, reduced, &pulls, &[2, 3, 4]);
     sweep(
         REDUCED,
         reduced,
-        &["two_phase(transfer: pull, cores: 3)", "ring(transfer: pull, cores: 2)"],
+        &["two_phase with (transfer: pull, cores: 3)", "ring with (transfer: pull, cores: 2)"],
         &[3, 4],
     );
     let gathered = "all_gather(x, dim: 0, over: tp, using: ALG)";
-    let options = ["direct(transfer: pull)", "direct(transfer: pull, cores: 2)"];
+    let options = ["direct with (transfer: pull)", "direct with (transfer: pull, cores: 2)"];
     sweep("(x: TY[n@tp]) -> TY[n]", gathered, &options, &[3, 4]);
     let moved = "all_to_all(x, from: 0, to: 1, over: tp, using: ALG)";
-    sweep("(x: TY[20@tp, n]) -> TY[20, n@tp]", moved, &["pairwise(transfer: pull)"], &[4]);
+    sweep("(x: TY[20@tp, n]) -> TY[20, n@tp]", moved, &["pairwise with (transfer: pull)"], &[4]);
     let sent = "broadcast(x, over: tp, using: ALG)";
     sweep(
         "(x: TY[n] only(0@tp)) -> TY[n]",
         sent,
-        &["binomial(transfer: pull)", "direct(transfer: pull)"],
+        &["binomial with (transfer: pull)", "direct with (transfer: pull)"],
         &[3, 4],
     );
 }
@@ -155,7 +153,7 @@ fn fetched_messages() {
 /// rows, and the others wait for it.
 #[test]
 fn several_cores_in_tasks() {
-    let body = "let y = all_reduce(matmul(x, w), sum, over: tp, using: ring(cores: 3)); matmul(softmax(relu(y + b), dim: 1), u)";
+    let body = "let y = all_reduce(matmul(x, w), sum, over: tp, using: ring with (cores: 3)); matmul(softmax(relu(y + b), dim: 1), u)";
     let inputs = "x: f32[12, 16@tp], w: f32[16@tp, 40], b: f32[40], u: f32[40, 8]";
     let mut case = emitted(&(head(2) + &format!("program case({inputs}) -> f32[12, 8] {{ {body} }}\n")));
     let size = (case.ranks()[0], 0);
@@ -167,7 +165,7 @@ fn several_cores_in_tasks() {
 #[test]
 fn rules_of_cuts_are_not_mixed_up() {
     let text = "param n = 41\ntopology sys = full(2)\nmesh m = sys[tp]\n\
-                program case(x: f32[n@tp(ceil), 1]) -> f32[1, n@tp(ceil)] { transpose(x, [1, 0]) * 2.0 }\n";
+                program case(x: f32[n@tp(cut: ceil), 1]) -> f32[1, n@tp(cut: ceil)] { transpose(x, [1, 0]) * 2.0 }\n";
     let mut case = emitted(text);
     let sizes: Vec<(u64, u64)> = case.ranks().into_iter().flat_map(|p| [(p, 97), (p, 2003)]).collect();
     case.check(&sizes, 2);
@@ -264,8 +262,8 @@ fn elementwise() {
 #[test]
 fn computed_in_the_core() {
     let g = "kernel g(a, b) = select(a < b, abs(a) - b, a)\n";
-    let cases = "f32 two_phase; bf16 two_phase; f16 two_phase(transfer: pull); bf16 one_phase(transfer: pull); f16 one_phase; \
-                 f32 halving_doubling; f32 two_phase(cores: 2)";
+    let cases = "f32 two_phase; bf16 two_phase; f16 two_phase with (transfer: pull); bf16 one_phase with (transfer: pull); f16 one_phase; \
+                 f32 halving_doubling; f32 two_phase with (cores: 2)";
     for (ty, using) in cases.split("; ").filter_map(|c| c.split_once(' ')) {
         let body = "let y: TY[n] = g(all_reduce(x, sum, over: tp, using: ALG), b); y * r + b";
         let inputs = "x: TY[n] partial(sum@tp), b: TY[n], r: TY[n]";
@@ -316,7 +314,8 @@ fn every_line_is_needed(algorithm: &str, spared: usize) {
 
 #[test]
 fn every_fence_flag_wait_and_notify_is_needed() {
-    for (algorithm, spared) in [("ring", 2), ("one_phase", 0), ("two_phase", 0), ("ring(cores: 2)", 2)] {
+    for (algorithm, spared) in [("ring", 2), ("one_phase", 0), ("two_phase", 0), ("ring with (cores: 2)", 2)]
+    {
         every_line_is_needed(algorithm, spared);
     }
 }
@@ -575,7 +574,7 @@ fn reductions_of_nothing() {
 #[test]
 fn arguments_of_tasks() {
     let text = head(2)
-        + "program case(x: f32[8, n@tp], a: bf16[3@tp], b: bf16[19, 3@tp(ceil)], c: bf16[3, 8@tp]) -> (bf16[19], bf16[3], f32[8, n]) {
+        + "program case(x: f32[8, n@tp], a: bf16[3@tp], b: bf16[19, 3@tp(cut: ceil)], c: bf16[3, 8@tp]) -> (bf16[19], bf16[3], f32[8, n]) {
                (sum(matmul(b, c), dim: 1), a, x)
            }\n";
     emitted(&text).check_own(2);

@@ -152,9 +152,9 @@ fn parts_of_given_lengths() {
             "param n = 5
             topology sys = full(3) {{ link: 50 GB/s, 500 ns }}
             mesh m = sys[tp]
-            program case(x: f32[9@tp(5, 0, 4), n], y: f32[8, n] partial(sum@tp), z: bf16[9@tp(4, 3, 2), 6])
-                -> (f32[9, n], f32[8@tp(0, 7, 1), n], bf16[9@tp(4, 3, 2), 6]) {{
-                let s: f32[8@tp(0, 7, 1), n] = y * 0.5
+            program case(x: f32[9@tp(lengths: [5, 0, 4]), n], y: f32[8, n] partial(sum@tp), z: bf16[9@tp(lengths: [4, 3, 2]), 6])
+                -> (f32[9, n], f32[8@tp(lengths: [0, 7, 1]), n], bf16[9@tp(lengths: [4, 3, 2]), 6]) {{
+                let s: f32[8@tp(lengths: [0, 7, 1]), n] = y * 0.5
                 let there = all_to_all(z, counts: [[0, 3, 1], [2, 0, 1], [1, 1, 0]], over: tp);
                 let home = all_to_all(there * 2.0, counts: [[0, 2, 1], [3, 0, 1], [1, 1, 0]], over: tp);
                 (all_gather(relu(x), dim: 0, over: tp, using: {algorithm}), s, home)

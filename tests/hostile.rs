@@ -373,7 +373,7 @@ fn small_inputs_do_not_take_long() {
         ),
         (
             "kernel.kb",
-            format!("kernel g(a: f16[M]) -> c: f16[M] {{ {} }}\n", nested("if 1 {", "}")),
+            format!("kernel g[M](a: f16[M]) -> c: f16[M] {{ {} }}\n", nested("if 1 {", "}")),
             Some("E002"),
         ),
         ("list.yaml", "[".repeat(1 << 20), Some("E460")),

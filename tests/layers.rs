@@ -336,7 +336,7 @@ fn collectives_that_are_not_written_are_the_same() {
 /// Prefix sums, and the index of the largest element, also of parts that begin in the middle.
 #[test]
 fn sums_and_numbers_of_elements_mean_what_they_say_on_any_placement() {
-    for x in ["5, 7", "5@dp, 7", "5, 7@tp", "5, 7@(dp, tp)", "5, 7@tp(ceil)"] {
+    for x in ["5, 7", "5@dp, 7", "5, 7@tp", "5, 7@(dp, tp)", "5, 7@tp(cut: ceil)"] {
         let program = format!(
             "{HEAD}program p(x: f32[{x}] = normal(1)) -> (f32[5, 7], f32[5, 7], f32[5]) {{ (x, cumsum(x), f32(argmax(x))) }}\n"
         );
@@ -383,7 +383,7 @@ fn experts_mean_what_they_say() {
         }
         let (there, back) = (matrix(&|s, d| rows_of(s, d)), matrix(&|s, d| rows_of(d, s)));
         let runs = format!("counts: [{}], groups: [{}]", list(&counts), list(&groups));
-        let tokens_at = format!("{t}@ep({})", list(&sent));
+        let tokens_at = format!("{t}@ep(lengths: [{}])", list(&sent));
         let program = format!(
             "topology sys = full({ep})\nmesh m = sys[ep]
 program p(x: f32[{tokens_at}, 3] = normal(1), w: f32[{experts}@ep, 3, 5] = normal(2), v: f32[{experts}@ep, 5, 2] = normal(3))

@@ -113,8 +113,8 @@ fn every_algorithm_is_emitted_or_refused_with_the_reason() {
 #[test]
 fn a_new_algorithm_comes_through_every_backend() {
     let dir = Scratch::new();
-    let text = "/// Everybody's vector goes round by twos, then by one.\n///\n/// Cost: rounds p - 1; sent p - 1; pair p - 1\n\
-                algorithm relay: all_reduce over (r mod p) {\n    scratch t[1]\n    put [..] -> t[..]\n    \
+    let text = "/// Everybody's vector goes round by twos, then by one.\nalgorithm relay: all_reduce over (r mod p)\n\
+                cost rounds p - 1, sent p - 1, pair p - 1\n{\n    scratch t[1]\n    put [..] -> t[..]\n    \
                 for s in 1..p { put t[..] -> t[..] at r + 1; put t[..] -> [..] reduce }\n}\n\
                 topology sys = ring(4)\nmesh m = sys[tp]\n\
                 program sum_of_all(x: i32[10] partial(sum@tp)) -> i32[10] { all_reduce(x, sum, over: tp, using: relay) }\n";

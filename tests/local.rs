@@ -243,9 +243,9 @@ fn called_programs_and_sizes() {
     let scratch = Scratch::new();
     let text = "topology sys = ring(4) { link: 50 GB/s, 500 ns }
 mesh m = sys[tp]
-program twice(x: f32[A, B]) -> f32[B, A] { transpose(x + x, [1, 0]) }
-program mean_of(x: f32[A], a: axis) -> f32[A] { 2 * all_reduce(x, avg, over: a) }
-local program g over (t of tp) {
+program twice[A, B](x: f32[A, B]) -> f32[B, A] { transpose(x + x, [1, 0]) }
+program mean_of[A](x: f32[A], a: axis) -> f32[A] { 2 * all_reduce(x, avg, over: a) }
+local program g[N] over (t of tp) {
     ranks 0..4 (x: f32[N, 6], v: f32[3]) -> (f32[6, N], f32[3]) {
         let y: f32[N, 6] = wait(all_reduce(x, sum, over: tp));
         (twice(y), mean_of(v, a: tp))

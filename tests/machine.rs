@@ -168,7 +168,7 @@ fn a_time_below_a_bound_is_an_error_of_kbc() {
 fn a_bound_does_not_depend_on_the_algorithm() {
     let machine = "ring(4) { link: 50 GB/s, 500 ns; device: 1 TFLOP/s, 200 GB/s }";
     let mut found = vec![];
-    for using in ["one_phase", "bidirectional_ring", "ring", "recursive_doubling", "ring(overlap: 1)"] {
+    for using in ["one_phase", "bidirectional_ring", "ring", "recursive_doubling", "ring with (overlap: 1)"] {
         let words = ["specs/all_reduce.kb", "-D", "n=1000000", "--topology", machine, "--using", using];
         let job = built(&words);
         let subject = job.built.subject(job.schedule());

@@ -78,9 +78,9 @@ fn pieces_give_the_bits_of_the_whole() {
     for (args, result, body) in cases {
         for p in [2, 3] {
             let with = |option: &str| program(p, args, result, &body.replace('$', option));
-            let (whole, _) = run(&with("(overlap: 1)"), "jit");
+            let (whole, _) = run(&with(" with (overlap: 1)"), "jit");
             for k in [2, 3, 4] {
-                let text = with(&format!("(overlap: {k})"));
+                let text = with(&format!(" with (overlap: {k})"));
                 assert!(run(&text, "jit").0 == whole, "{text}");
                 assert!(run(&text, "interp").0 == whole, "{text}");
             }
@@ -93,10 +93,10 @@ fn pieces_give_the_bits_of_the_whole() {
 #[test]
 fn what_is_chosen_is_faster() {
     let text = std::fs::read_to_string(common::root().join("specs/overlap.kb")).expect("a spec");
-    let (free, report) = run(&text.replace("(overlap: 4)", ""), "jit");
+    let (free, report) = run(&text.replace(" with (overlap: 4)", ""), "jit");
     let whole = text.replace("(overlap: 4)", "(overlap: 1)").replace(
         "all_gather(x, dim: 0, over: tp)",
-        "all_gather(x, dim: 0, over: tp, using: direct(overlap: 1))",
+        "all_gather(x, dim: 0, over: tp, using: direct with (overlap: 1))",
     );
     let (serial, before) = run(&whole, "jit");
     assert!(free == serial);

@@ -62,7 +62,7 @@ fn files() {
 fn tiles_change_times_and_not_numbers() {
     let text = "param t = 1\nparam d = 1\ntopology sys = ring(2) { link: 50 GB/s, 500 ns; device: 1 TFLOP/s, 10 GB/s }\n\
         mesh m = sys[tp]\n\
-        kernel gemm(a: f32[M, K], b: f32[K, N]) -> c: f32[M, N] {\n\
+        kernel gemm[M, K, N](a: f32[M, K], b: f32[K, N]) -> c: f32[M, N] {\n\
             for i in tiles(M, t), j in tiles(N, t) {\n\
                 let acc = zeros(f32[i, j])\n\
                 for k in tiles(K, d) { acc += dot(load a[i, k], load b[k, j]) }\n\
@@ -87,7 +87,7 @@ fn a_stored_result() {
     let data = root().join("specs/minilm/ffn.npz");
     let text = format!(
         "topology sys = ring(3) {{ link: 50 GB/s, 500 ns; device: 1 TFLOP/s, 10 GB/s }}\nmesh m = sys[tp]\n\
-         kernel linear(a: f32[M, K], b: f32[K, N]) -> c: f32[M, N] {{\n\
+         kernel linear[M, K, N](a: f32[M, K], b: f32[K, N]) -> c: f32[M, N] {{\n\
              for i in tiles(M, 16), j in tiles(N, 64) {{\n\
                  let acc = zeros(f32[i, j])\n\
                  for k in tiles(K, 128) {{ acc += dot(load a[i, k], load b[k, j]) }}\n\
@@ -112,7 +112,7 @@ fn a_stored_result() {
 fn product(k: u64, preload: &str, device: &str) -> String {
     format!(
         "topology pe = ring(1) {{ {device} }}\nmesh m = pe[tp]\n\
-        kernel gemm(a: f16[M, K], b: f16[K, N]) -> c: f16[M, N] {{\n\
+        kernel gemm[M, K, N](a: f16[M, K], b: f16[K, N]) -> c: f16[M, N] {{\n\
             {preload}\n\
             for i in tiles(M, 32), j in tiles(N, 32) {{\n\
                 let acc = zeros(f32[i, j])\n\
@@ -163,7 +163,7 @@ fn preloaded_operands_come_in_first() {
 #[test]
 fn operands_are_preloaded_whole() {
     let text = "topology pe = ring(1) { device: 1 TFLOP/s, 256 GB/s }\nmesh m = pe[tp]\n\
-        kernel first(x: f32[M, N]) -> z: f32[1, N] {\n\
+        kernel first[M, N](x: f32[M, N]) -> z: f32[1, N] {\n\
             preload x\n\
             for j in tiles(N, 8) { store z[0, j] = load x[0, j] }\n\
         }\n\

@@ -88,15 +88,17 @@ fn sums_stay_in_the_core() {
     };
     let (whole, part) = (320_000u64, 40_000u64);
     let own = |row: &Value| (number(&row["most"]["read"]), number(&row["most"]["written"]));
-    let found = program("f32[80000]", "all_reduce(x, sum, over: tp, using: two_phase(transfer: pull))");
+    let found = program("f32[80000]", "all_reduce(x, sum, over: tp, using: two_phase with (transfer: pull))");
     // Seven blocks into the window, eight contributions of which seven are pulled, the sum twice,
     // seven blocks pulled.
     assert_eq!(own(&found["whole"]), (whole, 2 * whole), "{found}");
     let list = found["collectives"][0]["hand_written"].as_array().expect("a list");
     let by_hand = list.iter().find(|k| k["name"] == "twophase").expect("it is there");
     assert_eq!((number(&by_hand["read"]), number(&by_hand["written"])), (400_000, 680_000));
-    let found =
-        program("f32[80000@tp]", "reduce_scatter(x, sum, dim: 0, over: tp, using: direct(transfer: pull))");
+    let found = program(
+        "f32[80000@tp]",
+        "reduce_scatter(x, sum, dim: 0, over: tp, using: direct with (transfer: pull))",
+    );
     assert_eq!((own(&found["whole"]), &found["copies"]), ((whole, whole), &serde_json::json!([])), "{found}");
     let found = program("f32[80000@tp]", "reduce_scatter(x, sum, dim: 0, over: tp, using: direct)");
     assert_eq!((own(&found["whole"]), &found["copies"]), ((2 * whole - part, part), &serde_json::json!([])));
@@ -116,7 +118,7 @@ fn functions_of_a_result_move_nothing() {
         let most = &found["whole"]["most"];
         (number(&most["read"]), number(&most["written"]))
     };
-    let reduced = "all_reduce(x, sum, over: tp, using: two_phase(transfer: pull))";
+    let reduced = "all_reduce(x, sum, over: tp, using: two_phase with (transfer: pull))";
     let (whole, part) = (1600, 400);
     let (alone, fused) =
         (moved(&format!("f32[400] {{ {reduced} }}")), moved(&format!("f32[400] {{ relu({reduced}) + r }}")));

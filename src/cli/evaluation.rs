@@ -52,7 +52,8 @@ pub struct Sweep {
 pub struct Compare {
     /// An algorithm, a machine, a program or rows of a sweep.
     ///
-    /// An algorithm with its arguments (`ring`, `'ring(pipeline: 4)'`), a topology (`'ring(8)'`,
+    /// An algorithm with its arguments (`ring`, `'ring with (pipeline: 4)'`), a topology
+    /// (`'ring(8)'`,
     /// `machine.yaml`), a `.kb` or `.kir` file, or rows of a sweep, `.csv`.
     pub a: String,
     /// The second item, of the same kind.

@@ -335,6 +335,9 @@ pub struct Fmt {
     /// With --check, also prints the lines that would change.
     #[arg(long, requires = "check")]
     pub diff: bool,
+    /// Rewrites old forms of the language to the new ones, and changes nothing else.
+    #[arg(long, conflicts_with_all = ["check", "diff"])]
+    pub migrate: bool,
 }
 
 /// `kbc dev replay`

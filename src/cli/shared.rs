@@ -30,9 +30,13 @@ pub struct Selection {
     pub define: Vec<String>,
     /// The machine, in place of that of the program.
     ///
-    /// A shape, `torus(2,3)`, or a machine file, `machine.yaml`.
-    #[arg(long, value_name = "SHAPE|FILE", help_heading = "Program")]
+    /// A shape, `torus(2,3)`, or a machine file, `machine.yaml`. Or the name of a topology of the
+    /// file, if it has several.
+    #[arg(long, value_name = "SHAPE|FILE|NAME", help_heading = "Program")]
     pub topology: Option<String>,
+    /// The mesh, if the file has several.
+    #[arg(long, value_name = "NAME", help_heading = "Program")]
+    pub mesh: Option<String>,
     /// Sets a property of the machine: `forward: drain`.
     ///
     /// Also the rate of some links: `link x: 5 GB/s, 1 us`; repeatable.
@@ -52,7 +56,7 @@ pub struct Selection {
     /// A check also takes `2..9,16`.
     #[arg(long, value_name = "RANKS", help_heading = "Program")]
     pub ranks: Option<String>,
-    /// Algorithm of collectives that name none: `'ring(pipeline: 4)'`.
+    /// Algorithm of collectives that name none: `'ring with (pipeline: 4)'`.
     ///
     /// Repeatable, for collectives of several kinds.
     #[arg(long, value_name = "ALGORITHM", help_heading = "Program")]
@@ -62,8 +66,8 @@ pub struct Selection {
 impl Selection {
     /// The same as options of the compiler.
     pub fn plain(&self) -> options::Selection {
-        let Selection { define, topology, set, program, algorithm, ranks, using } = self.clone();
-        options::Selection { define, topology, set, program, algorithm, ranks, using }
+        let Selection { define, topology, mesh, set, program, algorithm, ranks, using } = self.clone();
+        options::Selection { define, topology, mesh, set, program, algorithm, ranks, using }
     }
 }
 

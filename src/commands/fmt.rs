@@ -19,12 +19,17 @@ use std::path::Path;
 /// parsing and writing. Every file is processed, and a file with an error is not changed.
 pub fn run(session: &mut Session, args: &Fmt) -> Outcome {
     let mut found = Diagnostics::new();
+    let files = files(&args.files, &mut found);
     let mut rows = vec![];
-    for path in files(&args.files, &mut found) {
-        match one(session, args, &path) {
-            Ok(changed) => rows.push(json!({ "file": path, "ok": true, "changed": changed })),
+    if args.migrate {
+        let changed = migrate(session, &files, &mut found);
+        rows.extend(files.iter().zip(changed).map(|(path, how)| row(path, how)));
+    }
+    for path in files.iter().filter(|_| !args.migrate) {
+        match one(session, args, path) {
+            Ok(changed) => rows.push(row(path, Some(changed))),
             Err(failure) => {
-                rows.push(json!({ "file": path, "ok": false, "changed": false }));
+                rows.push(row(path, None));
                 found.extend(failure.into_parts().0);
             }
         }
@@ -34,6 +39,11 @@ pub fn run(session: &mut Session, args: &Fmt) -> Outcome {
         session.json(&json!({ "schema": 1, "command": "fmt", "ok": ok, "files": rows }))?;
     }
     if found.has_errors() { Err(found.into()) } else { Ok(()) }
+}
+
+/// Returns the row of a file for JSON: whether its text changed, or that it has an error.
+fn row(path: &str, changed: Option<bool>) -> serde_json::Value {
+    json!({ "file": path, "ok": changed.is_some(), "changed": changed == Some(true) })
 }
 
 /// Returns the files, with folders replaced by their content.
@@ -80,6 +90,57 @@ fn below(dir: &Path, out: &mut Vec<String>) -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Rewrites the old forms of the `.kb` files. A file that another one uses may have to be rewritten
+/// before the names of the other one are known, so all files are read again until none changes.
+///
+/// Returns for every file whether it changed; `None` for a file with an error.
+fn migrate(session: &mut Session, files: &[String], found: &mut Diagnostics) -> Vec<Option<bool>> {
+    let mut rows = vec![Some(false); files.len()];
+    loop {
+        let mut again = session.fresh(vec![]);
+        let mut errors = Diagnostics::new();
+        let mut changed = false;
+        for (path, row) in files.iter().zip(&mut rows) {
+            match migrate_one(&mut again, path) {
+                Ok(now) => {
+                    changed |= now;
+                    *row = Some(now || *row == Some(true));
+                }
+                Err(failure) => {
+                    *row = None;
+                    errors.extend(failure.into_parts().0);
+                }
+            }
+        }
+        if !changed {
+            // Messages show texts of the session that read them.
+            *session = again;
+            found.extend(errors);
+            return rows;
+        }
+    }
+}
+
+/// Rewrites the old forms of a file. Returns whether another file may now have to be read again.
+fn migrate_one(session: &mut Session, path: &str) -> Outcome<bool> {
+    let (file, text) = session.read(path)?;
+    crash::stage(Stage::Read);
+    let now = if format::is_kir(path, &text) {
+        None
+    } else {
+        kbc_frontend::migrate::migrate(file, &text, &mut **session)
+    };
+    match now {
+        _ if path == "-" => session.print_artefact(now.as_deref().unwrap_or(&text)),
+        Some(now) => {
+            outdir::rewrite(Path::new(path), now.as_bytes())?;
+            return Ok(true);
+        }
+        None => {}
+    }
+    Ok(false)
 }
 
 /// Processes one file. Returns whether its text changes.

@@ -22,9 +22,16 @@ pub struct AlgorithmRequest {
     pub name: Ident,
     /// Arguments with their values, at least one for each.
     pub args: Vec<(Ident, Vec<Expr>)>,
+    /// Options of the use, in the same form.
+    pub options: Vec<(Ident, Vec<Expr>)>,
 }
 
 impl AlgorithmRequest {
+    /// Returns whether it has neither arguments nor options.
+    pub fn is_plain(&self) -> bool {
+        self.args.is_empty() && self.options.is_empty()
+    }
+
     /// Returns the same with one value for each argument.
     ///
     /// # Errors
@@ -42,6 +49,7 @@ impl AlgorithmRequest {
         Ok(RequestedAlgorithm {
             name: self.name.clone(),
             args: self.args.iter().map(one).collect::<Outcome<_>>()?,
+            options: self.options.iter().map(one).collect::<Outcome<_>>()?,
         })
     }
 }
@@ -59,15 +67,15 @@ pub fn algorithm(workspace: &mut Workspace, of: &Selection) -> Outcome<Option<Al
         out = Some(match out {
             None => (flag, text, next),
             // A name, and then its arguments.
-            Some((_, _, first)) if first.args.is_empty() && first.name.node == next.name.node => {
+            Some((_, _, first)) if first.is_plain() && first.name.node == next.name.node => {
                 (flag, text, next)
             }
             Some((first, said, a)) => {
                 let short = |n: &Ident| n.node.rsplit('.').next().unwrap_or("").to_owned();
-                if short(&a.name) == short(&next.name) && next.args.is_empty() {
+                if short(&a.name) == short(&next.name) && next.is_plain() {
                     (first, said, a)
-                } else if short(&a.name) == short(&next.name) && a.args.is_empty() {
-                    (flag, text, AlgorithmRequest { name: a.name, args: next.args })
+                } else if short(&a.name) == short(&next.name) && a.is_plain() {
+                    (flag, text, AlgorithmRequest { name: a.name, ..next })
                 } else {
                     return Err(Failure::Usage(
                         Diagnostic::error(
@@ -84,7 +92,7 @@ pub fn algorithm(workspace: &mut Workspace, of: &Selection) -> Outcome<Option<Al
     Ok(out.map(|o| o.2))
 }
 
-/// Parses `ring` or `all_reduce.ring(d: -1, inside: direct)`, with ranges `1..4` and lists `[1, 2,
+/// Parses `ring` or `all_reduce.ring(d: -1, inside: direct) with (pipeline: 4)`, with ranges `1..4` and lists `[1, 2,
 /// 4]` instead of numbers.
 ///
 /// # Errors
@@ -104,33 +112,50 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn asked(&mut self) -> Result<AlgorithmRequest, Diagnostic> {
         let name = self.word(true, "the name of an algorithm")?;
-        let mut args: Vec<(Ident, Vec<Expr>)> = vec![];
-        if self.eat("(") && !self.eat(")") {
-            loop {
-                let arg = self.word(false, "the name of an argument")?;
-                if !self.eat(":") {
-                    return Err(self.wrong("`:` and a value"));
-                }
-                if let Some((first, _)) = args.iter().find(|a| a.0.node == arg.node) {
-                    return Err(Diagnostic::error("E413", format!("`{}` is given twice", arg.node))
-                        .primary(arg.span, "again here")
-                        .secondary(first.span, "first here"));
-                }
-                let values = self.values()?;
-                args.push((arg, values));
-                if self.eat(")") {
-                    break;
-                }
-                if !self.eat(",") {
-                    return Err(self.wrong("`,` or `)`"));
-                }
+        let args = if self.eat("(") { self.named_values("the name of an argument")? } else { vec![] };
+        let mut options = vec![];
+        self.spaces();
+        if self.at < self.text.len() {
+            if !self.eat("with") {
+                return Err(self.wrong("`with` or nothing more"));
             }
+            if !self.eat("(") {
+                return Err(self.wrong("`(` and options"));
+            }
+            options = self.named_values("the name of an option")?;
         }
         self.spaces();
         if self.at < self.text.len() {
             return Err(self.wrong("nothing more"));
         }
-        Ok(AlgorithmRequest { name, args })
+        Ok(AlgorithmRequest { name, args, options })
+    }
+
+    /// Reads `name: value, ..)`.
+    fn named_values(&mut self, what: &str) -> Result<Vec<(Ident, Vec<Expr>)>, Diagnostic> {
+        let mut out: Vec<(Ident, Vec<Expr>)> = vec![];
+        if self.eat(")") {
+            return Ok(out);
+        }
+        loop {
+            let arg = self.word(false, what)?;
+            if !self.eat(":") {
+                return Err(self.wrong("`:` and a value"));
+            }
+            if let Some((first, _)) = out.iter().find(|a| a.0.node == arg.node) {
+                return Err(Diagnostic::error("E413", format!("`{}` is given twice", arg.node))
+                    .primary(arg.span, "again here")
+                    .secondary(first.span, "first here"));
+            }
+            let values = self.values()?;
+            out.push((arg, values));
+            if self.eat(")") {
+                return Ok(out);
+            }
+            if !self.eat(",") {
+                return Err(self.wrong("`,` or `)`"));
+            }
+        }
     }
 
     /// One value, a range or a list.

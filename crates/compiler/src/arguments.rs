@@ -7,7 +7,7 @@ use crate::workspace::Workspace;
 use kbc_diag::{Diagnostic, Diagnostics, FileId};
 use kbc_frontend::ast::TopologySource;
 use kbc_frontend::load::Loaded;
-use kbc_frontend::lower::{LowerOptions, compiles_algorithm};
+use kbc_frontend::lower::{LowerOptions, compiles_algorithm, machine_choice};
 use kbc_frontend::machine::{self, MachineFile};
 use kbc_ir::graph::Using;
 use kbc_ir::text;
@@ -134,7 +134,8 @@ pub(crate) fn on_ranks(
         let d = Diagnostic::error("E416", "--ranks and --topology both define the number of ranks");
         return usage(d.help("remove one of them"));
     }
-    let text = match loaded.topology(loaded.root.unwrap_or_default()).map(|t| &t.source) {
+    let choice = machine_choice(loaded, loaded.root.unwrap_or_default(), options)?;
+    let text = match choice.topology.map(|t| &t.source) {
         None => Shape::Ring(u32::try_from(n).unwrap_or(u32::MAX)).to_string(),
         Some(TopologySource::Shape(shape, _)) if shape.parts.len() == 1 && shape.name.node != "hypercube" => {
             format!("{}({n})", shape.name.node)

@@ -137,6 +137,7 @@ pub fn assemble(
         set,
         defines,
         program: source.of.program.clone(),
+        mesh: source.of.mesh.clone(),
         algorithm: None,
         topology,
         machine,
@@ -156,7 +157,11 @@ pub fn assemble(
         Ok(lowered) if !found.has_errors() => lowered,
         Ok(_) => return Err(found.into()),
         Err(d) => {
-            found.extend(d);
+            // What loading has reported is not reported again.
+            let told =
+                |d: &Diagnostic| found.list.iter().any(|f| f.span() == d.span() && !d.span().is_none());
+            let more: Vec<Diagnostic> = d.list.into_iter().filter(|d| !told(d)).collect();
+            found.list.extend(more);
             return Err(found.into());
         }
     };
@@ -227,7 +232,7 @@ pub fn without_pieces(graph: &mut Graph) {
         if let OpKind::Collective(c) = &mut graph.op_mut(id).kind
             && let Some(using) = &mut c.using
         {
-            using.args.retain(|(name, _)| *name != *"overlap");
+            using.options.retain(|(name, _)| *name != *"overlap");
         }
     }
 }

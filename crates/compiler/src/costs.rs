@@ -5,7 +5,7 @@ use crate::arguments::defines;
 use crate::check::algorithms::at;
 use crate::failure::Outcome;
 use crate::workspace::Workspace;
-use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_rounds::eval::Value;
 use kbc_rounds::{AlgId, Call, Library, Limits, cost};
 use serde::Serialize;
@@ -133,7 +133,9 @@ fn page(
             pair: c.pair.to_string(),
         });
     }
-    let head: Vec<String> = workspace.quote(decl.head).split_whitespace().map(str::to_owned).collect();
+    // The head includes the clauses.
+    let head = Span { end: decl.body.span.start, ..decl.head };
+    let head: Vec<String> = workspace.quote(head).split_whitespace().map(str::to_owned).collect();
     Ok(Page {
         collective: decl.coll.node.clone(),
         algorithm: decl.name.node.clone(),

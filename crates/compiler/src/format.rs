@@ -14,7 +14,8 @@ pub fn format(file: FileId, name: &str, text: &str) -> Result<String, Diagnostic
     if is_kir(name, text) { kbc_ir::text::format(file, text) } else { kbc_frontend::fmt::format(file, text) }
 }
 
-fn is_kir(name: &str, text: &str) -> bool {
+/// Returns whether a text is `.kir` and not `.kb`, by its name and its first line.
+pub fn is_kir(name: &str, text: &str) -> bool {
     let code = |l: &&str| !l.is_empty() && !l.starts_with(';');
     match Path::new(name).extension() {
         Some(e) => e == "kir",

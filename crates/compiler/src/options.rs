@@ -8,8 +8,11 @@ use crate::engine::Engine;
 pub struct Selection {
     /// Values of parameters, each as `NAME=VALUE`.
     pub define: Vec<String>,
-    /// The topology that replaces the one of the program: a shape, or a machine file.
+    /// The topology that replaces the one of the program: a shape, or a machine file. Or the name
+    /// of one of the topologies of the file.
     pub topology: Option<String>,
+    /// The mesh, if the file has several.
+    pub mesh: Option<String>,
     /// Settings of the machine, or rates of some links: `forward: drain`, `link x: 5 GB/s, 1 us`.
     pub set: Vec<String>,
     /// The program, if the file has several.
@@ -24,10 +27,11 @@ pub struct Selection {
 
 impl Selection {
     /// The flags of the command line that were given, for places where one means nothing.
-    pub fn given(&self) -> [(&'static str, bool); 7] {
+    pub fn given(&self) -> [(&'static str, bool); 8] {
         [
             ("-D", !self.define.is_empty()),
             ("--topology", self.topology.is_some()),
+            ("--mesh", self.mesh.is_some()),
             ("--set", !self.set.is_empty()),
             ("--program", self.program.is_some()),
             ("--algorithm", self.algorithm.is_some()),

@@ -64,7 +64,6 @@ pub(crate) fn right_algorithms(
         let args = using
             .args
             .iter()
-            .filter(|(n, _)| decl.params.iter().any(|(p, _)| p.node == **n))
             .map(|(n, v)| {
                 let v = match v {
                     kbc_ir::graph::UsingArg::Int(i) => Value::Int(*i),

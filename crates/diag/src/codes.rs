@@ -34,6 +34,7 @@ codes! {
     E004 "declared twice",
     E005 "an unknown name",
     E006 "an unknown parameter or a wrong number of arguments",
+    E007 "an old form of the language",
     // meaning of an algorithm, before any data moves
     E010 "an expression without a value",
     E020 "a rank with the wrong number of coordinates",
@@ -64,7 +65,7 @@ codes! {
     E111 "a contribution that is lost at the end",
     E112 "a contribution at the wrong place",
     E113 "a contribution that is counted twice",
-    E119 "costs that differ from the documentation",
+    E119 "a stated cost that is wrong",
     // types and placement
     E201 "shapes that do not match",
     E202 "element types that differ",

@@ -22,6 +22,16 @@ pub struct Label {
     pub text: String,
 }
 
+/// A change of a source text: the range `span` is replaced by `text`. The range is empty for an
+/// insertion.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Edit {
+    /// The range that is replaced.
+    pub span: Span,
+    /// The text that takes its place.
+    pub text: String,
+}
+
 /// A message. It is built with [`Diagnostic::error`] and the chained methods.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
@@ -37,6 +47,9 @@ pub struct Diagnostic {
     pub notes: Vec<String>,
     /// Advice on how to solve the problem.
     pub help: Option<String>,
+    /// The changes that `kbc fmt --migrate` makes, if the message is about an old form of the
+    /// language. They belong together.
+    pub edits: Vec<Edit>,
 }
 
 impl Diagnostic {
@@ -49,6 +62,7 @@ impl Diagnostic {
             labels: vec![],
             notes: vec![],
             help: None,
+            edits: vec![],
         }
     }
 
@@ -80,6 +94,12 @@ impl Diagnostic {
     /// Sets the advice.
     pub fn help(mut self, text: impl Into<String>) -> Self {
         self.help = Some(text.into());
+        self
+    }
+
+    /// Adds a change that rewrites an old form.
+    pub fn edit(mut self, span: Span, text: impl Into<String>) -> Self {
+        self.edits.push(Edit { span, text: text.into() });
         self
     }
 

@@ -14,7 +14,7 @@ pub mod place_fallback;
 pub mod render;
 pub mod span;
 
-pub use diagnostic::{Diagnostic, Diagnostics, Label, Severity};
+pub use diagnostic::{Diagnostic, Diagnostics, Edit, Label, Severity};
 pub use escape_controls::escape_controls;
 pub use kind::FailureKind;
 pub use span::{FileId, SourceFile, SourceMap, Span, Spanned, Text};

@@ -71,6 +71,7 @@ fn shown(d: &Diagnostic) -> Diagnostic {
         labels: d.labels.iter().map(|l| Label { span: l.span, text: own(&l.text) }).collect(),
         notes: d.notes.iter().map(own).collect(),
         help: d.help.as_ref().map(own),
+        edits: vec![],
         ..*d
     }
 }

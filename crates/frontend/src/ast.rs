@@ -219,6 +219,8 @@ pub struct KernelDecl {
 pub struct TileKernelDecl {
     /// The name.
     pub name: Ident,
+    /// The declared variables.
+    pub variables: Vec<TypeVariable>,
     /// The arguments.
     pub args: Vec<Arg>,
     /// The name and type of the result.
@@ -300,11 +302,24 @@ pub enum TileExprKind {
     If(Box<TileExpr>, Box<TileExpr>, Box<TileExpr>),
 }
 
-/// A program: `program name(args) -> results { .. } expect ..`.
+/// A variable of a generic program or kernel: `D`, or `T: dtype`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TypeVariable {
+    /// The name.
+    pub name: Ident,
+    /// Whether it stands for an element type instead of a size.
+    pub dtype: bool,
+    /// The source range.
+    pub span: Span,
+}
+
+/// A program: `program name[variables](args) -> results { .. } expect ..`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ProgramDecl {
     /// The name.
     pub name: Ident,
+    /// The declared variables.
+    pub variables: Vec<TypeVariable>,
     /// The arguments.
     pub args: Vec<Arg>,
     /// The result types; at least one.
@@ -381,7 +396,8 @@ pub struct Dim {
     pub span: Span,
 }
 
-/// A split of a dimension: `@tp`, `@tp(ceil)`, `@tp(3, 0, 5, 2)` or `@(cube, pe)`.
+/// A split of a dimension: `@tp`, `@tp(cut: ceil)`, `@tp(lengths: [3, 0, 5, 2])`, `@tp(by: rows)` or
+/// `@(cube, pe)`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cut {
     /// The axes, slowest first.
@@ -399,9 +415,10 @@ pub enum CutHow {
     Even,
     /// Each part has `ceil(n / p)` elements, except for a shorter tail.
     Ceil,
-    /// A list of lengths, such as `(3, 0, 5, 2)`, or a function name, such as `(rows)`. The
-    /// function returns the lengths, or a matrix whose row sums are the lengths.
+    /// A list of lengths.
     Lengths(Vec<Expr>),
+    /// A function that returns the lengths, or a matrix whose row sums are the lengths.
+    By(Ident),
 }
 
 /// A place of a type: `partial(..)` or `only(..)`.
@@ -556,7 +573,7 @@ pub struct Call {
     pub named: Vec<Named>,
 }
 
-/// A named argument such as `using: ring(pipeline: 4)`.
+/// A named argument such as `using: ring with (pipeline: 4)`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Named {
     /// The name.
@@ -572,12 +589,25 @@ pub struct Named {
 pub enum OptionValue {
     /// A number, a name, a tuple of names, or another expression.
     Expr(Expr),
-    /// `ring(pipeline: 4)`. A bare `ring` is a name.
-    Use(Ident, Vec<(Ident, Expr)>),
+    /// `ring(d: -1) with (pipeline: 4)`. A bare `ring` is a name.
+    Use(Use),
     /// A list, such as `[(0, 1), (1, 0)]`.
     List(Vec<Expr>),
     /// `[[3, 0], [1, 2]]`, each row with its source range.
     Rows(Vec<Spanned<Vec<Expr>>>),
+}
+
+/// A use of an algorithm: `ring(d: -1) with (pipeline: 4)`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Use {
+    /// The algorithm.
+    pub alg: Ident,
+    /// The arguments of the algorithm.
+    pub args: Vec<(Ident, Expr)>,
+    /// The options of the use.
+    pub options: Vec<(Ident, Expr)>,
+    /// The source range.
+    pub span: Span,
 }
 
 /// A local program: `local program name over (x of tp) { groups parts }`.
@@ -585,6 +615,8 @@ pub enum OptionValue {
 pub struct LocalDecl {
     /// The name.
     pub name: Ident,
+    /// The declared variables.
+    pub variables: Vec<TypeVariable>,
     /// The pairs of coordinate name and axis or size name.
     pub axes: Vec<(Ident, Ident)>,
     /// The `group` declarations.

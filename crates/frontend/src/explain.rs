@@ -4,7 +4,7 @@
 //! statements, expressions and names.
 
 use crate::newcomers;
-use crate::token::{NumberLiteral, Token, reserved_words};
+use crate::token::{NumberLiteral, Token, is_soft, reserved_words};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, FileId, Span};
 
@@ -89,7 +89,11 @@ impl Context<'_> {
 /// Returns the message for an unexpected token. `index` is the number of tokens if the file ends
 /// unexpectedly.
 pub fn explain(cx: &Context<'_>, index: usize, expected: &[String]) -> Diagnostic {
-    let expected: Vec<&str> = expected.iter().map(|e| e.trim_matches('"')).collect();
+    let mut expected: Vec<&str> = expected.iter().map(|e| e.trim_matches('"')).collect();
+    // Where a name can stand, the words of clauses are names.
+    if expected.contains(&"NAME") {
+        expected.retain(|e| !is_soft(e));
+    }
     let found = cx.token(index).map_or("the end of the file".to_string(), |t| t.words());
     let code = if expected == ["tiles"] { "E003" } else { "E002" };
     let title = match describe(&expected) {
@@ -121,9 +125,9 @@ fn describe(expected: &[&str]) -> Option<String> {
         &["let", "scratch", "put", "get", "for", "each", "if", "apply", "together", "{", ";"];
     const TILE_STATEMENTS: &[&str] = &["for", "let", "preload", "store", "NAME", ";"];
     const NAMES: &[&str] = &[
-        "NAME", "from", "to", "over", "using", "on", "at", "of", "reduce", "sum", "start", "end", "mesh",
-        "topology", "param", "use", "kernel", "program", "local", "partial", "only", "expect", "ranks",
-        "group", "tiles", "preload", "load", "store", "dot", "zeros", "host",
+        "NAME", "from", "to", "over", "using", "on", "at", "of", "reduce", "sum", "mesh", "topology",
+        "param", "use", "kernel", "program", "local", "partial", "only", "expect", "tiles", "preload",
+        "load", "store", "dot", "zeros", "host",
     ];
     const EXPRESSIONS: &[&str] = &["NAME", "INT", "FLOAT", "true", "false", "(", "-", "!", "if"];
     let mut left: Vec<&str> = expected.to_vec();
@@ -255,11 +259,6 @@ fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
         Token::Or if before == Some(Token::Or) => "logical or is `||`, without a space",
         Token::And if before == Some(Token::And) => "logical and is `&&`, without a space",
         Token::Star if before == Some(Token::Star) => "write a power as `pow(a, b)`",
-        Token::Mod
-            if operand && cx.open(index).last().and_then(|i| cx.token(*i)) == Some(Token::OpenBracket) =>
-        {
-            "block numbers wrap around as the axis does: with `over (r mod p)` write `[r - s]`, otherwise `[r - s of p]`; the remainder operator is `%`"
-        }
         Token::Mod if wants("of") => {
             "write the ranks of a collective as `(r of p)`; `mod` belongs to an algorithm, whose arithmetic on ranks wraps around"
         }
@@ -297,9 +296,6 @@ fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
         }
         Token::Number(NumberLiteral::Quantity(_)) => {
             "a number followed by a unit is one quantity; if a name was meant, write an operator between them"
-        }
-        Token::If if before == Some(Token::Else) && wants("{") => {
-            "in an expression, write `else { if .. { .. } else { .. } }`"
         }
         _ => "",
     };

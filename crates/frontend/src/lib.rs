@@ -5,7 +5,6 @@
 //! the syntax tree of the algorithm half.
 
 pub mod ast;
-pub mod claims;
 mod explain;
 pub mod fmt;
 pub mod library;
@@ -13,7 +12,9 @@ pub mod load;
 pub mod lower;
 pub mod machine;
 mod make;
+pub mod migrate;
 mod newcomers;
+mod old;
 pub mod parse;
 pub mod token;
 

@@ -169,25 +169,26 @@ impl Loaded {
         })
     }
 
-    /// Returns the last mesh of a file, or of the first file it uses that has one.
-    pub fn mesh(&self, from: FileId) -> Option<&MeshDecl> {
-        self.last(from, |i| match i {
+    /// Returns the meshes of a file, or of the first file it uses that has any.
+    pub fn nearest_meshes(&self, from: FileId) -> Vec<&MeshDecl> {
+        self.nearest(from, |i| match i {
             Item::Mesh(m) => Some(m),
             _ => None,
         })
     }
 
-    /// Returns the last topology of a file, or of the first file it uses that has one.
-    pub fn topology(&self, from: FileId) -> Option<&TopologyDecl> {
-        self.last(from, |i| match i {
+    /// Returns the topologies of a file, or of the first file it uses that has any.
+    pub fn nearest_topologies(&self, from: FileId) -> Vec<&TopologyDecl> {
+        self.nearest(from, |i| match i {
             Item::Topology(t) => Some(t),
             _ => None,
         })
     }
 
-    fn last<'a, T>(&'a self, from: FileId, pick: impl Fn(&'a Item) -> Option<T> + Copy) -> Option<T> {
+    fn nearest<'a, T>(&'a self, from: FileId, pick: impl Fn(&'a Item) -> Option<T> + Copy) -> Vec<T> {
         let own = self.order(from).into_iter().filter(|f| f.layer == Layer::User);
-        own.into_iter().find_map(|f| f.tree().items.iter().filter_map(pick).next_back())
+        let lists = own.into_iter().map(|f| f.tree().items.iter().filter_map(pick).collect::<Vec<T>>());
+        lists.into_iter().find(|l| !l.is_empty()).unwrap_or_default()
     }
 
     /// Iterates over the kernels and programs that a file sees, its own first.

@@ -1,10 +1,13 @@
 //! Support for the grammar's actions: spans, documentation, and the few nodes that are checked
 //! while they are built.
 
-use crate::ast::{Body, Call, CutHow, Named, Statement, Tensor, TensorKind};
-use crate::token::Token;
+use crate::ast::{Body, Call, CutHow, Named, Statement, Tensor, TensorKind, TypeVariable};
+use crate::old;
+use crate::token::{Doc, Token};
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
-use kbc_rounds::ast::{Block, Expr, ExprKind, Gens, Ident, Stmt, StmtKind, UnaryOp};
+use kbc_rounds::ast::{
+    AlgorithmDecl, Block, CostFigure, Expr, ExprKind, Gens, Ident, Stmt, StmtKind, UnaryOp,
+};
 use lalrpop_util::ErrorRecovery;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -13,7 +16,8 @@ use std::convert::Infallible;
 #[derive(Debug)]
 pub struct Ctx<'s> {
     file: FileId,
-    docs: BTreeMap<usize, String>,
+    text: &'s str,
+    docs: BTreeMap<usize, Doc>,
     /// The errors from which the parser recovered, in the order in which they were found.
     pub recovered: Vec<ErrorRecovery<usize, Token<'s>, Infallible>>,
     /// The messages of the actions.
@@ -37,11 +41,38 @@ pub struct Marks {
     pub apart: Vec<usize>,
 }
 
+/// An argument of a split.
+#[derive(Debug)]
+pub enum CutArgument {
+    /// `ceil`, `rows` or `3`: the form before arguments had names.
+    Old(Expr),
+    /// `cut: ceil` or `by: rows`.
+    One(Ident, Expr),
+    /// `lengths: [3, 0]`
+    List(Ident, Vec<Expr>),
+}
+
+/// Returns the message for an argument that no split has.
+fn not_of_a_split(name: &Ident) -> Diagnostic {
+    Diagnostic::error("E006", format!("a split has no argument `{}`", name.node)).primary(name.span, "here")
+}
+
+/// A clause of the head of an algorithm.
+#[derive(Debug)]
+pub enum HeadClause {
+    /// `cost rounds p - 1, sent A(p)`
+    Cost(Vec<CostFigure>),
+    /// `check d: -1`
+    Check(Vec<(Ident, Expr)>),
+    /// `alias ring_1d`
+    Alias(Vec<Ident>),
+}
+
 impl<'s> Ctx<'s> {
     /// Returns the state for a file. `docs` has the documentation lines, by the start of the token
     /// that follows them.
-    pub fn new(file: FileId, docs: BTreeMap<usize, String>) -> Self {
-        Ctx { file, docs, recovered: vec![], diagnostics: Diagnostics::new(), marks: Marks::default() }
+    pub fn new(file: FileId, text: &'s str, docs: BTreeMap<usize, Doc>) -> Self {
+        Ctx { file, text, docs, recovered: vec![], diagnostics: Diagnostics::new(), marks: Marks::default() }
     }
 
     /// Returns the span of the bytes `l..r`.
@@ -51,7 +82,34 @@ impl<'s> Ctx<'s> {
 
     /// Returns the documentation of the item that starts at `l`.
     pub fn doc(&mut self, l: usize) -> String {
-        self.docs.remove(&l).unwrap_or_default()
+        self.docs.remove(&l).unwrap_or_default().text()
+    }
+
+    /// Returns the text of the bytes `l..r` on one line.
+    pub fn text(&self, l: usize, r: usize) -> String {
+        self.text[l..r].split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    /// Adds the clauses of the head to an algorithm. Old clauses in its documentation are errors.
+    pub fn algorithm(&mut self, mut decl: AlgorithmDecl, clauses: Vec<HeadClause>) -> AlgorithmDecl {
+        let start = decl.span.start as usize;
+        let body = decl.body.span.start as usize;
+        let end = self.text[..body].trim_end().len();
+        if !clauses.is_empty() && self.text[end..body].contains('\n') {
+            self.part(body);
+        }
+        if let Some(doc) = self.docs.get(&start) {
+            self.diagnostics.list.extend(old::paragraphs(self.file, doc, self.text, end..body));
+        }
+        decl.doc = self.doc(start);
+        for c in clauses {
+            match c {
+                HeadClause::Cost(list) => decl.costs.extend(list),
+                HeadClause::Check(list) => decl.checks.push(list),
+                HeadClause::Alias(list) => decl.aliases.extend(list),
+            }
+        }
+        decl
     }
 
     /// Records an error from which the parser recovered.
@@ -101,6 +159,18 @@ impl<'s> Ctx<'s> {
         Expr { kind: ExprKind::Unary(op, Box::new(e)), span: self.span(l, r) }
     }
 
+    /// Returns a variable of a program or kernel. The only kind that is written is `dtype`.
+    pub fn variable(&mut self, name: Ident, kind: Option<Ident>, span: Span) -> TypeVariable {
+        if let Some(k) = kind.as_ref().filter(|k| k.node != "dtype") {
+            self.diagnostics.push(
+                Diagnostic::error("E002", format!("`{}` is not a kind of variable", k.node))
+                    .primary(k.span, "expected `dtype`")
+                    .help("write `T: dtype` for an element type, and a name alone for a size"),
+            );
+        }
+        TypeVariable { name, dtype: kind.is_some(), span }
+    }
+
     /// Returns `a` itself for `(a)`, and a tuple for `(a, b)`.
     pub fn tuple(&self, mut items: Vec<Tensor>, span: Span) -> Tensor {
         match (items.len(), items.pop()) {
@@ -131,13 +201,42 @@ impl<'s> Ctx<'s> {
         TensorKind::Call(Box::new(Call { name, args, named }))
     }
 
-    /// Returns the parts of a split. `ceil` is the only word with a special meaning in the position
-    /// of lengths.
-    pub fn parts(&mut self, list: Vec<Expr>) -> CutHow {
-        match &list[..] {
-            [Expr { kind: ExprKind::Name(n), .. }] if n == "ceil" => CutHow::Ceil,
-            _ => CutHow::Lengths(list),
-        }
+    /// Returns the rule of a split from its argument in parentheses, which is at `span`.
+    pub fn split(&mut self, list: Vec<CutArgument>, span: Span) -> CutHow {
+        let mut list = list.into_iter();
+        let fault = match (list.next(), list.len()) {
+            (Some(CutArgument::One(n, Expr { kind: ExprKind::Name(w), span })), 0) => {
+                match (n.node.as_str(), w.as_str()) {
+                    ("by", _) => return CutHow::By(Ident::new(w, span)),
+                    ("cut", "ceil") => return CutHow::Ceil,
+                    ("cut", _) => Diagnostic::error("E006", format!("a split cannot be cut by `{w}`"))
+                        .primary(span, "expected `ceil`"),
+                    _ => not_of_a_split(&n),
+                }
+            }
+            (Some(CutArgument::List(n, list)), 0) if n.node == "lengths" => return CutHow::Lengths(list),
+            (Some(CutArgument::One(n, e)), 0) if matches!(n.node.as_str(), "by" | "cut") => {
+                Diagnostic::error("E006", format!("`{}:` takes a name", n.node))
+                    .primary(e.span, "this is not a name")
+            }
+            (Some(CutArgument::One(n, e)), 0) if n.node == "lengths" => {
+                Diagnostic::error("E006", "`lengths:` takes a list").primary(e.span, "this is not a list")
+            }
+            (Some(CutArgument::Old(e)), more) => {
+                let text = self.text(span.start as usize, span.end as usize);
+                let new = match &e.kind {
+                    ExprKind::Name(n) if more == 0 && n == "ceil" => "cut: ceil".to_owned(),
+                    ExprKind::Name(_) if more == 0 => format!("by: {text}"),
+                    _ => format!("lengths: [{text}]"),
+                };
+                old::form("the argument of a split has a name", span, &new)
+            }
+            (Some(CutArgument::One(n, _) | CutArgument::List(n, _)), 0) => not_of_a_split(&n),
+            (_, _) => Diagnostic::error("E006", "a split has one argument").primary(span, "here"),
+        };
+        let help = "write `cut: ceil`, `by: f` with a function, or `lengths: [3, 0]`";
+        self.diagnostics.push(if fault.help.is_some() { fault } else { fault.help(help) });
+        CutHow::Even
     }
 
     /// Returns a `for` statement. A `for` has one variable and no filter, because it is a sequence

@@ -46,7 +46,7 @@ fn parse_lexed(file: FileId, text: &str, lexed: Lexed<'_>) -> (File, Marks, Diag
         );
         return (File::default(), Marks::default(), diagnostics.finish());
     }
-    let mut cx = Ctx::new(file, docs);
+    let mut cx = Ctx::new(file, text, docs);
     let result = FileParser::new().parse(&mut cx, tokens.iter().map(|&t| Ok::<_, Infallible>(t)));
     let mut errors: Vec<_> = cx.recovered.into_iter().map(|r| r.error).collect();
     let tree = result.unwrap_or_else(|e| {

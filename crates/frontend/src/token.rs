@@ -64,9 +64,11 @@ macro_rules! tokens {
 }
 
 /// The kind of a fixed token: reserved word or sign.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum TokenKind {
     Word,
+    /// A word that is reserved only where its clause may begin, and a name everywhere else.
+    Soft,
     Sign,
 }
 
@@ -77,12 +79,13 @@ tokens! {
     // heads
     Mod "mod" Word, Of "of" Word, On "on" Word, From "from" Word, To "to" Word, Over "over" Word, Using "using" Word,
     Chunks "chunks" Word, Where "where" Word, At "at" Word, In "in" Word,
+    Cost "cost" Soft, Check "check" Soft, Alias "alias" Soft, With "with" Soft,
     // statements and clauses
     Let "let" Word, Scratch "scratch" Word, Put "put" Word, Get "get" Word, For "for" Word, Each "each" Word,
     If "if" Word, Else "else" Word, Apply "apply" Word, Together "together" Word, Reduce "reduce" Word,
-    Start "start" Word, End "end" Word, Sum "sum" Word, True "true" Word, False "false" Word,
+    Start "start" Soft, End "end" Soft, Sum "sum" Word, True "true" Word, False "false" Word,
     // programs and kernels
-    Host "host" Word, Expect "expect" Word, Group "group" Word, Ranks "ranks" Word, Partial "partial" Word, Only "only" Word,
+    Host "host" Word, Expect "expect" Word, Group "group" Soft, Ranks "ranks" Soft, Partial "partial" Word, Only "only" Word,
     Tiles "tiles" Word, Preload "preload" Word, Load "load" Word, Store "store" Word, Dot "dot" Word, Zeros "zeros" Word,
     // signs
     LeftArrow "<-" Sign, RightArrow "->" Sign, DotDot ".." Sign, PlusEq "+=" Sign,
@@ -110,6 +113,12 @@ impl Token<'_> {
         }
     }
 
+    /// Returns the text if the token is a word, reserved or soft.
+    fn word(&self) -> Option<&'static str> {
+        let text = self.fixed()?;
+        FIXED.iter().any(|&(t, k)| t == text && k != TokenKind::Sign).then_some(text)
+    }
+
     /// Returns the text if the token is a reserved word.
     pub fn reserved(&self) -> Option<&'static str> {
         let text = self.fixed()?;
@@ -117,9 +126,14 @@ impl Token<'_> {
     }
 }
 
-/// Iterates over all reserved words, for "did you mean".
+/// Iterates over all words of the grammar, for "did you mean".
 pub fn reserved_words() -> impl Iterator<Item = &'static str> {
-    FIXED.iter().filter(|f| f.1 == TokenKind::Word).map(|f| f.0)
+    FIXED.iter().filter(|f| f.1 != TokenKind::Sign).map(|f| f.0)
+}
+
+/// Returns whether this is the text of a word that is also a name.
+pub fn is_soft(word: &str) -> bool {
+    FIXED.contains(&(word, TokenKind::Soft))
 }
 
 fn is_word(c: u8) -> bool {
@@ -231,14 +245,28 @@ fn comment<'s>(lex: &mut Lexer<'s, Token<'s>>) -> &'s str {
     lex.slice()
 }
 
+/// The documentation of an item: its `///` lines.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Doc {
+    /// The text of each line without its marker, with the bytes of the whole line.
+    pub lines: Vec<(String, Range<usize>)>,
+}
+
+impl Doc {
+    /// Returns the lines, joined by line ends.
+    pub fn text(&self) -> String {
+        let lines: Vec<&str> = self.lines.iter().map(|l| l.0.as_str()).collect();
+        lines.join("\n")
+    }
+}
+
 /// The tokens of a file, with its documentation and its errors.
 #[derive(Debug)]
 pub struct Lexed<'s> {
     /// The tokens, each with its start and end in bytes.
     pub tokens: Vec<(usize, Token<'s>, usize)>,
-    /// The `///` lines, by the start of the token that follows them. Markers are removed, and the
-    /// lines are joined by line ends.
-    pub docs: BTreeMap<usize, String>,
+    /// The `///` lines, by the start of the token that follows them.
+    pub docs: BTreeMap<usize, Doc>,
     /// The errors (E001).
     pub diagnostics: Diagnostics,
 }
@@ -255,7 +283,7 @@ pub fn lex(file: FileId, text: &str) -> Lexed<'_> {
 /// Cuts a part of a text into tokens, as [`lex`] does for a whole text.
 pub(crate) fn lex_part(file: FileId, text: &str, part: Range<usize>) -> Lexed<'_> {
     let mut out = Lexed { tokens: vec![], docs: BTreeMap::new(), diagnostics: Diagnostics::new() };
-    let mut doc: Vec<&str> = vec![];
+    let mut doc = Doc::default();
     let mut faults: Vec<(usize, usize)> = vec![];
     let first = part.start;
     for (token, range) in Token::lexer(&text[part]).spanned() {
@@ -263,7 +291,7 @@ pub(crate) fn lex_part(file: FileId, text: &str, part: Range<usize>) -> Lexed<'_
         match token {
             Ok(Token::Comment(c)) => {
                 if let Some(line) = c.strip_prefix("///").filter(|l| !l.starts_with('/')) {
-                    doc.push(line.strip_prefix(' ').unwrap_or(line).trim_end());
+                    doc.lines.push((line.strip_prefix(' ').unwrap_or(line).trim_end().to_owned(), range));
                 }
                 continue;
             }
@@ -285,9 +313,8 @@ pub(crate) fn lex_part(file: FileId, text: &str, part: Range<usize>) -> Lexed<'_
                 }
             },
         }
-        if !doc.is_empty() {
-            out.docs.insert(range.start, doc.join("\n"));
-            doc.clear();
+        if !doc.lines.is_empty() {
+            out.docs.insert(range.start, std::mem::take(&mut doc));
         }
     }
     for (start, end) in faults {
@@ -304,7 +331,7 @@ fn mend<'s>(text: &'s str, tokens: &mut Vec<(usize, Token<'s>, usize)>) {
     let mark = |c: char| matches!(c, '\u{300}'..='\u{36f}');
     let letters = |s: &str| s.chars().all(|c| !c.is_ascii() && (c.is_alphanumeric() || mark(c)));
     let word = |t: &Token<'_>| {
-        matches!(t, Token::Name(_) | Token::Number(NumberLiteral::Int(_))) || t.reserved().is_some()
+        matches!(t, Token::Name(_) | Token::Number(NumberLiteral::Int(_))) || t.word().is_some()
     };
     let mut out: Vec<(usize, Token<'s>, usize)> = vec![];
     // Whether the last token is a name with foreign letters. Pieces that directly follow it

@@ -81,10 +81,10 @@ fn deep_and_long() {
     let calls = |n: usize, body: &str| -> String {
         let one = |i: usize| {
             let next = format!("c{}(x)", i + 1);
-            format!("program c{i}(x: f32[N]) -> f32[N] {{ {} }}\n", body.replace("NEXT", &next))
+            format!("program c{i}[N](x: f32[N]) -> f32[N] {{ {} }}\n", body.replace("NEXT", &next))
         };
         let links: String = (0..n).map(one).collect();
-        let last = format!("program c{n}(x: f32[N]) -> f32[N] {{ x + x }}\n");
+        let last = format!("program c{n}[N](x: f32[N]) -> f32[N] {{ x + x }}\n");
         format!("{links}{last}{}", program.replace("RESULT", "c0(x)"))
     };
     ok(calls(49, "exp(exp(NEXT))"));

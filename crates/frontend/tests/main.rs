@@ -11,6 +11,7 @@ mod lower;
 mod lower_errors;
 mod lower_robust;
 mod machine;
+mod migrate;
 mod pages;
 mod robust;
 mod tokens;

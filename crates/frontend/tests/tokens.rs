@@ -82,6 +82,6 @@ fn faults_do_not_shift_spans() {
 fn documentation_goes_to_the_next_token() {
     let text = "/// one\n///two\n// not\nfn /// three\nf\n//// none\n/// lost";
     let lexed = lex(FileId(0), text);
-    let docs: Vec<_> = lexed.docs.iter().map(|(at, doc)| (&text[*at..*at + 1], doc.as_str())).collect();
-    assert_eq!(docs, [("f", "one\ntwo"), ("f", "three")]);
+    let docs: Vec<_> = lexed.docs.iter().map(|(at, doc)| (&text[*at..*at + 1], doc.text())).collect();
+    assert_eq!(docs, [("f", "one\ntwo".to_owned()), ("f", "three".to_owned())]);
 }

@@ -2,7 +2,7 @@
 //! construction.
 
 use kbc_diag::{FileId, Span};
-use kbc_frontend::ast::{File, Item, OptionValue, Tensor, TensorKind};
+use kbc_frontend::ast::{File, Item, OptionValue, Tensor, TensorKind, Use};
 use kbc_frontend::parse;
 use kbc_rounds::ast::{
     BinaryOp, Block, Expr, ExprKind, RemoteSide, SelectorKind, StmtKind, UnaryOp, ViewKind,
@@ -68,13 +68,17 @@ fn tensor(t: &Tensor) -> String {
         TensorKind::Call(c) => {
             let named = c.named.iter().map(|n| match &n.value {
                 OptionValue::Expr(e) => format!("{}: {}", n.name.node, show(e)),
-                OptionValue::Use(f, args) => {
+                OptionValue::Use(Use { alg: f, args, options, .. }) => {
                     let args = args
                         .iter()
                         .map(|(k, e)| format!("{}={}", k.node, show(e)))
                         .collect::<Vec<_>>()
                         .join(", ");
-                    format!("{}: {}{{{args}}}", n.name.node, f.node)
+                    let with = options
+                        .iter()
+                        .map(|(k, e)| format!(" with {}={}", k.node, show(e)))
+                        .collect::<String>();
+                    format!("{}: {}{{{args}}}{with}", n.name.node, f.node)
                 }
                 OptionValue::Rows(rows) => {
                     let row = |r: &Vec<_>| r.iter().map(show).collect::<Vec<_>>().join(", ");
@@ -129,8 +133,8 @@ fn tensors() {
         ("f16(x)", "f16(x)"),
         ("sum(x, dim: 0)", "sum(x, dim: 0)"),
         (
-            "all_reduce(y, sum, over: tp, using: ring(pipeline: 4, d: -1))",
-            "all_reduce(y, sum, over: tp, using: ring{pipeline=4, d=(-1)})",
+            "all_reduce(y, sum, over: tp, using: ring(d: -1) with (pipeline: 4))",
+            "all_reduce(y, sum, over: tp, using: ring{d=(-1)} with pipeline=4)",
         ),
         ("all_reduce(y, over: (x, y), using: ring)", "all_reduce(y, over: <x, y>, using: ring)"),
         ("permute(x, pairs: [(0, 1)], from: d, to: e)", "permute(x, pairs: [<0, 1>], from: d, to: e)"),
@@ -205,7 +209,7 @@ fn selectors_and_views() {
         panic!("{here:?}")
     };
     assert_eq!(
-        (show(index), show(len), g.vars.len(), g.cond.as_ref().map(show), show(of)),
+        (show(index), show(len), g.vars.len(), g.cond.as_ref().map(show), show(&of.n)),
         ("r".into(), "2".into(), 2, Some("(i != j)".into()), "(2 * p)".into())
     );
     assert_eq!(here.selectors[1].kind, SelectorKind::All);

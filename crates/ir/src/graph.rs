@@ -70,13 +70,15 @@ pub enum UsingArg {
     Name(Name),
 }
 
-/// `using: ALG(args)`: the algorithm of a collective and its options in this use.
+/// `using: ALG(args) with (options)`: the algorithm of a collective and the options of this use.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Using {
     /// The algorithm.
     pub alg: Name,
-    /// Parameters and options, as written.
+    /// Arguments of the algorithm, as written.
     pub args: Vec<(Name, UsingArg)>,
+    /// Options of the use, as written.
+    pub options: Vec<(Name, UsingArg)>,
     /// Source location; [`Span::NONE`] if `select` chose the algorithm.
     pub span: Span,
 }

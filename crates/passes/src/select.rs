@@ -448,7 +448,7 @@ fn first(found: Diagnostics) -> Diagnostic {
 
 /// Returns an algorithm with default parameters.
 fn named(algorithm: &Name) -> Using {
-    Using { alg: algorithm.clone(), args: vec![], span: Span::NONE }
+    Using { alg: algorithm.clone(), args: vec![], options: vec![], span: Span::NONE }
 }
 
 /// Returns the collective as a program of its own.

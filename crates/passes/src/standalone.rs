@@ -31,6 +31,8 @@ pub struct Standalone<'a> {
     pub alg: AlgId,
     /// Arguments that differ from the defaults.
     pub args: &'a [(String, Arg)],
+    /// Options of the use.
+    pub options: &'a [(String, Arg)],
     /// One size for each axis of the algorithm.
     pub sizes: &'a [u64],
     /// The root in linear order, if the collective has a root.
@@ -173,6 +175,7 @@ impl Standalone<'_> {
             coll,
             alg: self.alg,
             args: self.args,
+            options: self.options,
             red: self.red,
             root: self.root,
             over: vec![AXIS.into()],

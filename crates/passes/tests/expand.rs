@@ -137,7 +137,7 @@ fn fallbacks_are_right() {
         for p in [1, 2, 3, 4, 5, 7, 8, 9] {
             let case = world.case(name, &[p], None);
             let roots = if world.rooted(case.alg) { vec![Some(0), Some(p - 1)] } else { vec![None] };
-            let pulled = Case { args: vec![("transfer".into(), argument("pull"))], ..case.clone() };
+            let pulled = Case { options: vec![("transfer".into(), argument("pull"))], ..case.clone() };
             let cases = [case, pulled];
             let with = |root| cases.iter().map(move |c| Case { root, ..c.clone() });
             for case in roots.into_iter().flat_map(with) {
@@ -208,7 +208,7 @@ fn options_that_are_not_there_yet() {
     let world = World::shipped();
     let with = |option: &str, value: &str| {
         let case = world.case("all_reduce ring", &[4], None);
-        Case { args: vec![(option.to_owned(), argument(value))], ..case }
+        Case { options: vec![(option.to_owned(), argument(value))], ..case }
     };
     for (option, value) in [("overlap", "2"), ("order", "rank"), ("accumulate", "f32"), ("direct", "true")] {
         let d = refusal(world, &with(option, value), &Layout::ints(8));
@@ -218,7 +218,7 @@ fn options_that_are_not_there_yet() {
         // In an `apply`: before the text is known to be symbolic, and if it is not.
         for before in ["", scratch] {
             let text = format!(
-                "algorithm mine: all_reduce over (r mod p) {{ {before} apply all_reduce over r using ring({option}: {value}) on [..] }}"
+                "algorithm mine: all_reduce over (r mod p) {{ {before} apply all_reduce over r using ring with ({option}: {value}) on [..] }}"
             );
             let world = World::with("mine.kb", &text);
             let d = refusal(&world, &world.case("all_reduce mine", &[4], None), &Layout::ints(8));
@@ -237,7 +237,7 @@ fn options_that_are_not_there_yet() {
         ("instances", "2", "scratch t[p] put [..] -> t[0] "),
     ] {
         let text = format!(
-            "algorithm mine: all_reduce over (r mod p) {{ {before} apply all_reduce over r using ring({option}: {value}) on [..] }}"
+            "algorithm mine: all_reduce over (r mod p) {{ {before} apply all_reduce over r using ring with ({option}: {value}) on [..] }}"
         );
         let world = World::with("mine.kb", &text);
         let d = refusal(&world, &world.case("all_reduce mine", &[4], None), &Layout::ints(8));
@@ -246,7 +246,7 @@ fn options_that_are_not_there_yet() {
     // A core is a stream, and so is an instance; both have a limit.
     for more in [("instances", "2"), ("cores", "65")] {
         let two = Case {
-            args: vec![("cores".to_owned(), argument("2")), (more.0.to_owned(), argument(more.1))],
+            options: vec![("cores".to_owned(), argument("2")), (more.0.to_owned(), argument(more.1))],
             ..world.case("all_reduce ring", &[4], None)
         };
         assert_eq!(refusal(world, &two, &Layout::ints(8)).list[0].code, "E033", "{more:?}");

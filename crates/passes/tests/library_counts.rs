@@ -119,11 +119,17 @@ fn rounds_and_bytes_are_those_of_the_documentation() {
         "all_reduce blueconnect(g1: 1, g2: 3)",
         "all_to_next spread(g: 3)",
     ];
-    let cases = world.lib.algorithms().map(|alg| Case { alg, args: vec![], sizes: vec![], root: None });
+    let cases = world.lib.algorithms().map(|alg| Case {
+        alg,
+        args: vec![],
+        options: vec![],
+        sizes: vec![],
+        root: None,
+    });
     let (mut wrong, mut compared, mut earlier) = (vec![], [0; 3], BTreeSet::new());
     for case in cases.chain(others.iter().map(|o| world.case(o, &[], None))) {
         let decl = world.lib.algorithm(case.alg);
-        let claims = kbc_frontend::claims::claims(decl).unwrap();
+        let claims = kbc_rounds::claim::claims(decl).unwrap();
         for sizes in shapes(decl.axes.len()) {
             let ranks: u64 = sizes.iter().product();
             let rooted = [Some(0), Some(ranks / 2), Some(ranks - 1)];

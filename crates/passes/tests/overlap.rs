@@ -38,7 +38,7 @@ fn pieces_of_every_kind_are_proven() {
     for p in [2, 3, 4] {
         for k in [2, 3, 5] {
             let sizes = [7, 9, 11];
-            let using = |alg: &str| format!("using {alg}(overlap: {k})");
+            let using = |alg: &str| format!("using {alg} with (overlap: {k})");
             let all = made(p, sizes, &format!("all_reduce sum %m over tp {}", using("ring")), "f32[7, 11]");
             let rows = made(
                 p,
@@ -85,9 +85,9 @@ fn without_event(list: &mut Vec<SStmt>, left: &mut usize) -> bool {
 fn every_event_is_needed() {
     let gathered = "kir 1\nmodule @t\nmachine \"ring(3) { link: 50 GB/s, 500 ns; device: 1 TFLOP/s, 1 TB/s }\"\nmesh tp 3\n\n\
          graph @t\ninput @x : f32[12@tp, 5]\ninput @w : f32[5, 6@tp]\nresult : f32[12, 6@tp]\n\n%x = input @x\n\
-         %w = input @w\n%g = all_gather %x over tp dim 0 using ring(overlap: 2)\n%y = matmul %g, %w\n\
+         %w = input @w\n%g = all_gather %x over tp dim 0 using ring with (overlap: 2)\n%y = matmul %g, %w\n\
          %out = output 0 %y\n";
-    let reduced = made(3, [4, 6, 5], "all_reduce sum %m over tp using ring(overlap: 2)", "f32[4, 5]");
+    let reduced = made(3, [4, 6, 5], "all_reduce sum %m over tp using ring with (overlap: 2)", "f32[4, 5]");
     for kir in [gathered, &reduced] {
         let m = module(kir);
         assert!(sound(&m), "{kir}");
@@ -134,8 +134,9 @@ fn where_local_work_takes_no_time_nothing_changes() {
         .replace("; device: 1 TFLOP/s, 1 TB/s", "");
     let whole = common::run(&kir, &PASSES.replace("overlap,", "")).unwrap().0;
     assert_eq!(text(&module(&kir)), text(&whole));
-    let kir = made(4, [64, 64, 64], "all_reduce sum %m over tp using ring(overlap: 1)", "f32[64, 64]");
-    let whole = common::run(&kir.replace("(overlap: 1)", ""), &PASSES.replace("overlap,", "")).unwrap().0;
+    let kir = made(4, [64, 64, 64], "all_reduce sum %m over tp using ring with (overlap: 1)", "f32[64, 64]");
+    let whole =
+        common::run(&kir.replace(" with (overlap: 1)", ""), &PASSES.replace("overlap,", "")).unwrap().0;
     assert_eq!(text(&module(&kir)), text(&whole));
 }
 
@@ -167,14 +168,14 @@ fn what_cannot_be_cut_is_refused() {
     };
     let sizes = [2, 6, 3];
     refused(
-        &made(3, sizes, "all_reduce sum %m over tp using ring(overlap: 4)", "f32[2, 3]"),
+        &made(3, sizes, "all_reduce sum %m over tp using ring with (overlap: 4)", "f32[2, 3]"),
         "at most 2 pieces are possible",
     );
-    let two = made(3, sizes, "all_reduce sum %m over tp using ring(overlap: 2)", "f32[2, 3]");
+    let two = made(3, sizes, "all_reduce sum %m over tp using ring with (overlap: 2)", "f32[2, 3]");
     let between = two.replace("%m = matmul %x, %w", "%n = matmul %x, %w\n%m = map double(%n)");
     let between = between.replace("mesh tp 3\n", "mesh tp 3\nkernel @double(x) = (x * 2.0)\n");
     refused(&between, "its operand is not the result of a matmul");
     let alone = "kir 1\nmodule @t\nmachine ring(3)\nmesh tp 3\n\ngraph @t\ninput @x : f32[12@tp]\nresult : f32[12]\n\n\
-         %x = input @x\n%g = all_gather %x over tp dim 0 using ring(overlap: 2)\n%out = output 0 %g\n";
+         %x = input @x\n%g = all_gather %x over tp dim 0 using ring with (overlap: 2)\n%out = output 0 %g\n";
     refused(alone, "no matmul uses its value");
 }

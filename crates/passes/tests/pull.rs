@@ -87,7 +87,7 @@ fn the_library_is_fetched() {
         world.cases(&shapes, &|p| [0, p - 1].into_iter().collect::<BTreeSet<_>>().into_iter().collect())
     {
         let p = case.ranks();
-        let case = Case { args: vec![("transfer".into(), Arg::Word("pull".into()))], ..case };
+        let case = Case { options: vec![("transfer".into(), Arg::Word("pull".into()))], ..case };
         for (n, rule) in [(3 * p, CutRule::Even), (2 * p + 1, CutRule::Even), (p + 2, CutRule::Ceil)] {
             let unit = if n % p == 0 { p } else { 1 };
             match one(world, &case, &Layout { unit, rule: rule.clone(), ..Layout::ints(n) }) {

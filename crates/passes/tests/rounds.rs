@@ -56,7 +56,7 @@ fn what_rounds_reject_the_schedule_does_not_accept() {
                 let sizes: Vec<u64> = [12, 2, 2][..world.lib.algorithm(alg).axes.len()].to_vec();
                 for sizes in [sizes.clone(), [16].into_iter().chain(sizes[1..].to_vec()).collect()] {
                     let root = world.rooted(alg).then_some(1);
-                    let case = Case { alg, args: vec![], sizes, root };
+                    let case = Case { alg, args: vec![], options: vec![], sizes, root };
                     if !kbc_rounds::group::is_legal(&world.lib, &world.call(&case)).unwrap_or(false) {
                         continue;
                     }

@@ -93,7 +93,7 @@ fn credits_are_counted_by_turns() {
 #[test]
 fn slots_in_rotation_stay_with_their_region() {
     for (p, slots) in [(3, 1), (4, 2), (4, 3)] {
-        let m = layers(p, 3, &format!("all_reduce sum $ over tp using ring(slots: {slots})"), "");
+        let m = layers(p, 3, &format!("all_reduce sum $ over tp using ring with (slots: {slots})"), "");
         sound(&m, &format!("{p} ranks, {slots} slots"));
         assert_eq!(m.schedule().unwrap().windows.len(), 3);
     }

@@ -117,8 +117,19 @@ pub enum SelectorKind {
         /// Comprehension over the indices.
         gens: Option<Gens>,
         /// Total number of chunks.
-        of: Option<Expr>,
+        of: Option<PartCount>,
     },
+}
+
+/// The number of parts of a selector: `of n` or `mod n`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PartCount {
+    /// The number.
+    pub n: Expr,
+    /// Whether the index wraps around (`mod`) instead of being checked (`of`).
+    pub wraps: bool,
+    /// Location of the word.
+    pub word_span: Span,
 }
 
 /// A slice, such as `buf[..][0 of 2]`.
@@ -223,8 +234,12 @@ pub struct Apply {
     pub view: View,
     /// The algorithm, or an algorithm-valued parameter.
     pub alg: Ident,
-    /// Named arguments and options of the use.
+    /// Named arguments of the algorithm.
     pub args: Vec<(Ident, Expr)>,
+    /// Options of the use.
+    pub options: Vec<(Ident, Expr)>,
+    /// Location of the algorithm with its arguments and options.
+    pub use_span: Span,
     /// The region on which it works.
     pub on: Slice,
     /// The second region, for a collective with two buffers.
@@ -335,7 +350,16 @@ pub struct CollectiveDecl {
     pub doc: String,
 }
 
-/// `algorithm name(params): coll [from c] over (axes) [chunks e] [where e] block`
+/// A stated figure of the cost of an algorithm: `sent 2*A(p)`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CostFigure {
+    /// The name of the figure as written.
+    pub figure: Ident,
+    /// The formula.
+    pub formula: Expr,
+}
+
+/// `algorithm name(params): coll [from c] over (axes) [chunks e] [where e] clauses block`
 #[derive(Clone, PartialEq, Debug)]
 pub struct AlgorithmDecl {
     /// Name; an algorithm is identified by the collective and the name.
@@ -354,6 +378,12 @@ pub struct AlgorithmDecl {
     pub chunks: Option<Expr>,
     /// `where e`
     pub cond: Option<Expr>,
+    /// The figures of the clauses `cost`.
+    pub costs: Vec<CostFigure>,
+    /// The arguments of each clause `check`: the algorithm is meant for them besides its defaults.
+    pub checks: Vec<Vec<(Ident, Expr)>>,
+    /// Further names, from the clauses `alias`.
+    pub aliases: Vec<Ident>,
     /// Body.
     pub body: Block,
     /// Location from `algorithm` to the end of the head, without the body.

@@ -9,14 +9,16 @@ use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use std::collections::BTreeMap;
 
 use crate::ast::{
-    AlgorithmDecl, Apply, Block, CollectiveDecl, ExprKind, FnDecl, Ident, RemoteSide, Selector, SelectorKind,
-    Slice, Stmt, StmtKind, ViewKind,
+    AlgorithmDecl, Apply, Block, CollectiveDecl, Expr, ExprKind, FnDecl, Ident, RemoteSide, Selector,
+    SelectorKind, Slice, Stmt, StmtKind, ViewKind,
 };
+use crate::claim::{claims, variants};
 use crate::contract::check_collective;
 use crate::library::{AlgId, CollId, Library};
 use crate::names::{NameCheck, duplicate};
-use crate::options::{OPTIONS, OptionKind, option_kind};
+use crate::options::{OPTIONS, OptionKind, among_arguments, option_kind};
 use crate::scope::unknown;
+use crate::write;
 
 /// Returns all static errors of the declarations of one file.
 pub fn check_file(lib: &Library, file: FileId) -> Diagnostics {
@@ -70,8 +72,9 @@ struct AlgorithmCheck<'a> {
     lib: &'a Library,
     decl: &'a AlgorithmDecl,
     names: NameCheck<'a>,
-    /// Names of buffers and scratch, innermost last.
-    buffers: Vec<(String, Span)>,
+    /// Names of buffers and scratch, innermost last, and whether a bare selector has no number of
+    /// parts: whole vectors without `chunks`.
+    buffers: Vec<(String, Span, bool)>,
 }
 
 impl<'a> AlgorithmCheck<'a> {
@@ -85,16 +88,6 @@ impl<'a> AlgorithmCheck<'a> {
             self.names.declare(root);
         }
         for ((name, default), is_alg) in decl.params.iter().zip(algorithm_valued(decl)) {
-            if option_kind(&name.node).is_some() {
-                self.names.found.push(
-                    Diagnostic::error(
-                        "E004",
-                        format!("`{}` is the name of an option that every algorithm has", name.node),
-                    )
-                    .primary(name.span, "declared here as a parameter")
-                    .help("choose another name: a `using` lists parameters and options together"),
-                );
-            }
             match &default.kind {
                 ExprKind::Name(n) if is_alg => {
                     if !self.lib.is_algorithm_name(file, n) {
@@ -111,6 +104,8 @@ impl<'a> AlgorithmCheck<'a> {
         for e in decl.cond.iter().chain(&decl.chunks) {
             self.names.check(e);
         }
+        self.names.found.list.extend(claims(decl).err().map(|d| *d));
+        self.names.found.list.extend(variants(decl).err().map(|d| *d));
         for axis in &decl.axes {
             self.names.declare(&axis.coord);
         }
@@ -118,7 +113,14 @@ impl<'a> AlgorithmCheck<'a> {
             Err(d) => self.names.found.push(*d),
             Ok(id) => {
                 let coll = self.lib.collective(id);
-                self.buffers = coll.buffers.iter().map(|b| (b.name.node.clone(), b.name.span)).collect();
+                self.buffers = coll
+                    .buffers
+                    .iter()
+                    .map(|b| {
+                        let whole = decl.chunks.is_none() && b.sizes.len() == 1;
+                        (b.name.node.clone(), b.name.span, whole)
+                    })
+                    .collect();
                 let root = decl.root.as_ref().map(|r| (r.0, r.1.first().map_or(decl.head, |n| n.span)));
                 self.root(coll, root, decl.head);
                 if let Some((_, roots)) = &decl.root
@@ -194,7 +196,7 @@ impl<'a> AlgorithmCheck<'a> {
                     let d = duplicate(name, first.1);
                     self.names.found.push(d);
                 }
-                self.buffers.push((name.node.clone(), name.span));
+                self.buffers.push((name.node.clone(), name.span, false));
             }
             StmtKind::Move { here, there, .. } => {
                 self.slice(here);
@@ -239,8 +241,16 @@ impl<'a> AlgorithmCheck<'a> {
             Some(_) => {}
             None => self.unnamed(s.span),
         }
+        let whole = match &s.buffer {
+            Some(name) => self.buffers.iter().rev().find(|b| b.0 == name.node),
+            None => self.buffers.first(),
+        }
+        .is_some_and(|b| b.2);
         for (i, selector) in s.selectors.iter().enumerate() {
             self.selector(selector, i > 0);
+            if i == 0 && whole {
+                self.of_how_many(selector);
+            }
         }
     }
 
@@ -274,7 +284,7 @@ impl<'a> AlgorithmCheck<'a> {
                 self.names.check(index);
                 len.iter().for_each(|e| self.names.check(e));
                 self.names.scopes.pop();
-                of.iter().for_each(|e| self.names.check(e));
+                of.iter().for_each(|c| self.names.check(&c.n));
                 inner && of.is_none()
             }
         };
@@ -285,6 +295,20 @@ impl<'a> AlgorithmCheck<'a> {
                     .help("write `[i of n]`: part i of n of each chunk that the selectors before it select"),
             );
         }
+    }
+
+    /// Rejects a selector that does not say into how many parts it cuts a vector.
+    fn of_how_many(&mut self, s: &Selector) {
+        let SelectorKind::Part { index, len, gens, of: None } = &s.kind else { return };
+        let text = selector_text(index, len.as_ref(), gens.is_some());
+        let sizes: Vec<&str> = self.decl.axes.iter().map(|a| a.size.node.as_str()).collect();
+        let p = sizes.join("*");
+        let d = Diagnostic::error("E028", format!("`[{text}]` of how many?"))
+            .primary(s.span, "the number of parts is missing")
+            .help(format!("write `chunks {p}` in the head of the algorithm, or `[{text} of {p}]`"));
+        // Such a selector had one part, the whole vector, whatever its index.
+        let old = len.is_none() && gens.is_none();
+        self.names.found.push(if old { d.edit(s.span, "[..]") } else { d });
     }
 
     fn apply(&mut self, a: &'a Apply, whole: Span) {
@@ -373,23 +397,36 @@ impl<'a> AlgorithmCheck<'a> {
     }
 
     fn values(&mut self, a: &'a Apply, callee: Option<&AlgorithmDecl>) {
-        for (i, (name, value)) in a.args.iter().enumerate() {
-            if let Some(first) = a.args[..i].iter().find(|o| o.0.node == name.node) {
-                self.names.found.push(duplicate(name, first.0.span));
+        for list in [&a.args, &a.options] {
+            for (i, (name, _)) in list.iter().enumerate() {
+                if let Some(first) = list[..i].iter().find(|o| o.0.node == name.node) {
+                    self.names.found.push(duplicate(name, first.0.span));
+                }
             }
-            if let Some(kind) = option_kind(&name.node) {
-                if let OptionKind::Word(words) = kind {
+        }
+        for (name, value) in &a.options {
+            match option_kind(&name.node) {
+                None => {
+                    let valid: Vec<String> = OPTIONS.iter().map(|o| o.0.to_owned()).collect();
+                    self.names.found.push(*unknown("E006", "option", &name.node, name.span, &valid));
+                }
+                Some(OptionKind::Word(words)) => {
                     if !matches!(&value.kind, ExprKind::Name(w) if words.contains(&w.as_str())) {
                         self.names.found.push(
                             Diagnostic::error("E006", format!("invalid value of option `{}`", name.node))
                                 .primary(value.span, format!("expected {}", words.join(" | "))),
                         );
                     }
-                } else {
-                    self.names.check(value);
                 }
-                continue;
+                Some(OptionKind::Count | OptionKind::Flag) => self.names.check(value),
             }
+        }
+        let own = |n: &str| callee.is_some_and(|c| c.params.iter().any(|p| p.0.node == n));
+        if let Some(d) = among_arguments(&a.alg, (&a.args, &a.options), a.use_span, own) {
+            self.names.found.push(d);
+            return;
+        }
+        for (name, value) in &a.args {
             let at = callee.and_then(|c| c.params.iter().position(|p| p.0.node == name.node).map(|i| (c, i)));
             if let (Some(c), None) = (callee, at) {
                 self.names.found.push(unknown_parameter(c, name));
@@ -409,11 +446,16 @@ impl<'a> AlgorithmCheck<'a> {
     }
 }
 
-/// Makes E006 with the available parameters and options.
-pub(crate) fn unknown_parameter(callee: &AlgorithmDecl, name: &Ident) -> Diagnostic {
-    let mut valid: Vec<String> = callee.params.iter().map(|p| p.0.node.clone()).collect();
-    valid.extend(OPTIONS.iter().map(|o| o.0.to_owned()));
-    let what = format!("parameter or option of `{}`", callee.name.node);
+/// Returns how a message writes the selection `[index; len for ..]`, without its brackets.
+pub(crate) fn selector_text(index: &Expr, len: Option<&Expr>, listed: bool) -> String {
+    let len = len.map_or(String::new(), |l| format!("; {}", write::expr(l)));
+    format!("{}{len}{}", write::expr(index), if listed { " for .." } else { "" })
+}
+
+/// Makes E006 with the available parameters.
+pub fn unknown_parameter(callee: &AlgorithmDecl, name: &Ident) -> Diagnostic {
+    let valid: Vec<String> = callee.params.iter().map(|p| p.0.node.clone()).collect();
+    let what = format!("parameter of `{}`", callee.name.node);
     unknown("E006", &what, &name.node, name.span, &valid).secondary(callee.name.span, "the algorithm")
 }
 

@@ -1,22 +1,24 @@
-//! Documented costs of algorithms, and their verification (`docs/reference/language.md`, "Costs
+//! Stated costs of algorithms, and their verification (`docs/reference/language.md`, "Costs
 //! that are checked").
 //!
 //! This module owns the three figures, formulas over exact fractions, and the comparison with the
 //! cost of the rounds. A formula is an expression of the language with two differences: `/` is
 //! exact, and `A(x)` is (x - 1)/x. Its names are those of `where`: sizes, the root and parameters.
-//! The frontend reads formulas from the documentation.
+//! The clauses `cost` and `check` of an algorithm's head state them.
 
 use std::sync::Arc;
 
 use kbc_diag::Diagnostic;
+use kbc_diag::nearest::nearest;
 
-use crate::ast::{AlgorithmDecl, BinaryOp, Expr, ExprKind, UnaryOp};
+use crate::ast::{AlgorithmDecl, BinaryOp, Expr, ExprKind, Ident, UnaryOp};
 use crate::cost::Cost;
 use crate::eval::{AlgRef, ConcreteEvaluator, Fault, ListScope, Scope, Value, unknown};
 use crate::group::names_of;
 use crate::library::Library;
 use crate::ratio::Ratio;
 use crate::rounds::Call;
+use crate::write;
 
 /// A figure of a [`Cost`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -33,7 +35,7 @@ impl Figure {
     /// All figures.
     pub const ALL: [Figure; 3] = [Figure::Rounds, Figure::Sent, Figure::Pair];
 
-    /// Returns the word for the figure in the documentation.
+    /// Returns the word for the figure in a clause `cost`.
     pub fn word(self) -> &'static str {
         match self {
             Figure::Rounds => "rounds",
@@ -52,15 +54,45 @@ impl Figure {
     }
 }
 
-/// A documented figure.
+/// A stated figure.
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// The figure.
     pub figure: Figure,
-    /// The formula as written, on one line.
+    /// The formula as text.
     pub text: String,
     /// The formula.
     pub formula: Expr,
+}
+
+/// Returns the stated figures of an algorithm in source order.
+///
+/// # Errors
+/// Returns E005 if a figure does not exist, and E004 if it is stated twice.
+pub fn claims(decl: &AlgorithmDecl) -> Result<Vec<Claim>, Fault> {
+    let mut out: Vec<Claim> = vec![];
+    for c in &decl.costs {
+        let word = &c.figure.node;
+        let error =
+            |code, title: String| Diagnostic::error(code, title).primary(c.figure.span, "stated here");
+        let Some(figure) = Figure::ALL.into_iter().find(|f| f.word() == word) else {
+            let words = Figure::ALL.map(Figure::word);
+            let d = error("E005", format!("unknown cost figure `{word}`")).note(format!(
+                "the figures are {}; example: `cost rounds p - 1, sent A(p), pair A(p)`",
+                words.join(", ")
+            ));
+            return Err(Box::new(match nearest(word, words) {
+                Some(near) => d.help(format!("did you mean `{near}`?")),
+                None => d,
+            }));
+        };
+        if out.iter().any(|c| c.figure == figure) {
+            let title = format!("the cost figure `{word}` is stated twice");
+            return Err(Box::new(error("E004", title)));
+        }
+        out.push(Claim { figure, text: write::expr(&c.formula), formula: c.formula.clone() });
+    }
+    Ok(out)
 }
 
 /// Compares claims with the cost of a call's rounds. Claims hold for the defaults of
@@ -77,7 +109,7 @@ pub fn compare(lib: &Library, call: &Call, claims: &[Claim], cost: &Cost) -> Res
     let formulas = Formulas { evaluator: ConcreteEvaluator::new(lib), scope: &scope };
     for c in claims {
         let got = c.figure.of(cost);
-        let want = formulas.value(&c.formula).map_err(|d| unreadable(decl, c, &d.title))?;
+        let want = formulas.value(&c.formula).map_err(|d| unreadable(decl, c, *d))?;
         if want != Fraction::from(got) {
             let numbers: Vec<String> = scope
                 .0
@@ -85,73 +117,62 @@ pub fn compare(lib: &Library, call: &Call, claims: &[Claim], cost: &Cost) -> Res
                 .filter(|(_, v)| matches!(v, Value::Int(_) | Value::Rank(_)))
                 .map(|(n, v)| format!("{n} = {v}"))
                 .collect();
+            let figure = c.figure.word();
             return Err(Box::new(
-                Diagnostic::error(
-                    "E119",
-                    format!("the cost of `{}` differs from its documentation", decl.name.node),
-                )
-                .primary(decl.name.span, format!("{} {got} with {}", c.figure.word(), numbers.join(", ")))
-                .note(format!("documented: {} {} = {want}", c.figure.word(), c.text))
-                .help("correct the formula or the algorithm"),
+                Diagnostic::error("E119", format!("the cost of `{}` is not what it states", decl.name.node))
+                    .primary(c.formula.span, format!("{want} is stated, with {}", numbers.join(", ")))
+                    .secondary(decl.name.span, format!("{figure} {got}"))
+                    .note(format!("stated: {figure} {} = {want}; of the rounds: {figure} {got}", c.text))
+                    .help("correct the formula or the algorithm"),
             ));
         }
     }
     Ok(())
 }
 
-/// First word of the paragraph that lists other arguments.
-pub const VARIANTS: &str = "Variants:";
-
-/// Returns the arguments, besides the defaults, for which an algorithm is meant, as its
-/// documentation lists them: `Variants: a: 1; a: 4`. Values are integers or names of algorithms.
+/// Returns the arguments, besides the defaults, for which an algorithm is meant, as its clauses
+/// `check` list them. Values are integers or names of algorithms.
 ///
 /// # Errors
-/// Returns E119 for a parameter that does not exist, or text that is not an argument.
+/// Returns E006 for a parameter that does not exist, and for a value of another kind.
 pub fn variants(decl: &AlgorithmDecl) -> Result<Vec<Vec<(String, Value)>>, Fault> {
-    let mut lines = decl
-        .doc
-        .lines()
-        .map(str::trim)
-        .skip_while(|l| !l.starts_with(VARIANTS))
-        .take_while(|l| !l.is_empty());
-    let first = lines.next().and_then(|l| l.strip_prefix(VARIANTS)).unwrap_or("");
-    let text = std::iter::once(first).chain(lines).collect::<Vec<_>>().join(" ");
-    let argument = |text: &str| {
-        let error = |why: &str| {
-            let valid: Vec<&str> = decl.params.iter().map(|p| p.0.node.as_str()).collect();
-            Box::new(
-                Diagnostic::error("E119", format!("the variant `{}` {why}", text.trim()))
-                    .primary(decl.name.span, "in its documentation")
-                    .note(format!("parameters: {}; `Variants: a: 1; a: 4`", valid.join(", "))),
-            )
-        };
-        let (name, value) = text.split_once(':').ok_or_else(|| error("is not of the form `name: value`"))?;
-        let (name, value) = (name.trim(), value.trim());
-        if !decl.params.iter().any(|p| p.0.node == name) {
-            return Err(error("names no parameter of the algorithm"));
+    let argument = |(name, value): &(Ident, Expr)| {
+        if !decl.params.iter().any(|p| p.0.node == name.node) {
+            let valid: Vec<String> = decl.params.iter().map(|p| p.0.node.clone()).collect();
+            let what = format!("parameter of `{}`", decl.name.node);
+            return Err(unknown("E006", &what, &name.node, name.span, &valid));
         }
-        let word = |v: &str| !v.is_empty() && v.chars().all(|c| c.is_alphanumeric() || c == '_');
-        match value.parse::<i64>() {
-            Ok(i) => Ok((name.to_owned(), Value::Int(i))),
-            Err(_) if word(value) => {
-                let alg = AlgRef { name: value.to_owned(), file: decl.span.file };
-                Ok((name.to_owned(), Value::Alg(Arc::new(alg))))
+        let value = match (&value.kind, integer(value)) {
+            (_, Some(i)) => Value::Int(i),
+            (ExprKind::Name(n), _) => Value::Alg(Arc::new(AlgRef { name: n.clone(), file: decl.span.file })),
+            _ => {
+                return Err(Box::new(
+                    Diagnostic::error("E006", format!("`{}` cannot be checked with this value", name.node))
+                        .primary(value.span, "expected an integer or the name of an algorithm"),
+                ));
             }
-            Err(_) => Err(error("has a value that is neither an integer nor an algorithm")),
-        }
+        };
+        Ok((name.node.clone(), value))
     };
-    let list = |text: &str| text.split(',').map(argument).collect::<Result<Vec<_>, _>>();
-    let text = text.trim().trim_end_matches('.');
-    text.split(';').map(str::trim).filter(|t| !t.is_empty()).map(list).collect()
+    decl.checks.iter().map(|list| list.iter().map(argument).collect()).collect()
 }
 
-/// Makes E119 for a formula that cannot be read or has no value.
-pub fn unreadable(decl: &AlgorithmDecl, claim: &Claim, why: &str) -> Fault {
-    let what = format!("the formula of {} in the documentation of `{}`", claim.figure.word(), decl.name.node);
-    Box::new(
-        Diagnostic::error("E119", format!("{what} cannot be evaluated: {why}"))
-            .primary(decl.name.span, format!("`{}`", claim.text)),
-    )
+/// Returns the value of an integer with or without a sign.
+fn integer(e: &Expr) -> Option<i64> {
+    match &e.kind {
+        ExprKind::Int(i) => Some(*i),
+        ExprKind::Unary(UnaryOp::Neg, a) => integer(a)?.checked_neg(),
+        _ => None,
+    }
+}
+
+/// Makes E119 for a formula that has no value.
+fn unreadable(decl: &AlgorithmDecl, claim: &Claim, why: Diagnostic) -> Fault {
+    let what = format!("the formula of {} of `{}`", claim.figure.word(), decl.name.node);
+    let place = if why.span().is_none() { claim.formula.span } else { why.span() };
+    let d = Diagnostic::error("E119", format!("{what} cannot be evaluated: {}", why.title))
+        .primary(place, "in this formula");
+    Box::new(Diagnostic { help: why.help, ..d })
 }
 
 /// A signed fraction in lowest terms with a positive denominator.

@@ -6,8 +6,8 @@
 use kbc_diag::{Span, Spanned};
 
 use crate::ast::{
-    AlgorithmDecl, BinaryOp, Block, Expr, ExprKind, Gens, Range, RemoteSide, Selector, SelectorKind, Slice,
-    Stmt, StmtKind, UnaryOp, ViewKind,
+    AlgorithmDecl, BinaryOp, Block, Expr, ExprKind, Gens, PartCount, Range, RemoteSide, Selector,
+    SelectorKind, Slice, Stmt, StmtKind, UnaryOp, ViewKind,
 };
 use crate::write;
 
@@ -44,7 +44,7 @@ pub fn edit(decl: &mut AlgorithmDecl, number: usize) -> Option<Edit> {
         .iter()
         .map(|a| {
             let name = |i: &Spanned<String>| Expr { kind: ExprKind::Name(i.node.clone()), span: i.span };
-            let of = Some(name(&a.size));
+            let of = Some(PartCount { n: name(&a.size), wraps: false, word_span: a.size.span });
             Selector {
                 kind: SelectorKind::Part { index: name(&a.coord), len: None, gens: None, of },
                 span: a.coord.span,
@@ -269,7 +269,7 @@ impl Walk {
             len.iter_mut().for_each(|e| self.number(e));
             if let Some(of) = of {
                 let before = self.done.is_some();
-                self.number(of);
+                self.number(&mut of.n);
                 if let (false, Some(done)) = (before, &mut self.done) {
                     done.rank += 3;
                 }

@@ -1,5 +1,5 @@
-//! Options of a use, such as `using: ring(pipeline: 4)` (`docs/reference/language.md`, "Options of
-//! a use").
+//! Options of a use, such as `using: ring with (pipeline: 4)` (`docs/reference/language.md`,
+//! "Options of a use").
 //!
 //! This module owns their names, their values and the check of both. Options never change the
 //! meaning of an algorithm, so this crate only parses and records them; the passes act on them.
@@ -9,6 +9,7 @@ use kbc_diag::{Diagnostic, Span};
 use crate::ast::{Expr, ExprKind, Ident};
 use crate::evaluator::{Evaluator, Values};
 use crate::scope::{Fault, Scope, unknown};
+use crate::write;
 
 /// The type of an option's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,7 +22,7 @@ pub enum OptionKind {
     Flag,
 }
 
-/// Every option with its type. No parameter of an algorithm may have one of these names.
+/// Every option with its type.
 pub const OPTIONS: [(&str, OptionKind); 10] = [
     ("pipeline", OptionKind::Count),
     ("instances", OptionKind::Count),
@@ -49,6 +50,32 @@ pub enum OptionValue {
 /// Returns the type of the option with that name.
 pub fn option_kind(name: &str) -> Option<OptionKind> {
     OPTIONS.iter().find(|o| o.0 == name).map(|o| o.1)
+}
+
+/// Returns the message (E007) for options among the arguments of an algorithm, which is where they
+/// stood before they had a place of their own. `span` is the whole use. Returns none if all
+/// arguments belong to the algorithm or are unknown; `own` states whether it has a parameter.
+pub fn among_arguments(
+    alg: &Ident,
+    (args, options): (&[(Ident, Expr)], &[(Ident, Expr)]),
+    span: Span,
+    own: impl Fn(&str) -> bool,
+) -> Option<Diagnostic> {
+    let misplaced = |a: &&(Ident, Expr)| option_kind(&a.0.node).is_some() && !own(&a.0.node);
+    let first = args.iter().find(misplaced)?;
+    let text = |list: Vec<&(Ident, Expr)>| {
+        list.iter().map(|(n, e)| format!("{}: {}", n.node, write::expr(e))).collect::<Vec<_>>().join(", ")
+    };
+    let left: Vec<_> = args.iter().filter(|a| !misplaced(a)).collect();
+    let all: Vec<_> = args.iter().filter(misplaced).chain(options).collect();
+    let left = if left.is_empty() { String::new() } else { format!("({})", text(left)) };
+    let new = format!("{}{left} with ({})", alg.node, text(all));
+    Some(
+        Diagnostic::error("E007", format!("`{}` is an option of the use, not an argument", first.0.node))
+            .primary(first.0.span, "options follow the word `with`")
+            .help(format!("write `{new}`; `kbc fmt --migrate` rewrites a file"))
+            .edit(span, new),
+    )
 }
 
 /// Evaluates the value of an option.

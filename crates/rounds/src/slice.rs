@@ -1,6 +1,6 @@
 //! Chunk indices: the chunks that a selector `[i; k of n]` denotes on one rank.
 //!
-//! This module owns their reduction modulo the number of chunks, and E028. `region` cuts lines.
+//! This module owns their range: checked or reduced modulo the number of chunks, and E028. `region` cuts lines.
 
 use kbc_diag::{Diagnostic, Span};
 
@@ -17,10 +17,11 @@ impl<'a> Expander<'a> {
         &self,
         f: &Frame<'a>,
         here: (usize, u32),
-        &ChunkSelection { index, len, gens }: &ChunkSelection<'_>,
+        chosen: &ChunkSelection<'_>,
         count: i64,
         span: Span,
     ) -> Step<Vec<i64>> {
+        let &ChunkSelection { index, len, gens, ref checked } = chosen;
         let bad = |title: String, label: String, help: &str| {
             let d = Diagnostic::error("E028", title).primary(span, label).help(help);
             self.located(f, here, Box::new(d))
@@ -38,6 +39,9 @@ impl<'a> Expander<'a> {
                     format!("[{i}; {k} of {count}]"),
                     "the length must be at least 0",
                 ));
+            }
+            if let Some(d) = checked.as_ref().and_then(|c| c.fault(i, k, count)) {
+                return Err(self.located(f, here, Box::new(d)));
             }
             if (out.len() as i64).saturating_add(k) > count {
                 let n = (out.len() as i64).saturating_add(k);

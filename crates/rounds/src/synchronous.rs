@@ -292,6 +292,10 @@ impl<'a> Domain<'a> for Expander<'a> {
         resolve(f, &v, e.span, Some(here.0)).map_err(|d| self.located(f, here, d))
     }
 
+    fn decl(&self, f: &Frame<'a>) -> &'a AlgorithmDecl {
+        f.decl
+    }
+
     fn buffers<'f>(&self, f: &'f Frame<'a>) -> &'f [BufferOf<'a, Self>] {
         &f.buffers
     }

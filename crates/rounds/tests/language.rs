@@ -79,8 +79,8 @@ fn selections() {
     for (slice, places, atoms) in [
         ("[..]", "0 1 2 3", 4),
         ("[1]", "1", 4),
-        ("[-1]", "3", 4),
-        ("[3; 2]", "3 0", 4),
+        ("[-1 mod 4]", "3", 4),
+        ("[3; 2 mod 4]", "3 0", 4),
         ("[1; 2 of 8]", "1 2", 8),
         ("[1 of 2]", "2 3", 4),
         ("[1 of 2][0 of 2]", "2", 4),
@@ -95,6 +95,28 @@ fn selections() {
         let (_, r) = text_rounds(&text, &[4]);
         assert_eq!(listed(&r), [format!("0: 0 v[{places}] -> 1 v[{places}]")], "{slice}");
         assert_eq!(r.atoms, atoms, "{slice}");
+    }
+    // A bare index follows the axis, and `of` and `mod` decide for themselves.
+    for (axis, slice, right) in [
+        ("mod", "[-1]", true),
+        ("mod", "[3; 2]", true),
+        ("mod", "[-1 of 4]", false),
+        ("of", "[-1]", false),
+        ("of", "[3; 2]", false),
+        ("of", "[4 of 4]", false),
+        ("of", "[j for j in 3..5]", false),
+        ("of", "[4 mod 4]", true),
+        ("of", "[4; 0 of 4]", true),
+    ] {
+        let text =
+            format!("algorithm a: all_gather over (r {axis} p) {{ if r == 0 {{ put {slice} -> 1 }} }}");
+        let mut world = World::with_library();
+        let (file, _) = world.add("t.kb", &text, Layer::User);
+        let alg = *world.lib.algorithms_in(file).last().unwrap();
+        let call = Call { alg, sizes: vec![4], root: None, args: vec![] };
+        let done = expand(&world.lib, &call, &Limits::default());
+        let codes: Vec<&str> = done.err().iter().flat_map(|d| &d.list).map(|d| d.code).collect();
+        assert_eq!(codes, if right { vec![] } else { vec!["E028"] }, "{axis} {slice}");
     }
     let (_, r) = text_rounds(
         "algorithm a: all_gather over (r of p) { if r == 0 { put [j for j in 0..0] -> 1 } }",

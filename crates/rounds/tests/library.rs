@@ -43,7 +43,7 @@ fn every_algorithm_is_right_and_costs_what_it_says() {
     for call in calls {
         let decl = world.lib.algorithm(call.alg);
         let name = format!("{} {}", decl.coll.node, decl.name.node);
-        let claims = kbc_frontend::claims::claims(decl).unwrap_or_else(|d| panic!("{}", world.show_one(&d)));
+        let claims = kbc_rounds::claim::claims(decl).unwrap_or_else(|d| panic!("{}", world.show_one(&d)));
         claims
             .iter()
             .for_each(|c| *claimed.entry(c.figure).or_default() += usize::from(call.args.is_empty()));

@@ -147,8 +147,8 @@ fn varied(catalogue: &Catalogue<'_>, rng: &mut Rng, graph: &Graph, mesh: &Mesh, 
                 continue;
             }
             let alg = Name::from(rng.pick(&all).name.node.as_str());
-            let args = if cuttable && rng.chance(60) { pieces(rng) } else { vec![] };
-            c.using = Some(Using { alg, args, span: Span::NONE });
+            let options = if cuttable && rng.chance(60) { pieces(rng) } else { vec![] };
+            c.using = Some(Using { alg, args: vec![], options, span: Span::NONE });
         }
     }
     out
@@ -227,7 +227,7 @@ fn one(
             .iter()
             .filter_map(|id| match &graph.op(*id).kind {
                 OpKind::Collective(c) => Some(match &c.using {
-                    Some(u) => format!("{} by {}{:?}", c.name(), u.alg, u.args),
+                    Some(u) => format!("{} by {}{:?}{:?}", c.name(), u.alg, u.args, u.options),
                     None => c.name().to_owned(),
                 }),
                 _ => None,

@@ -86,10 +86,11 @@ impl<'l> Catalogue<'l> {
             };
             args.push(format!("{}: {value}", name.node));
         }
-        if rng.chance(15) {
-            args.push(format!("memory: {}", rng.pick(&["hbm", "sram", "tcm"])));
-        }
         let name = &decl.name.node;
-        Some(if args.is_empty() { name.clone() } else { format!("{name}({})", args.join(", ")) })
+        let mut out = if args.is_empty() { name.clone() } else { format!("{name}({})", args.join(", ")) };
+        if rng.chance(15) {
+            out += &format!(" with (memory: {})", rng.pick(&["hbm", "sram", "tcm"]));
+        }
+        Some(out)
     }
 }

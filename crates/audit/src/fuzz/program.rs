@@ -4,7 +4,7 @@
 
 use super::machine::RandomMachine;
 use super::scalar::UserKernel;
-use kbc_ir::types::TensorType;
+use kbc_ir::types::{CutRule, TensorType};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -93,17 +93,17 @@ impl RandomProgram {
         let mut body = String::new();
         for v in values() {
             let Some(text) = &v.text else { continue };
-            let ty = if v.annotated { format!(": {}", v.ty) } else { String::new() };
+            let ty = if v.annotated { format!(": {}", written(&v.ty)) } else { String::new() };
             let _ = writeln!(body, "    let {}{ty} = {text};", v.name);
         }
         let names: Vec<&str> = self.results.iter().map(|r| self.values[r.0].name.as_str()).collect();
-        let types: Vec<String> = self.results.iter().map(|r| r.1.to_string()).collect();
+        let types: Vec<String> = self.results.iter().map(|r| written(&r.1)).collect();
         let (names, types) = match &types[..] {
             [one] => (names.concat(), one.clone()),
             many => (format!("({})", names.join(", ")), format!("({})", many.join(", "))),
         };
         let inputs: Vec<String> =
-            values().filter(|v| v.text.is_none()).map(|v| format!("{}: {}", v.name, v.ty)).collect();
+            values().filter(|v| v.text.is_none()).map(|v| format!("{}: {}", v.name, written(&v.ty))).collect();
         // Kernels that are called, and those that these call.
         let mut kernels: Vec<&str> = vec![];
         for k in self.kernels.iter().rev() {
@@ -155,4 +155,21 @@ impl RandomProgram {
         out.sort_by_key(lines);
         out
     }
+}
+
+/// Returns a type as `.kb` writes it. In the IR the rule of a split has no name.
+fn written(ty: &TensorType) -> String {
+    let mut out = ty.to_string();
+    for cut in ty.dims.iter().filter_map(|d| d.cut.as_ref()) {
+        let old = format!("@{cut}");
+        let new = match &cut.rule {
+            CutRule::Ceil => old.replace("(ceil)", "(cut: ceil)"),
+            CutRule::Lengths(parts) => {
+                old.replace(&format!("({parts})"), &format!("(lengths: [{parts}])"))
+            }
+            CutRule::Even | CutRule::Lines(_) => continue,
+        };
+        out = out.replacen(&old, &new, 1);
+    }
+    out
 }

@@ -14,7 +14,7 @@ pub fn product(rng: &mut Rng, name: &str, dtype: DType) -> String {
     let value = expression(rng, Domain::of(dtype), depth, true, &mut |_| "acc".to_owned());
     let value = if dtype == sum { value } else { format!("{dtype}({value})") };
     format!(
-        "kernel {name}(a: {dtype}[M, K], b: {dtype}[K, N]) -> c: {dtype}[M, N] {{\n    \
+        "kernel {name}[M, K, N](a: {dtype}[M, K], b: {dtype}[K, N]) -> c: {dtype}[M, N] {{\n    \
          for i in tiles(M, {i}), j in tiles(N, {j}) {{\n        \
          let acc = zeros({sum}[i, j])\n        \
          for k in tiles(K, {k}) {{ acc += {before}dot(load a[i, k], load b[k, j]) }}\n        \

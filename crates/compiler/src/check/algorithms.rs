@@ -13,10 +13,9 @@ use crate::report::AlgorithmReport;
 use crate::workspace::Workspace;
 use kbc_checker::{CheckOptions, check as prove};
 use kbc_diag::{Diagnostic, Diagnostics, FileId};
-use kbc_frontend::claims::claims;
 use kbc_ir::types::{CutRule, DType, ReduceOp};
 use kbc_passes::standalone::Standalone;
-use kbc_rounds::claim::{Claim, compare};
+use kbc_rounds::claim::{Claim, claims, compare};
 use kbc_rounds::eval::unknown;
 use kbc_rounds::rounds::coordinates;
 use kbc_rounds::{AlgId, Call, Library, Limits, Verifier, cost};
@@ -223,7 +222,7 @@ fn one(
     ranks: Option<&[i64]>,
 ) -> Result<AlgorithmReport, Diagnostics> {
     let decl = library.algorithm(id);
-    let claims: Vec<Claim> = claims(decl)?;
+    let claims: Vec<Claim> = claims(decl).map_err(|d| *d)?;
     let mut row = AlgorithmReport {
         collective: decl.coll.node.clone(),
         algorithm: decl.name.node.clone(),
@@ -324,13 +323,14 @@ fn elements(p: u64, first: bool) -> Vec<u64> {
 /// # Errors
 /// Returns the errors of the passes and the checker, except limits of kbc.
 fn schedule(library: &Library, call: &Call, setting: &Setting, n: u64) -> Result<Proof, Diagnostics> {
-    let Some(args) = setting.schedule_args() else { return Ok(Proof::NotExpressible) };
+    let Some((args, options)) = setting.schedule_args() else { return Ok(Proof::NotExpressible) };
     let sizes: Vec<u64> = call.sizes.iter().map(|s| *s as u64).collect();
     let p: u64 = sizes.iter().product();
     let alone = Standalone {
         lib: library,
         alg: call.alg,
         args: &args,
+        options: &options,
         sizes: &sizes,
         root: call.root.as_ref().map(|c| kbc_rounds::rounds::linear(&call.sizes, c) as u64),
         n,

@@ -1,17 +1,17 @@
 //! Grid of the arguments with which an algorithm is checked.
 //!
-//! By default, the grid contains the default arguments and those that the documentation lists
-//! (`Variants:`); if it lists none, small values of every numeric parameter. If the command line
+//! By default, the grid contains the default arguments and those of its clauses `check`; if it has
+//! none, small values of every numeric parameter. If the command line
 //! gives values, it contains all their combinations.
 
 use crate::algorithm_request::AlgorithmRequest;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_passes::expand::Arg;
-use kbc_rounds::ast::{AlgorithmDecl, ExprKind, Ident};
-use kbc_rounds::checks::algorithm_valued;
+use kbc_rounds::ast::{AlgorithmDecl, Expr, ExprKind, Ident};
+use kbc_rounds::checks::{algorithm_valued, unknown_parameter};
 use kbc_rounds::claim::variants;
 use kbc_rounds::eval::{AlgRef, ConcreteEvaluator, ListScope, Value, unknown};
-use kbc_rounds::options::{OPTIONS, option_kind, option_value};
+use kbc_rounds::options::{among_arguments, option_value};
 use kbc_rounds::{AlgId, Library};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct Setting {
     pub args: Vec<(String, Value)>,
     /// Options of the use, which change the schedule and not the rounds.
     pub options: Vec<(String, Arg)>,
-    /// Whether the documentation lists it.
+    /// Whether a clause `check` lists it.
     pub documented: bool,
     /// Whether it comes from the grid and not from the command line.
     pub tried: bool,
@@ -45,7 +45,8 @@ impl Setting {
             d.list.iter_mut().for_each(|e| e.notes.push(format!("with {}", list.join(", "))));
         }
         if self.tried {
-            let note = "to exclude such arguments, write a `where`, or a paragraph `Variants:` in the documentation that lists the intended ones";
+            let note =
+                "to exclude such arguments, write a `where`, or list the intended ones: `check name: value`";
             d.list.iter_mut().for_each(|e| e.notes.push(note.to_owned()));
         }
         d
@@ -53,15 +54,18 @@ impl Setting {
 
     /// Returns arguments and options in the form in which schedules are built. Returns None if an
     /// argument is an algorithm, because those are resolved in the file that declares them.
-    pub fn schedule_args(&self) -> Option<Vec<(String, Arg)>> {
+    pub fn schedule_args(&self) -> Option<(Given, Given)> {
         let of = |(n, v): &(String, Value)| match v {
             Value::Int(i) => Some((n.clone(), Arg::Int(*i))),
             _ => None,
         };
         let args: Option<Vec<_>> = self.args.iter().map(of).collect();
-        Some([args?, self.options.clone()].concat())
+        Some((args?, self.options.clone()))
     }
 }
+
+/// Arguments or options, by name.
+pub type Given = Vec<(String, Arg)>;
 
 fn shown(v: &Value) -> String {
     match v {
@@ -70,11 +74,11 @@ fn shown(v: &Value) -> String {
     }
 }
 
-/// Returns the default grid: first the defaults, then the arguments that the documentation lists;
-/// if it lists none, one parameter after another.
+/// Returns the default grid: first the defaults, then the arguments of its clauses `check`;
+/// if it has none, one parameter after another.
 ///
 /// # Errors
-/// Returns E119 if the documentation lists an unknown argument.
+/// Returns E006 if a clause `check` has an unknown argument.
 pub fn usual(decl: &AlgorithmDecl) -> Result<Vec<Setting>, Diagnostics> {
     let is_alg = algorithm_valued(decl);
     let numbers: Vec<(String, Option<i64>)> = decl
@@ -121,55 +125,71 @@ pub fn requested(
     asked: &AlgorithmRequest,
 ) -> Result<Vec<Setting>, Diagnostics> {
     let decl = library.algorithm(id);
-    if asked.args.is_empty() {
+    if asked.args.is_empty() && asked.options.is_empty() {
         return usual(decl);
     }
     let is_alg = algorithm_valued(decl);
+    let own = |n: &str| decl.params.iter().any(|p| p.0.node == n);
+    let first = |list: &[(Ident, Vec<Expr>)]| -> Vec<(Ident, Expr)> {
+        list.iter().filter_map(|(n, v)| Some((n.clone(), v.first()?.clone()))).collect()
+    };
+    let (args, options) = (first(&asked.args), first(&asked.options));
+    if let Some(d) = among_arguments(&asked.name, (&args, &options), asked.name.span, own) {
+        return Err(d.into());
+    }
     let mut out = vec![Setting::default()];
     for (name, values) in &asked.args {
-        let at = decl.params.iter().position(|p| p.0.node == name.node);
-        if at.is_none() && option_kind(&name.node).is_none() {
-            return Err(no_argument(decl, name).into());
-        }
-        let mut next = vec![];
-        for value in values {
-            for s in &out {
-                let mut s = s.clone();
-                match at {
-                    Some(at) => {
-                        s.args.push((name.node.clone(), parameter(library, decl, (name, is_alg[at]), value)?))
-                    }
-                    None => s.options.push((name.node.clone(), option(library, name, value)?)),
-                }
-                next.push(s);
-            }
-            if next.len() > MAX_COMBINATIONS {
-                return Err(Diagnostic::error(
-                    "E413",
-                    format!("there are more than {MAX_COMBINATIONS} combinations of arguments"),
-                )
-                .primary(name.span, "the limit is exceeded here")
-                .help("request fewer at a time")
-                .into());
-            }
-        }
-        out = next;
+        let Some(at) = decl.params.iter().position(|p| p.0.node == name.node) else {
+            return Err(unknown_parameter(decl, name).into());
+        };
+        out = combined(out, (name, values), |s, value| {
+            s.args.push((name.node.clone(), parameter(library, decl, (name, is_alg[at]), value)?));
+            Ok(())
+        })?;
+    }
+    for (name, values) in &asked.options {
+        out = combined(out, (name, values), |s, value| {
+            s.options.push((name.node.clone(), option(library, name, value)?));
+            Ok(())
+        })?;
     }
     Ok(out)
 }
 
-fn no_argument(decl: &AlgorithmDecl, name: &Ident) -> Diagnostic {
-    let mut valid: Vec<String> = decl.params.iter().map(|p| p.0.node.clone()).collect();
-    valid.extend(OPTIONS.iter().map(|o| o.0.to_owned()));
-    let what = format!("parameter or option of `{}`", decl.name.node);
-    unknown("E006", &what, &name.node, name.span, &valid).secondary(decl.name.span, "the algorithm")
+/// Returns every setting with every value.
+///
+/// # Errors
+/// Returns E413 for too many combinations, and the errors of `add`.
+fn combined(
+    settings: Vec<Setting>,
+    (name, values): (&Ident, &[Expr]),
+    add: impl Fn(&mut Setting, &Expr) -> Result<(), Diagnostics>,
+) -> Result<Vec<Setting>, Diagnostics> {
+    let mut next = vec![];
+    for value in values {
+        for s in &settings {
+            let mut s = s.clone();
+            add(&mut s, value)?;
+            next.push(s);
+        }
+        if next.len() > MAX_COMBINATIONS {
+            return Err(Diagnostic::error(
+                "E413",
+                format!("there are more than {MAX_COMBINATIONS} combinations of arguments"),
+            )
+            .primary(name.span, "the limit is exceeded here")
+            .help("request fewer at a time")
+            .into());
+        }
+    }
+    Ok(next)
 }
 
 fn parameter(
     library: &Library,
     decl: &AlgorithmDecl,
     (name, is_alg): (&Ident, bool),
-    value: &kbc_rounds::ast::Expr,
+    value: &Expr,
 ) -> Result<Value, Diagnostics> {
     let file = decl.span.file;
     match (&value.kind, is_alg) {
@@ -189,7 +209,7 @@ fn parameter(
     }
 }
 
-fn option(library: &Library, name: &Ident, value: &kbc_rounds::ast::Expr) -> Result<Arg, Diagnostics> {
+fn option(library: &Library, name: &Ident, value: &Expr) -> Result<Arg, Diagnostics> {
     option_value(name, value, &ConcreteEvaluator::new(library), &ListScope::default()).map_err(|d| *d)?;
     Ok(match &value.kind {
         ExprKind::Int(v) => Arg::Int(*v),

@@ -99,7 +99,7 @@ pub fn count_signals(workspace: &mut Workspace, source: &Source) -> Outcome<Sync
     };
     let named = requested(workspace, &library, root, ids, source)?;
     let ids = named.ids;
-    if let Some((arg, _)) = named.asked.as_ref().and_then(|a| a.args.first()) {
+    if let Some((arg, _)) = named.asked.as_ref().and_then(|a| a.args.iter().chain(&a.options).next()) {
         return Err(Diagnostic::error("E416", "--sync does not accept arguments of an algorithm")
             .primary(arg.span, "this argument")
             .into());

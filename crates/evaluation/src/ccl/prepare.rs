@@ -274,10 +274,9 @@ fn find(
         .into())
 }
 
-/// Returns the names that the documentation of an algorithm lists in a paragraph `Names: a, b`.
+/// Returns the further names of an algorithm: `alias a, b`.
 fn names(decl: &AlgorithmDecl) -> impl Iterator<Item = &str> {
-    let line = decl.doc.lines().find_map(|l| l.trim().strip_prefix("Names:"));
-    line.into_iter().flat_map(|l| l.split(',').map(str::trim))
+    decl.aliases.iter().map(|a| a.node.as_str())
 }
 
 /// Returns the words of a name: `RingAllreduce-tcm` has ring, allreduce and tcm.
@@ -297,7 +296,7 @@ fn words(name: &str) -> Vec<String> {
     out
 }
 
-/// Returns the algorithm with the longest name of `Names:` whose words all occur in `name`, or None
+/// Returns the algorithm with the longest alias whose words all occur in `name`, or None
 /// if two algorithms have equally long ones.
 fn within<'a>(name: &str, all: &[&'a AlgorithmDecl]) -> Option<(&'a AlgorithmDecl, &'a str)> {
     let has = words(name);

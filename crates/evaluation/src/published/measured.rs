@@ -157,6 +157,7 @@ fn measured(
     let source = Source {
         file: beside(&run.program),
         of: Selection {
+            mesh: None,
             define: run.define.iter().map(|(name, value)| format!("{name}={value}")).collect(),
             topology,
             set: run.set.clone(),

@@ -134,6 +134,7 @@ pub fn source(workspace: &mut Workspace, sweep: &str, point: &RowRequest) -> Out
         RowProgram::Ccl(path) => return Ok(prepare(workspace, &bench(sweep, point, path))?.source),
     };
     let of = Selection {
+        mesh: None,
         define: point.define.clone(),
         topology: machine(sweep, point),
         set: point.set.clone(),

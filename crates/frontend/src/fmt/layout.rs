@@ -83,7 +83,10 @@ impl<'s> Layout<'s> {
 
     /// Returns whether a line may end between two tokens.
     fn may_end(&self, p: &Piece<'_>, n: &Piece<'_>) -> bool {
-        if matches!(n.token, Token::OpenBrace | Token::CloseParen | Token::CloseBracket) {
+        // The body of an algorithm may begin a line after the clauses of its head.
+        let body = n.start == Start::Part;
+        if n.token == Token::OpenBrace && !body || matches!(n.token, Token::CloseParen | Token::CloseBracket)
+        {
             return false;
         }
         n.start != Start::None
@@ -109,6 +112,10 @@ impl<'s> Layout<'s> {
                     | Token::On
                     | Token::Where
                     | Token::Chunks
+                    | Token::Cost
+                    | Token::Check
+                    | Token::Alias
+                    | Token::With
                     | Token::Expect
             )
     }

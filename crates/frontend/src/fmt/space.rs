@@ -28,6 +28,7 @@ pub fn gap(all: &[Piece<'_>], i: usize) -> usize {
         (Token::Colon, _) => usize::from(i < 2 || !matches!(all[i - 2].token, Token::String(_))),
         (_, Token::OpenParen) => usize::from(n.apart || !calls(p)),
         (Token::Name(_) | Token::CloseBracket, Token::OpenBracket) => 0,
+        (_, Token::OpenBracket) if p.called => 0,
         _ => 1,
     }
 }

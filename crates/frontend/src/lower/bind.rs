@@ -160,9 +160,8 @@ impl Lowering<'_> {
     /// if the numbers of dimensions differ.
     pub(super) fn learn(&mut self, ty: &ast::Type, dtype: Option<DType>, sizes: &[u64]) {
         let name = &ty.dtype.node;
-        let known = DType::parse(name).is_some() || self.cx.locals.get(name).is_some();
-        // A name that resembles an element type is a misspelt element type and is not bound.
-        if let (false, Some(dtype)) = (known || misspelt(name).is_some(), dtype) {
+        let known = self.cx.element_type(&ty.dtype).is_some() || self.cx.locals.get(name).is_some();
+        if let (false, Some(dtype)) = (known, dtype) {
             self.cx.locals.set(name, Local::Type(dtype), ty.dtype.span);
         }
         let Some(first) = leading(ty, sizes.len()) else { return };

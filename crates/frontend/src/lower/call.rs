@@ -6,7 +6,6 @@
 
 use super::arguments::{Arguments, cannot, count_args, missing};
 use super::kernel::{checked_exponent, comparison};
-use super::locals::Local;
 use super::program::Lowering;
 use super::tensor::{Value, function};
 use crate::ast::{Call, OptionValue, Tensor, TensorKind};
@@ -86,11 +85,7 @@ impl Lowering<'_> {
             }
             None => {}
         }
-        let local = match self.cx.locals.get(word) {
-            Some(Local::Type(dtype)) => Some(*dtype),
-            _ => None,
-        };
-        if let Some(dtype) = local.or_else(|| DType::parse(word)) {
+        if let Some(dtype) = self.cx.element_type(&call.name) {
             if let (false, [arg]) = (self.calls.is_empty(), &call.args[..])
                 && let Some(Value::Number(x)) = self.absent(arg)
             {

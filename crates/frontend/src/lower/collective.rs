@@ -17,9 +17,9 @@ use kbc_ir::scalar::{Scalar, ScalarBin};
 use kbc_ir::types::ReduceOp;
 use kbc_rounds::CollId;
 use kbc_rounds::ast::{AlgorithmDecl, Expr, ExprKind, Ident};
-use kbc_rounds::checks::algorithm_valued;
+use kbc_rounds::checks::{algorithm_valued, unknown_parameter};
 use kbc_rounds::eval::{ConcreteEvaluator, Fault, ListScope, unknown};
-use kbc_rounds::options::{OPTIONS, OptionKind, option_kind, option_value};
+use kbc_rounds::options::{OptionKind, among_arguments, option_kind, option_value};
 
 /// The reduction that is a sum followed by a division.
 const AVERAGE: &str = "avg";
@@ -209,7 +209,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Returns the algorithm of `using: ring(d: -1, pipeline: 4)` with its names checked. Returns
+    /// Returns the algorithm of `using: ring(d: -1) with (pipeline: 4)` with its names checked. Returns
     /// `Some(None)` if there is no such argument.
     pub(super) fn using_of(&mut self, coll: CollId, named: Option<&Named>) -> Option<Option<Using>> {
         match named {
@@ -220,17 +220,15 @@ impl Lowering<'_> {
 
     fn using(&mut self, coll: CollId, named: &Named) -> Option<Using> {
         let none: &[(Ident, Expr)] = &[];
-        let whole = match &named.value {
-            OptionValue::Expr(Expr { kind: ExprKind::Name(n), span }) => Ident::new(n.clone(), *span),
-            OptionValue::Use(alg, _) => alg.clone(),
+        let (whole, args, options, span) = match &named.value {
+            OptionValue::Expr(Expr { kind: ExprKind::Name(n), span }) => {
+                (Ident::new(n.clone(), *span), none, none, *span)
+            }
+            OptionValue::Use(u) => (u.alg.clone(), &u.args[..], &u.options[..], u.span),
             _ => {
-                self.found.push(cannot(named, "an algorithm: ring, ring(d: -1)"));
+                self.found.push(cannot(named, "an algorithm: ring, ring(d: -1), ring with (pipeline: 4)"));
                 return None;
             }
-        };
-        let args = match &named.value {
-            OptionValue::Use(_, args) => args.as_slice(),
-            _ => none,
         };
         let (library, file) = (&self.cx.loaded.library, whole.span.file);
         let alg = library.find_algorithm(file, coll, &whole.node, whole.span);
@@ -241,9 +239,25 @@ impl Lowering<'_> {
                 return None;
             }
         };
+        let own = |n: &str| decl.params.iter().any(|p| p.0.node == n);
+        if let Some(d) = among_arguments(&whole, (args, options), span, own) {
+            self.found.push(d);
+            return None;
+        }
+        let args = self.each_once(args, |cx, name, value| cx.using_arg(decl, name, value));
+        let options = self.each_once(options, |cx, name, value| cx.using_option(name, value));
+        Some(Using { alg: Name::from(&whole.node), args: args?, options: options?, span: whole.span })
+    }
+
+    /// Returns the values of arguments or options, or None if errors were reported.
+    fn each_once(
+        &mut self,
+        list: &[(Ident, Expr)],
+        value_of: impl Fn(&Cx<'_>, &Ident, &Expr) -> Result<UsingArg, Fault>,
+    ) -> Option<Vec<(Name, UsingArg)>> {
         let mut out: Option<Vec<(Name, UsingArg)>> = Some(vec![]);
-        for (i, (name, value)) in args.iter().enumerate() {
-            if let Some(first) = args[..i].iter().find(|o| o.0.node == name.node) {
+        for (i, (name, value)) in list.iter().enumerate() {
+            if let Some(first) = list[..i].iter().find(|o| o.0.node == name.node) {
                 self.found.push(
                     Diagnostic::error("E006", format!("`{}` is given twice", name.node))
                         .primary(name.span, "again here")
@@ -252,7 +266,7 @@ impl Lowering<'_> {
                 out = None;
                 continue;
             }
-            match self.cx.using_arg(decl, name, value) {
+            match value_of(&self.cx, name, value) {
                 Ok(v) => {
                     if let Some(list) = &mut out {
                         list.push((Name::from(&name.node), v));
@@ -264,12 +278,31 @@ impl Lowering<'_> {
                 }
             }
         }
-        Some(Using { alg: Name::from(&whole.node), args: out?, span: whole.span })
+        out
     }
 }
 
 impl Cx<'_> {
-    /// Returns an argument of an algorithm, or an option of its use.
+    /// Returns an option of a use.
+    pub(super) fn using_option(&self, name: &Ident, value: &Expr) -> Result<UsingArg, Fault> {
+        let library = &self.loaded.library;
+        let value = match option_kind(&name.node) {
+            Some(OptionKind::Count) => Expr { kind: ExprKind::Int(self.int(value)?), span: value.span },
+            _ => value.clone(),
+        };
+        option_value(name, &value, &ConcreteEvaluator::new(library), &ListScope::default())?;
+        Ok(match &value.kind {
+            ExprKind::Int(i) => UsingArg::Int(*i),
+            ExprKind::Bool(b) => UsingArg::Name(if *b { "true" } else { "false" }.into()),
+            ExprKind::Name(n) => UsingArg::Name(Name::from(n)),
+            _ => {
+                let d = Diagnostic::error("E006", format!("invalid value of option `{}`", name.node));
+                return Err(Box::new(d.primary(value.span, "expected a word or a number")));
+            }
+        })
+    }
+
+    /// Returns an argument of an algorithm.
     pub(super) fn using_arg(
         &self,
         decl: &AlgorithmDecl,
@@ -277,31 +310,8 @@ impl Cx<'_> {
         value: &Expr,
     ) -> Result<UsingArg, Fault> {
         let library = &self.loaded.library;
-        let constant = |e: &Expr| self.int(e).map(|i| Expr { kind: ExprKind::Int(i), span: e.span });
-        if let Some(option) = option_kind(&name.node) {
-            let value = match option {
-                OptionKind::Count => constant(value)?,
-                OptionKind::Word(_) | OptionKind::Flag => value.clone(),
-            };
-            option_value(name, &value, &ConcreteEvaluator::new(library), &ListScope::default())?;
-            return Ok(match &value.kind {
-                ExprKind::Int(i) => UsingArg::Int(*i),
-                ExprKind::Bool(b) => UsingArg::Name(if *b { "true" } else { "false" }.into()),
-                ExprKind::Name(n) => UsingArg::Name(Name::from(n)),
-                _ => {
-                    let d = Diagnostic::error("E006", format!("invalid value of option `{}`", name.node));
-                    return Err(Box::new(d.primary(value.span, "expected a word or a number")));
-                }
-            });
-        }
         let Some(at) = decl.params.iter().position(|p| p.0.node == name.node) else {
-            let mut valid: Vec<String> = decl.params.iter().map(|p| p.0.node.clone()).collect();
-            valid.extend(OPTIONS.iter().map(|o| o.0.to_owned()));
-            let what = format!("parameter or option of `{}`", decl.name.node);
-            return Err(Box::new(
-                unknown("E006", &what, &name.node, name.span, &valid)
-                    .secondary(decl.name.span, "the algorithm"),
-            ));
+            return Err(Box::new(unknown_parameter(decl, name)));
         };
         if algorithm_valued(decl).get(at) != Some(&true) {
             return self.int(value).map(UsingArg::Int);
@@ -324,5 +334,5 @@ impl Cx<'_> {
 
 /// Returns the `using:` of an algorithm with all parameters at their defaults.
 pub(super) fn plain(decl: &AlgorithmDecl) -> Using {
-    Using { alg: Name::from(&decl.name.node), args: vec![], span: decl.name.span }
+    Using { alg: Name::from(&decl.name.node), args: vec![], options: vec![], span: decl.name.span }
 }

@@ -1,4 +1,4 @@
-//! Listed lengths: the parts of a dimension, `10@ep(3, 0, 5, 2)`, and the matrix of an all_to_all,
+//! Listed lengths: the parts of a dimension, `10@ep(lengths: [3, 0, 5, 2])`, and the matrix of an all_to_all,
 //! `counts: [[3, 0], [1, 2]]`. A list or a matrix may be replaced by the name of a function of the
 //! file.
 //!
@@ -55,39 +55,41 @@ fn listed_for<'a>(what: &ListKind, axis: &'a Axis, span: Span, found: &mut Diagn
 }
 
 impl Cx<'_> {
-    /// Returns the split rule of `@ep(3, 0, 5, 2)` or `@ep(rows)`, or None if an error was
-    /// reported.
+    /// Returns a length of a list, or None if an error was reported.
+    pub(super) fn length(&self, e: &Expr, found: &mut Diagnostics) -> Option<u64> {
+        self.listed(&PARTS, e, found)
+    }
+
+    /// Returns the lengths of `@ep(by: rows)`, or None if an error was reported.
+    pub(super) fn lengths_by(
+        &self,
+        f: &Ident,
+        (axis, span): (&Name, Span),
+        found: &mut Diagnostics,
+    ) -> Option<Vec<u64>> {
+        let p = listed_for(&PARTS, self.mesh.axis(axis)?, span, found)?.size;
+        let f = self.function(&PARTS, f, found)?;
+        let matrix = self.loaded.library.function(&f).is_some_and(|decl| decl.params.len() == 3);
+        let mut length = |r| {
+            if !matrix {
+                return self.value_of(&PARTS, &f, &[r, p], found);
+            }
+            let row = (0..p).map(|d| self.value_of(&COUNTS, &f, &[r, d, p], found));
+            // On overflow the sum saturates, which is larger than any dimension.
+            row.collect::<Option<Vec<u64>>>().map(|row| row.iter().fold(0, |n: u64, c| n.saturating_add(*c)))
+        };
+        (0..p).map(&mut length).collect()
+    }
+
+    /// Returns the split rule of listed lengths, or None if an error was reported.
     pub(super) fn lengths(
         &self,
-        (list, span): (&[Expr], Span),
-        axis: &Name,
+        lengths: Vec<u64>,
+        (axis, span): (&Name, Span),
         size: Option<u64>,
         found: &mut Diagnostics,
     ) -> Option<CutRule> {
         let axis = listed_for(&PARTS, self.mesh.axis(axis)?, span, found)?;
-        let lengths = match list {
-            [Expr { kind: ExprKind::Name(f), span: at }]
-                if self.locals.get(f).is_none() && self.params.find(at.file, f).is_none() =>
-            {
-                let f = self.function(&PARTS, &Ident::new(f.clone(), *at), found)?;
-                let p = axis.size;
-                let matrix = self.loaded.library.function(&f).is_some_and(|decl| decl.params.len() == 3);
-                let mut length = |r| {
-                    if !matrix {
-                        return self.value_of(&PARTS, &f, &[r, p], found);
-                    }
-                    let row = (0..p).map(|d| self.value_of(&COUNTS, &f, &[r, d, p], found));
-                    // On overflow the sum saturates, which is larger than any dimension.
-                    row.collect::<Option<Vec<u64>>>()
-                        .map(|row| row.iter().fold(0, |n: u64, c| n.saturating_add(*c)))
-                };
-                (0..p).map(&mut length).collect::<Option<Vec<u64>>>()?
-            }
-            list => {
-                let all: Vec<Option<u64>> = list.iter().map(|e| self.listed(&PARTS, e, found)).collect();
-                all.into_iter().collect::<Option<Vec<u64>>>()?
-            }
-        };
         if lengths.len() as u64 != axis.size {
             found.push(
                 Diagnostic::error(
@@ -172,7 +174,7 @@ impl Cx<'_> {
         }
         let valid = self.loaded.library.function_names(name.span.file);
         let d = kbc_rounds::eval::unknown("E005", "function", &name.node, name.span, &valid);
-        let also = if what.code == "E216" { "; `ceil` divides as PyTorch does" } else { "" };
+        let also = if what.code == "E216" { "; `cut: ceil` divides as PyTorch does" } else { "" };
         found.push(d.note(format!("a name here must be a function of {}{also}", what.parameters)));
         None
     }

@@ -5,7 +5,6 @@
 //! elements.
 
 use super::arguments::{Arguments, cannot, count_args, missing};
-use super::locals::Local;
 use super::program::Lowering;
 use super::tensor::Value;
 use crate::ast::{Call, Named, OptionValue, Tensor, TensorKind};
@@ -13,7 +12,7 @@ use kbc_diag::{Diagnostic, Span};
 use kbc_ir::fill::{Fill, FillContent};
 use kbc_ir::graph::OpKind;
 use kbc_ir::types::DType;
-use kbc_rounds::ast::{Expr, ExprKind};
+use kbc_rounds::ast::{Expr, ExprKind, Ident};
 
 impl Lowering<'_> {
     /// Lowers a fill. Returns None if errors were reported.
@@ -78,10 +77,9 @@ impl Lowering<'_> {
     /// bound.
     fn element_type(&mut self, named: &Named) -> Option<DType> {
         let known = match &named.value {
-            OptionValue::Expr(Expr { kind: ExprKind::Name(w), .. }) => match self.cx.locals.get(w) {
-                Some(Local::Type(d)) => Some(*d),
-                _ => DType::parse(w),
-            },
+            OptionValue::Expr(Expr { kind: ExprKind::Name(w), span }) => {
+                self.cx.element_type(&Ident::new(w.clone(), *span))
+            }
             _ => None,
         };
         if known.is_none() {

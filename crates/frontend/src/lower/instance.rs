@@ -4,7 +4,8 @@
 //! This module determines which names of a program are variables, enumerates values for them, and
 //! builds the graph of each such call. The driver runs the passes and the checker on each of them.
 
-use super::bind::{ArgumentKind, kind, misspelt, sizes};
+use super::bind::{ArgumentKind, kind, sizes};
+use super::choice::{MachineChoice, machine_choice};
 use super::locals::{Local, Locals};
 use super::params::{ParamValue, Params};
 use super::program::Lowering;
@@ -71,14 +72,14 @@ pub fn is_generic(loaded: &Loaded, root: FileId, name: &str) -> bool {
 
 /// Returns whether an argument of the program has `..` or a variable element type, or is an axis.
 pub(super) fn generic(p: &ProgramDecl) -> bool {
-    p.args.iter().any(|a| a.ty.any || variable_type(a).is_some() || kind(a) == ArgumentKind::Axis)
+    p.args.iter().any(|a| a.ty.any || variable_type(p, a).is_some() || kind(a) == ArgumentKind::Axis)
 }
 
-/// Returns the name that stands for the element type of an argument.
-fn variable_type(a: &Arg) -> Option<&str> {
+/// Returns the variable that stands for the element type of an argument.
+fn variable_type<'a>(p: &ProgramDecl, a: &'a Arg) -> Option<&'a str> {
     let name = &a.ty.dtype.node;
-    (kind(a) == ArgumentKind::Tensor && DType::parse(name).is_none() && misspelt(name).is_none())
-        .then_some(name)
+    let declared = p.variables.iter().any(|v| v.dtype && v.name.node == *name);
+    (kind(a) == ArgumentKind::Tensor && declared).then_some(name)
 }
 
 fn declared<'a>(loaded: &'a Loaded, root: FileId, name: &str) -> Option<&'a ProgramDecl> {
@@ -194,7 +195,7 @@ impl Variables {
         let open = |a: &&Arg| a.data.is_none();
         let names = |list: Vec<&Arg>| list.iter().map(|a| a.name.node.clone()).collect::<Vec<_>>();
         let mut types: Vec<String> = vec![];
-        for t in decl.args.iter().filter_map(variable_type) {
+        for t in decl.args.iter().filter_map(|a| variable_type(decl, a)) {
             if types.iter().all(|o| o != t) {
                 types.push(t.to_owned());
             }
@@ -208,7 +209,7 @@ impl Variables {
         let given = options.defines.iter().filter(|d| all.contains(&d.0));
         let given = given.filter_map(|(n, v)| Some((n.clone(), v.parse().ok()?))).collect();
         let asked = names(of(ArgumentKind::Axis).collect());
-        let (mesh, own) = axes_of(loaded, root, decl, &asked);
+        let (mesh, own) = axes_of(loaded, (root, options), decl, &asked);
         let axes = asked.iter().enumerate().map(|(i, n)| (n.clone(), own[i % own.len()].clone())).collect();
         Variables {
             types,
@@ -325,11 +326,11 @@ impl Variables {
 /// turn.
 fn axes_of(
     loaded: &Loaded,
-    root: FileId,
+    (root, options): (FileId, &LowerOptions),
     decl: &ProgramDecl,
     asked: &[String],
 ) -> (Option<Vec<String>>, Vec<String>) {
-    if let Some(m) = loaded.mesh(root) {
+    if let Ok(MachineChoice { mesh: Some(m), .. }) = machine_choice(loaded, root, options) {
         return (None, m.axes.iter().map(|a| a.name.node.clone()).collect());
     }
     let mut names: Vec<String> = vec![];
@@ -390,7 +391,8 @@ fn each_call(t: &Tensor, see: &mut impl FnMut(&Call)) {
     }
 }
 
-fn each_call_of(body: &crate::ast::Body, see: &mut impl FnMut(&Call)) {
+/// Visits every call in the body of a program.
+pub(super) fn each_call_of(body: &crate::ast::Body, see: &mut impl FnMut(&Call)) {
     body.lets().into_iter().map(|l| &l.value).chain([&body.result]).for_each(|t| each_call(t, see));
 }
 
@@ -454,7 +456,7 @@ impl Instance<'_> {
         options.defines.retain(|d| loaded.params(root).any(|p| p.name.node == d.0));
         let mut params = Params::new(loaded, root, &options.defines, vec![])?;
         if let (Some(axes), None, None) = (&self.variables.mesh, &options.topology, &options.machine)
-            && loaded.topology(root).is_none()
+            && loaded.nearest_topologies(root).is_empty()
         {
             let ranks = RANKS.saturating_pow(axes.len() as u32);
             options.topology = Some((format!("full({ranks})"), root));

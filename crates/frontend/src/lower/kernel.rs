@@ -3,7 +3,7 @@
 //! This module owns the functions that a scalar expression may call, and inlines called kernels.
 //! Numbers keep their written value; evaluation defines the rounding.
 
-use super::params::Params;
+use super::params::{ParamValue, Params};
 use crate::ast::KernelDecl;
 use crate::load::{Callable, Loaded};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
@@ -219,6 +219,10 @@ impl Body<'_, '_> {
         let file = e.span.file;
         match self.kernels.params.find(file, name) {
             Some(p) => match self.kernels.params.of(p) {
+                Ok(ParamValue::Type(t)) => {
+                    let d = Diagnostic::error("E226", format!("`{name}` is the element type {t}"));
+                    self.fault(d.primary(e.span, "used here as a value"))
+                }
                 Ok(v) => Some(Scalar::Num(v.as_f64())),
                 Err(d) => self.fault(*d),
             },

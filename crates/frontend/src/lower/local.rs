@@ -58,6 +58,7 @@ pub(super) fn lower(cx: &Cx<'_>, decl: &LocalDecl) -> Result<LoweredLocal, Diagn
         plain_types(part, &mut found);
         let program = ProgramDecl {
             name: decl.name.clone(),
+            variables: decl.variables.clone(),
             args: part.args.clone(),
             results: part.results.clone(),
             body: part.body.clone(),

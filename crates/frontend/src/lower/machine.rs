@@ -9,6 +9,7 @@
 //! the size of the new shape, so that types that use it still fit.
 
 use super::LowerOptions;
+use super::choice::{MachineChoice, machine_choice};
 use super::params::Params;
 use crate::ast::{self, MeshAxis, MeshDecl, TopologyDecl, TopologySource};
 use crate::load::Loaded;
@@ -52,12 +53,9 @@ pub(super) fn topology<'a>(
     options: &LowerOptions,
     params: &mut Params<'a>,
 ) -> Result<Machine<'a>, Diagnostics> {
-    let mesh = loaded.mesh(root);
-    let decl = match mesh {
-        Some(m) => Some(named(loaded, m)?),
-        None => loaded.topology(root),
-    };
+    let MachineChoice { mesh, topology: decl, by_name } = machine_choice(loaded, root, options)?;
     let replaced = match (&options.topology, &options.machine) {
+        (Some(_), _) if by_name => Parts::default(),
         (Some((text, file)), _) => {
             let Written { shape, settings, links } = Topology::parse_shape(text, *file)?;
             Parts {
@@ -166,7 +164,7 @@ impl Parts {
 }
 
 /// Returns the topology that a mesh names.
-fn named<'a>(loaded: &'a Loaded, mesh: &MeshDecl) -> Result<&'a TopologyDecl, Fault> {
+pub(super) fn named<'a>(loaded: &'a Loaded, mesh: &MeshDecl) -> Result<&'a TopologyDecl, Fault> {
     let file = mesh.topology.span.file;
     loaded.topologies(file).find(|t| t.name.node == mesh.topology.node).ok_or_else(|| {
         let valid: Vec<String> = loaded.topologies(file).map(|t| t.name.node.clone()).collect();

@@ -14,6 +14,7 @@
 mod arguments;
 mod bind;
 mod call;
+mod choice;
 mod collective;
 mod contract_collectives;
 mod counts;
@@ -33,7 +34,10 @@ mod standalone;
 mod tensor;
 mod tiles;
 mod types;
+mod uses;
+mod variables;
 
+pub use choice::{MachineChoice, machine_choice};
 pub use inline::call_form;
 pub use instance::{CallTrial, instances, is_generic, programs, uncalled_kernels, variables};
 pub use params::ParamValue;
@@ -66,7 +70,10 @@ pub struct LowerOptions {
     /// `--algorithm NAME` (or `COLLECTIVE.NAME`) with arguments, which compiles the collective of
     /// this algorithm by itself.
     pub algorithm: Option<RequestedAlgorithm>,
-    /// `--topology SHAPE`, and the file into which its spans point.
+    /// `--mesh NAME`.
+    pub mesh: Option<String>,
+    /// `--topology SHAPE`, or the name of a topology of the file, and the file into which its spans
+    /// point.
     pub topology: Option<(String, FileId)>,
     /// `--topology FILE`.
     pub machine: Option<MachineFile>,
@@ -81,14 +88,16 @@ pub struct LowerOptions {
 pub struct RequestedAlgorithm {
     /// The name: `NAME` or `COLLECTIVE.NAME`.
     pub name: Ident,
-    /// The arguments and options of the use.
+    /// The arguments of the algorithm.
     pub args: Vec<(Ident, Expr)>,
+    /// The options of the use.
+    pub options: Vec<(Ident, Expr)>,
 }
 
 impl RequestedAlgorithm {
     /// Returns the algorithm with this name, without arguments and without a place in a text.
     pub fn named(name: impl Into<String>) -> RequestedAlgorithm {
-        RequestedAlgorithm { name: Ident::new(name.into(), Span::NONE), args: vec![] }
+        RequestedAlgorithm { name: Ident::new(name.into(), Span::NONE), args: vec![], options: vec![] }
     }
 }
 
@@ -289,6 +298,8 @@ pub(crate) fn check(loaded: &Loaded, found: &mut Diagnostics) {
             }
         };
         let kernels = Kernels::new(loaded, &params);
+        variables::check(loaded, file, found);
+        uses::check(loaded, file, found);
         for item in &file.tree().items {
             match item {
                 Item::Param(p) => {

@@ -8,6 +8,7 @@ use crate::ast::{Item, ParamDecl};
 use crate::load::Loaded;
 use crate::parse;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
+use kbc_ir::types::DType;
 use kbc_rounds::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
 use kbc_rounds::eval::{ConcreteEvaluator, Fault, Scope, Value, unknown};
 use kbc_rounds::library::Layer;
@@ -22,14 +23,17 @@ pub enum ParamValue {
     Int(i64),
     /// A number with a fraction or an exponent.
     Float(f64),
+    /// An element type: `param dt = f16`.
+    Type(DType),
 }
 
 impl ParamValue {
-    /// Converts the value to a number for arithmetic with tensors.
+    /// Converts the value to a number for arithmetic with tensors. An element type is no number.
     pub fn as_f64(self) -> f64 {
         match self {
             ParamValue::Int(i) => i as f64,
             ParamValue::Float(x) => x,
+            ParamValue::Type(_) => f64::NAN,
         }
     }
 }
@@ -39,6 +43,7 @@ impl fmt::Display for ParamValue {
         match self {
             ParamValue::Int(i) => write!(f, "{i}"),
             ParamValue::Float(x) => write!(f, "{x:?}"),
+            ParamValue::Type(t) => write!(f, "{t}"),
         }
     }
 }
@@ -118,7 +123,7 @@ impl<'a> Params<'a> {
         let decl = self.loaded.params(self.root).find(|p| p.name.node == name);
         let extra = self.extras.iter().position(|e| e.0 == name);
         let wanted = match (decl, extra) {
-            (Some(p), _) => self.number(&p.value).ok(),
+            (Some(p), _) => self.value(&p.value).ok(),
             (None, Some(i)) => self.extras[i].1,
             (None, None) => {
                 let mut valid: Vec<String> =
@@ -135,6 +140,14 @@ impl<'a> Params<'a> {
             return Err(Box::new(
                 not_a_value(name, text, &format!("{name} must be an integer; {text} is a float"))
                     .secondary(place, "declared here"),
+            ));
+        }
+        let of_types = |v: Option<ParamValue>| matches!(v, Some(ParamValue::Type(_)));
+        if of_types(wanted) != of_types(Some(value)) {
+            let kind = if of_types(wanted) { "an element type" } else { "a number" };
+            let place = decl.map_or(Span::NONE, |p| p.name.span);
+            return Err(Box::new(
+                not_a_value(name, text, &format!("{name} must be {kind}")).secondary(place, "declared here"),
             ));
         }
         if let Some(i) = extra {
@@ -156,6 +169,9 @@ impl<'a> Params<'a> {
         match (&tree.items[..], fault) {
             (_, Some(d)) => Err(Box::new(not_a_value(name, text, &d.title))),
             ([Item::Param(p)], None) => {
+                if let Some(t) = element_type(&p.value) {
+                    return Ok(ParamValue::Type(t));
+                }
                 constant(&p.value, &ConcreteEvaluator::new(&self.loaded.library), &Empty)
                     .map_err(|d| Box::new(not_a_value(name, text, &d.title)))
             }
@@ -237,10 +253,34 @@ impl<'a> Params<'a> {
         }
         self.known.borrow_mut().insert(key, None);
         self.depth.set(self.depth.get() + 1);
-        let value = self.number(&decl.value);
+        let value = self.value(&decl.value);
         self.depth.set(self.depth.get() - 1);
         self.known.borrow_mut().insert(key, Some(value.clone()));
         value
+    }
+
+    /// Returns the value of a `param`: a number, or an element type.
+    fn value(&self, e: &Expr) -> Result<ParamValue, Fault> {
+        if let ExprKind::Name(n) = &e.kind {
+            match self.find(e.span.file, n).map(|p| self.of(p)) {
+                Some(Ok(ParamValue::Type(t))) => return Ok(ParamValue::Type(t)),
+                Some(_) => {}
+                None => {
+                    if let Some(t) = element_type(e) {
+                        return Ok(ParamValue::Type(t));
+                    }
+                }
+            }
+        }
+        self.number(e)
+    }
+
+    /// Returns the element type for which a parameter stands, if it is one that the file sees.
+    pub fn dtype(&self, from: FileId, name: &str) -> Option<DType> {
+        match self.find(from, name).map(|p| self.of(p)) {
+            Some(Ok(ParamValue::Type(t))) => Some(t),
+            _ => None,
+        }
     }
 
     /// Evaluates an expression of integers and numbers.
@@ -292,7 +332,16 @@ impl<'a> Params<'a> {
             if let Some(v) = locals.get(name).and_then(Local::constant) {
                 scope.values.insert(name.to_owned(), v);
             } else if let Some(p) = self.find(span.file, name) {
-                let v = Constant::Number(self.of(p)?);
+                let v = match self.of(p)? {
+                    ParamValue::Type(t) => {
+                        return Err(Box::new(
+                            Diagnostic::error("E010", format!("`{name}` is the element type {t}"))
+                                .primary(span, "a number is wanted here")
+                                .secondary(p.name.span, "declared here"),
+                        ));
+                    }
+                    number => Constant::Number(number),
+                };
                 scope.values.insert(name.to_owned(), v);
             }
         }
@@ -317,6 +366,10 @@ impl<'a> Params<'a> {
             ParamValue::Float(x) => Err(Box::new(
                 Diagnostic::error("E010", format!("expected an integer, found {x:?}"))
                     .primary(e.span, "this is not an integer"),
+            )),
+            ParamValue::Type(t) => Err(Box::new(
+                Diagnostic::error("E010", format!("expected an integer, found the element type {t}"))
+                    .primary(e.span, "here"),
             )),
         }
     }
@@ -358,6 +411,14 @@ fn names<'e>(e: &'e Expr, out: &mut Vec<(&'e str, Span)>) {
             names(c, out);
         }
         ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Error => {}
+    }
+}
+
+/// Returns the element type that an expression names.
+fn element_type(e: &Expr) -> Option<DType> {
+    match &e.kind {
+        ExprKind::Name(n) => DType::parse(n),
+        _ => None,
     }
 }
 

@@ -12,10 +12,11 @@ use crate::load::Loaded;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::Name;
 use kbc_ir::graph::{
-    CollKind, Collective, ContractCollective, Graph, GraphOp, Holding, Input, OpKind, Using, UsingArg,
+    CollKind, Collective, ContractCollective, Graph, GraphOp, Holding, Input, OpKind, Using,
 };
 use kbc_ir::types::{Axis, Cut, CutRule, DType, ReduceOp, TensorType};
 use kbc_rounds::ast::{AlgorithmDecl, Clause, CollectiveDecl, Expr, ExprKind};
+use kbc_rounds::options::among_arguments;
 use kbc_rounds::{AlgId, Layer};
 
 /// The default number of elements.
@@ -57,15 +58,26 @@ fn blocks(decl: &CollectiveDecl, at_first: bool, ranks: u64) -> u64 {
     if decl.clauses.iter().any(free) { ranks } else { 1 }
 }
 
-/// Returns the arguments of the algorithm that the user asked for, checked.
-fn arguments(
+/// Returns the use of the algorithm with the arguments and options that the user asked for, checked.
+fn requested_use(
     cx: &Cx<'_>,
     decl: &AlgorithmDecl,
     asked: Option<&RequestedAlgorithm>,
-) -> Result<Vec<(Name, UsingArg)>, Diagnostics> {
+) -> Result<Using, Diagnostics> {
     let mut found = Diagnostics::new();
-    let mut out = vec![];
-    for (name, value) in asked.iter().flat_map(|a| &a.args) {
+    let mut out = collective::plain(decl);
+    let Some(asked) = asked else { return Ok(out) };
+    let own = |n: &str| decl.params.iter().any(|p| p.0.node == n);
+    if let Some(d) = among_arguments(&asked.name, (&asked.args, &asked.options), asked.name.span, own) {
+        return Err(d.into());
+    }
+    for (name, value) in &asked.options {
+        match cx.using_option(name, value) {
+            Ok(v) => out.options.push((Name::from(&name.node), v)),
+            Err(d) => found.push(*d),
+        }
+    }
+    for (name, value) in &asked.args {
         // Names are looked up from where this algorithm is declared, but errors point to where they
         // were written.
         let seen = match &value.kind {
@@ -73,7 +85,7 @@ fn arguments(
             _ => value.clone(),
         };
         match cx.using_arg(decl, name, &seen) {
-            Ok(v) => out.push((Name::from(&name.node), v)),
+            Ok(v) => out.args.push((Name::from(&name.node), v)),
             Err(mut d) => {
                 d.labels.iter_mut().filter(|l| l.span == seen.span).take(1).for_each(|l| l.span = value.span);
                 found.push(*d);
@@ -174,7 +186,7 @@ pub(super) fn lower(
         from_dim: two_dims.then_some(0),
         root: rooted.then_some(root),
         counts: None,
-        using: Some(Using { args: arguments(cx, decl, asked)?, ..collective::plain(decl) }),
+        using: Some(requested_use(cx, decl, asked)?),
         stream: None,
         explicit: true,
     };

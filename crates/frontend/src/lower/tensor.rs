@@ -6,6 +6,7 @@
 
 use super::kernel::{arithmetic, comparison};
 use super::locals::Local;
+use super::params::ParamValue;
 use super::program::Lowering;
 use crate::ast::{Tensor, TensorKind};
 use kbc_diag::{Diagnostic, Span};
@@ -115,6 +116,12 @@ impl Lowering<'_> {
         }
         if let Some(p) = self.cx.params.find(span.file, name) {
             return match self.cx.params.of(p) {
+                Ok(ParamValue::Type(t)) => {
+                    let d = Diagnostic::error("E226", format!("`{name}` is the element type {t}"));
+                    let d = d.primary(span, "used here as a value");
+                    self.found.push(d.secondary(p.name.span, "declared here"));
+                    None
+                }
                 Ok(v) => Some(Value::Number(v.as_f64())),
                 Err(d) => {
                     self.found.push(*d);

@@ -6,7 +6,6 @@
 
 use super::arguments::{Arguments, count_args};
 use super::kernel::{MAX_OPERATIONS, arithmetic, checked_exponent, comparison, size, wrong_count};
-use super::locals::Local;
 use super::program::Lowering;
 use super::tensor::Value;
 use crate::ast::{Arg, Call, TileExpr, TileExprKind, TileKernelDecl, TileLoop, TileStmt, TileStmtKind, Type};
@@ -436,12 +435,12 @@ impl<'a> Body<'_, 'a> {
             TileExprKind::Name(n) if self.values.iter().any(|v| v.0.node == *n) => {
                 Some(Tile::Value(self.value(&Ident::new(n.clone(), e.span))?))
             }
-            TileExprKind::Call(name, args) if self.cast(&name.node).is_some() => {
+            TileExprKind::Call(name, args) if self.cast(name).is_some() => {
                 let [a] = &args[..] else {
                     return self.fault(wrong_count(name, 1, args.len(), Span::NONE));
                 };
                 let a = self.tile(a)?;
-                Some(Tile::Cast(self.cast(&name.node)?, Box::new(a)))
+                Some(Tile::Cast(self.cast(name)?, Box::new(a)))
             }
             _ => {
                 let mut args = vec![];
@@ -462,11 +461,8 @@ impl<'a> Body<'_, 'a> {
     }
 
     /// Returns the element type to which a word casts.
-    fn cast(&self, word: &str) -> Option<DType> {
-        match self.l.cx.locals.get(word) {
-            Some(Local::Type(dtype)) => Some(*dtype),
-            _ => DType::parse(word),
-        }
+    fn cast(&self, word: &Ident) -> Option<DType> {
+        self.l.cx.element_type(word)
     }
 
     /// Lowers an elementwise expression. Tiles in it become arguments of the function.
@@ -494,9 +490,7 @@ impl<'a> Body<'_, 'a> {
                 let (a, b) = (self.scalar(a, args), self.scalar(b, args));
                 Some(Scalar::If(Box::new(c?), Box::new(a?), Box::new(b?)))
             }
-            TileExprKind::Call(name, list) if self.cast(&name.node).is_none() => {
-                self.called(name, list, args)
-            }
+            TileExprKind::Call(name, list) if self.cast(name).is_none() => self.called(name, list, args),
             _ => {
                 let t = self.tile(e)?;
                 args.push(t);

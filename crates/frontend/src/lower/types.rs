@@ -74,11 +74,17 @@ impl Cx<'_> {
         sound.then_some(ty)
     }
 
-    fn dtype(&self, name: &Ident, found: &mut Diagnostics) -> Option<DType> {
-        let dtype = match self.locals.get(&name.node) {
+    /// Returns the element type with this name: that of a variable, one of the language, or that of
+    /// a parameter.
+    pub(super) fn element_type(&self, name: &Ident) -> Option<DType> {
+        match self.locals.get(&name.node) {
             Some(Local::Type(dtype)) => Some(*dtype),
-            _ => DType::parse(&name.node),
-        };
+            _ => DType::parse(&name.node).or_else(|| self.params.dtype(name.span.file, &name.node)),
+        }
+    }
+
+    fn dtype(&self, name: &Ident, found: &mut Diagnostics) -> Option<DType> {
+        let dtype = self.element_type(name);
         if dtype.is_none() {
             let valid: Vec<String> = DType::ALL.iter().map(|d| d.name().to_owned()).collect();
             let mut d = *unknown("E005", "element type", &name.node, name.span, &valid);
@@ -97,7 +103,15 @@ impl Cx<'_> {
             Some(c) => self.axes(&c.axes, found).and_then(|axes| {
                 let rule = match (&c.how, axes.first()) {
                     (CutHow::Ceil, _) => CutRule::Ceil,
-                    (CutHow::Lengths(list), Some(axis)) => self.lengths((list, c.span), axis, size, found)?,
+                    (CutHow::Lengths(list), Some(axis)) => {
+                        let all: Vec<Option<u64>> = list.iter().map(|e| self.length(e, found)).collect();
+                        let all = all.into_iter().collect::<Option<Vec<u64>>>()?;
+                        self.lengths(all, (axis, c.span), size, found)?
+                    }
+                    (CutHow::By(f), Some(axis)) => {
+                        let all = self.lengths_by(f, (axis, c.span), found)?;
+                        self.lengths(all, (axis, c.span), size, found)?
+                    }
                     _ => CutRule::Even,
                 };
                 Some(Some(Cut { axes, rule }))

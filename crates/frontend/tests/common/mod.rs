@@ -65,6 +65,7 @@ pub fn options(line: &str, disk: &mut Disk) -> LowerOptions {
                 let (name, value) = value.split_once('=').expect("NAME=VALUE");
                 out.defines.push((name.into(), value.into()));
             }
+            "--mesh" => out.mesh = Some(value),
             "--program" => out.program = Some(value),
             "--algorithm" => out.algorithm = Some(RequestedAlgorithm::named(value)),
             "--topology" => {
@@ -81,11 +82,17 @@ pub fn options(line: &str, disk: &mut Disk) -> LowerOptions {
 pub fn compile(path: &Path, line: &str) -> (Disk, Result<Lowered, Diagnostics>) {
     let mut disk = Disk::default();
     let root = disk.read(path).expect("the file of a case");
-    let (loaded, found) = load(Some(root), &mut disk);
-    if found.has_errors() {
-        return (disk, Err(found));
-    }
+    let (loaded, mut found) = load(Some(root), &mut disk);
     let options = options(line, &mut disk);
     let result = lower(&loaded, &options);
-    (disk, result)
+    if !found.has_errors() {
+        return (disk, result);
+    }
+    // As in the driver: what loading has reported is not reported again.
+    for d in result.err().unwrap_or_default() {
+        if !found.list.iter().any(|f| f.span() == d.span()) {
+            found.push(d);
+        }
+    }
+    (disk, Err(found))
 }

@@ -54,8 +54,11 @@ fn spelled(u: &Using) -> String {
         UsingArg::Int(i) => i.to_string(),
         UsingArg::Name(n) => n.to_string(),
     };
-    let args: Vec<String> = u.args.iter().map(|(n, v)| format!("{n}: {}", value(v))).collect();
-    if args.is_empty() { u.alg.to_string() } else { format!("{}({})", u.alg, args.join(", ")) }
+    let list = |before: &str, list: &[(Name, UsingArg)]| {
+        let list: Vec<String> = list.iter().map(|(n, v)| format!("{n}: {}", value(v))).collect();
+        if list.is_empty() { String::new() } else { format!("{before}({})", list.join(", ")) }
+    };
+    format!("{}{}{}", u.alg, list("", &u.args), list(" with ", &u.options))
 }
 
 /// Returns the collectives of all parts in an order in which all ranks reach them.

@@ -443,25 +443,32 @@ fn collective(
 /// Reads an algorithm with its arguments; `start` is the start of the clause.
 pub(super) fn using(c: &mut LineCursor, start: Span) -> ParseResult<Using> {
     let alg = c.word("an algorithm")?;
-    let mut args = vec![];
-    if c.eat("(") {
-        args = c.list(")", |c| {
-            let name = c.word("an argument")?;
-            c.expect(":")?;
-            let value = match c.peek() {
-                Some(TokenKind::Word(..)) => UsingArg::Name(c.word("a value")?),
-                _ => {
-                    let e = atom(c)?;
-                    UsingArg::Int(e.as_int().ok_or_else(|| c.expected("an integer or a name"))?)
-                }
-            };
-            Ok((name, value))
-        })?;
+    let args = if c.eat("(") { named_values(c, "an argument")? } else { vec![] };
+    let mut options = vec![];
+    if c.eat_word("with") {
+        c.expect("(")?;
+        options = named_values(c, "an option")?;
     }
     let span = start.to(c.before());
     // A missing location means that `select` chose the algorithm.
     let span = if c.eat_word("selected") { Span::NONE } else { own_location(c, span) };
-    Ok(Using { alg, args, span })
+    Ok(Using { alg, args, options, span })
+}
+
+/// Reads `name: value, ..` up to the closing parenthesis.
+fn named_values(c: &mut LineCursor, what: &str) -> ParseResult<Vec<(Name, UsingArg)>> {
+    c.list(")", |c| {
+        let name = c.word(what)?;
+        c.expect(":")?;
+        let value = match c.peek() {
+            Some(TokenKind::Word(..)) => UsingArg::Name(c.word("a value")?),
+            _ => {
+                let e = atom(c)?;
+                UsingArg::Int(e.as_int().ok_or_else(|| c.expected("an integer or a name"))?)
+            }
+        };
+        Ok((name, value))
+    })
 }
 
 /// Reads the location of the clause. A line that ends here has two locations or none, so a single

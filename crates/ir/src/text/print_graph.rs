@@ -167,15 +167,17 @@ fn collective(c: &Collective, args: &str, locs: bool) -> String {
 }
 
 fn using(u: &Using, locs: bool) -> String {
-    let args: Vec<String> = u
-        .args
-        .iter()
-        .map(|(n, v)| match v {
-            UsingArg::Int(i) => format!("{}: {i}", quoted(n)),
-            UsingArg::Name(v) => format!("{}: {}", quoted(n), quoted(v)),
-        })
-        .collect();
-    let args = if args.is_empty() { String::new() } else { format!("({})", args.join(", ")) };
+    let list = |before: &str, list: &[(Name, UsingArg)]| {
+        let list: Vec<String> = list
+            .iter()
+            .map(|(n, v)| match v {
+                UsingArg::Int(i) => format!("{}: {i}", quoted(n)),
+                UsingArg::Name(v) => format!("{}: {}", quoted(n), quoted(v)),
+            })
+            .collect();
+        if list.is_empty() { String::new() } else { format!("{before}({})", list.join(", ")) }
+    };
+    let args = list("", &u.args) + &list(" with ", &u.options);
     // A missing location means that `select` chose the algorithm.
     let by = if u.span.is_none() { " selected".into() } else { loc(u.span, locs) };
     format!(" using {}{args}{by}", quoted(&u.alg))

@@ -553,17 +553,18 @@ impl Lower<'_> {
             .primary(at, "used here")
             .into());
         };
-        let args: Vec<(String, Arg)> = using
-            .args
-            .iter()
-            .map(|(n, v)| {
-                let v = match v {
-                    UsingArg::Int(i) => Arg::Int(*i),
-                    UsingArg::Name(w) => Arg::Word(w.to_string()),
-                };
-                (n.to_string(), v)
-            })
-            .collect();
+        let given = |list: &[(Name, UsingArg)]| -> Vec<(String, Arg)> {
+            list.iter()
+                .map(|(n, v)| {
+                    let v = match v {
+                        UsingArg::Int(i) => Arg::Int(*i),
+                        UsingArg::Name(w) => Arg::Word(w.to_string()),
+                    };
+                    (n.to_string(), v)
+                })
+                .collect()
+        };
+        let (args, options) = (given(&using.args), given(&using.options));
         let largest = operands.iter().map(|(_, l)| self.largest(l)).collect();
         let name = self.name(c.name());
         let request = Request {
@@ -571,6 +572,7 @@ impl Lower<'_> {
             coll,
             alg,
             args: &args,
+            options: &options,
             red: c.red.unwrap_or(ReduceOp::Sum),
             root: c.root,
             over: c.axes(),

@@ -43,7 +43,7 @@
 //! %x = input @x : f32[512, 1024@tp]
 //! %w = input @w : f32[1024@tp, 512]
 //! %m = matmul %x, %w : f32[512, 512] partial(sum@tp)
-//! %y = all_reduce sum %m over tp using ring(overlap: 2) : f32[512, 512]
+//! %y = all_reduce sum %m over tp using ring with (overlap: 2) : f32[512, 512]
 //! %out = output 0 %y : f32[512, 512]
 //! ```
 //!
@@ -463,7 +463,7 @@ impl Planner<'_> {
         let mut best = (self.moved(graph, id, c)? * FASTER_BY, None);
         for alg in self.cx.library.algorithms_of(op.span.file, coll) {
             let name = Name::from(&self.cx.library.algorithm(alg).name.node);
-            let using = Using { alg: name, args: vec![], span: Span::NONE };
+            let using = Using { alg: name, args: vec![], options: vec![], span: Span::NONE };
             let with = Collective { using: Some(using.clone()), ..c.clone() };
             if let Some(ns) = self.moved(graph, id, &with).filter(|ns| *ns < best.0) {
                 best = (ns, Some(using));

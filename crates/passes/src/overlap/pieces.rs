@@ -396,13 +396,13 @@ pub(super) const OVERLAP: &str = "overlap";
 
 /// Returns a use without the option, because the pass has handled it.
 pub(super) fn without(mut using: Using) -> Using {
-    using.args.retain(|(n, _)| *n != OVERLAP);
+    using.options.retain(|(n, _)| *n != OVERLAP);
     using
 }
 
 /// Returns the number of pieces that a use asks for.
 pub(super) fn requested_pieces(using: &Using) -> Option<u64> {
-    using.args.iter().find(|(n, _)| *n == OVERLAP).and_then(|(_, v)| match v {
+    using.options.iter().find(|(n, _)| *n == OVERLAP).and_then(|(_, v)| match v {
         UsingArg::Int(k) => u64::try_from(*k).ok(),
         UsingArg::Name(_) => None,
     })

@@ -4,9 +4,9 @@ use kbc_diag::{Diagnostic, FileId, Span};
 use kbc_ir::graph::{Using, UsingArg};
 use kbc_ir::types::Axis;
 use kbc_rounds::ast::{AlgorithmDecl, Expr, ExprKind, Ident};
-use kbc_rounds::checks::algorithm_valued;
+use kbc_rounds::checks::{algorithm_valued, unknown_parameter};
 use kbc_rounds::eval::{AlgRef, ConcreteEvaluator, ListScope, Value, unknown};
-use kbc_rounds::options::{OPTIONS, option_kind, option_value};
+use kbc_rounds::options::{option_kind, option_value};
 use kbc_rounds::rounds::coordinates;
 use kbc_rounds::{AlgId, Call, CollId, Library, group};
 use std::sync::Arc;
@@ -72,28 +72,36 @@ pub fn bind(
     let evaluator = ConcreteEvaluator::new(library);
     let is_alg = algorithm_valued(decl);
     let mut args: Vec<(String, Value)> = vec![];
-    for (i, (name, value)) in using.args.iter().enumerate() {
-        if using.args[..i].iter().any(|a| a.0 == *name) {
-            return Err(Diagnostic::error("E006", format!("`{name}` is given twice")).primary(span, "here"));
+    for list in [&using.args, &using.options] {
+        for (i, (name, _)) in list.iter().enumerate() {
+            if list[..i].iter().any(|a| a.0 == *name) {
+                return Err(
+                    Diagnostic::error("E006", format!("`{name}` is given twice")).primary(span, "here")
+                );
+            }
         }
+    }
+    for (name, value) in &using.options {
+        let kind = match value {
+            UsingArg::Int(v) => ExprKind::Int(*v),
+            UsingArg::Name(n) if *n == "true" || *n == "false" => ExprKind::Bool(*n == "true"),
+            UsingArg::Name(n) => ExprKind::Name(n.to_string()),
+        };
+        let ident = Ident::new(name.to_string(), span);
+        option_value(&ident, &Expr { kind, span }, &evaluator, &ListScope::default()).map_err(|d| *d)?;
+    }
+    for (name, value) in &using.args {
         if let Some(p) = decl.params.iter().position(|p| *name == *p.0.node) {
             args.push((
                 name.to_string(),
                 parameter(library, file, (&decl.params[p].0, is_alg[p]), value, span)?,
             ));
-        } else if option_kind(name).is_some() {
-            let kind = match value {
-                UsingArg::Int(v) => ExprKind::Int(*v),
-                UsingArg::Name(n) if *n == "true" || *n == "false" => ExprKind::Bool(*n == "true"),
-                UsingArg::Name(n) => ExprKind::Name(n.to_string()),
-            };
-            let ident = Ident::new(name.to_string(), span);
-            option_value(&ident, &Expr { kind, span }, &evaluator, &ListScope::default()).map_err(|d| *d)?;
         } else {
-            let mut valid: Vec<String> = decl.params.iter().map(|p| p.0.node.clone()).collect();
-            valid.extend(OPTIONS.iter().map(|o| o.0.to_owned()));
-            let what = format!("parameter or option of `{}`", using.alg);
-            return Err(unknown("E006", &what, name, span, &valid).secondary(decl.name.span, "the algorithm"));
+            let d = unknown_parameter(decl, &Ident::new(name.to_string(), span));
+            return Err(match option_kind(name) {
+                Some(_) => d.help(format!("options follow `with`: {} with ({name}: ..)", using.alg)),
+                None => d,
+            });
         }
     }
     legal(library, alg, axis, root, args).map_err(|why| {

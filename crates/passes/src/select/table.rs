@@ -68,10 +68,10 @@ impl Selection {
         let mut using = match said {
             Some(_) if !pulls => return None,
             Some(said) => said.clone(),
-            None => Using { alg: self.chosen.clone(), args: vec![], span: Span::NONE },
+            None => Using { alg: self.chosen.clone(), args: vec![], options: vec![], span: Span::NONE },
         };
         if pulls {
-            using.args.push(("transfer".into(), UsingArg::Name("pull".into())));
+            using.options.push(("transfer".into(), UsingArg::Name("pull".into())));
         }
         Some(using)
     }

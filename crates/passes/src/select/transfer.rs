@@ -27,7 +27,7 @@ impl Chooser<'_> {
         let settings = self.topology.settings();
         let alike = settings.cores.get_limit() == settings.cores.put_limit();
         let small = site.axis.size <= cost::exact_ranks(self.topology);
-        let said = using.args.iter().any(|a| a.0 == *"transfer");
+        let said = using.options.iter().any(|a| a.0 == *"transfer");
         let by_model = self.options.word("by") == Some("model");
         let Some(time) = self.cx.time else { return Ok(None) };
         if alike || !small || said || by_model || settings.queues().is_some() {
@@ -39,7 +39,7 @@ impl Chooser<'_> {
             return Ok(*found);
         }
         let mut pulled = plain.clone();
-        pulled.args.push(("transfer".into(), UsingArg::Name("pull".into())));
+        pulled.options.push(("transfer".into(), UsingArg::Name("pull".into())));
         let found = match (self.simulated(site, plain, time)?, self.simulated(site, pulled, time)?) {
             (Ok(push), Ok(pull)) => Some(Transfers { push, pull }),
             _ => None,

@@ -115,16 +115,19 @@ impl World {
         format!("{} {}", d.coll.node, d.name.node)
     }
 
-    /// Returns a case from its text, such as `all_reduce ring(d: -1)`.
+    /// Returns a case from its text, such as `all_reduce ring(d: -1)`. What is no parameter
+    /// is an option.
     pub fn case(&self, text: &str, sizes: &[u64], root: Option<u64>) -> Case {
         let (head, args) = text.split_once('(').unwrap_or((text, ""));
-        let args = args
+        let alg = self.alg(head.trim());
+        let own = |n: &str| self.lib.algorithm(alg).params.iter().any(|p| p.0.node == n);
+        let (args, options) = args
             .trim_end_matches(')')
             .split(',')
             .filter_map(|a| a.split_once(':'))
             .map(|(n, v)| (n.trim().to_owned(), argument(v.trim())))
-            .collect();
-        Case { alg: self.alg(head.trim()), args, sizes: sizes.to_vec(), root }
+            .partition(|a| own(&a.0));
+        Case { alg, args, options, sizes: sizes.to_vec(), root }
     }
 
     pub fn rooted(&self, a: AlgId) -> bool {
@@ -153,6 +156,7 @@ impl World {
         let args: Vec<String> = case
             .args
             .iter()
+            .chain(&case.options)
             .map(|(n, v)| match v {
                 Arg::Int(i) => format!("{n}: {i}"),
                 Arg::Word(w) => format!("{n}: {w}"),
@@ -176,7 +180,7 @@ impl World {
                 let roots: Vec<Option<u64>> =
                     if self.rooted(alg) { roots(ranks).into_iter().map(Some).collect() } else { vec![None] };
                 for root in roots {
-                    let case = Case { alg, args: vec![], sizes: sizes.clone(), root };
+                    let case = Case { alg, args: vec![], options: vec![], sizes: sizes.clone(), root };
                     if self.legal(&case) {
                         out.push(case);
                     }
@@ -216,6 +220,7 @@ pub fn argument(text: &str) -> Arg {
 pub struct Case {
     pub alg: AlgId,
     pub args: Vec<(String, Arg)>,
+    pub options: Vec<(String, Arg)>,
     pub sizes: Vec<u64>,
     pub root: Option<u64>,
 }
@@ -251,6 +256,7 @@ fn alone<'a>(world: &'a World, case: &'a Case, l: &Layout) -> Standalone<'a> {
         lib: &world.lib,
         alg: case.alg,
         args: &case.args,
+        options: &case.options,
         sizes: &case.sizes,
         root: case.root,
         n: l.n,

@@ -141,6 +141,49 @@ pub struct ChunkSelection<'s> {
     pub len: Option<&'s Expr>,
     /// The generators.
     pub gens: Option<&'s Gens>,
+    /// How an index that is out of range is reported, if the selection is checked; `None` if it
+    /// wraps around.
+    pub checked: Option<Checked>,
+}
+
+/// A checked selection: its text, and the change that makes it wrap around.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Checked {
+    /// The selection without brackets and without a number of parts.
+    pub text: String,
+    /// The number of parts as written.
+    pub count: String,
+    /// The place that is replaced: the word `of`, or the end of a selector that has none.
+    pub place: Span,
+    /// The selector.
+    pub span: Span,
+}
+
+impl Checked {
+    /// Makes E028 for chunks `i..i + k` of `count`, if one of them does not exist.
+    pub fn fault(&self, i: i64, k: i64, count: i64) -> Option<Diagnostic> {
+        if k < 1 || (i >= 0 && i.checked_add(k).is_some_and(|end| end <= count)) {
+            return None;
+        }
+        let title = match k {
+            1 => format!("chunk {i} of {count} does not exist"),
+            _ => format!("chunks {i}..{} of {count} do not all exist", i.saturating_add(k)),
+        };
+        let bare = self.place.start == self.place.end;
+        let why = if bare {
+            "the index follows the axes, and one of them is declared with `of`"
+        } else {
+            "`of` checks the index"
+        };
+        let new = format!("mod {}", self.count);
+        let edit = if bare { format!(" {new}") } else { "mod".to_owned() };
+        Some(
+            Diagnostic::error("E028", title)
+                .primary(self.span, why)
+                .help(format!("if the index should wrap around, write `[{} {new}]`", self.text))
+                .edit(self.place, edit),
+        )
+    }
 }
 
 /// A domain of executions. `'a` is the lifetime of the library.
@@ -343,6 +386,8 @@ pub trait Domain<'a>: Sized {
     /// # Errors
     /// Returns the errors of the evaluation, E020 and E021.
     fn peer(&mut self, f: &Self::Frame, here: Self::Viewpoint, e: &Expr) -> Outcome<'a, Self, Self::Peer>;
+    /// Returns the algorithm of a frame.
+    fn decl(&self, f: &Self::Frame) -> &'a AlgorithmDecl;
     /// Returns the buffers of a frame, the collective's own first.
     fn buffers<'f>(&self, f: &'f Self::Frame) -> &'f [BufferOf<'a, Self>];
     /// Returns the number of buffers that belong to the collective.

@@ -16,7 +16,7 @@ use crate::ast::{
 use crate::checks::{algorithm_valued, unknown_parameter};
 use crate::contract::block_shape;
 use crate::evaluator::{Evaluator, Values};
-use crate::options::{option_kind, option_value};
+use crate::options::option_value;
 use crate::scope::{AlgRef, Fault, Scope};
 
 /// Executes a use of an algorithm.
@@ -333,12 +333,11 @@ pub fn apply_side<'a, D: Domain<'a>>(
     let view = d.view(f, here, a, callee, views)?;
     let is_alg = algorithm_valued(callee);
     let (mut args, mut options) = (vec![], D::Options::default());
+    for (name, value) in &a.options {
+        let v = d.on(f, here, |eval, scope| option_value(name, value, eval, scope))?;
+        D::set_option(&mut options, name, v)?;
+    }
     for (name, value) in &a.args {
-        if option_kind(&name.node).is_some() {
-            let v = d.on(f, here, |eval, scope| option_value(name, value, eval, scope))?;
-            D::set_option(&mut options, name, v)?;
-            continue;
-        }
         let Some(i) = callee.params.iter().position(|p| p.0.node == name.node) else {
             return Err(d.located(f, here, Box::new(unknown_parameter(callee, name))));
         };

@@ -49,7 +49,7 @@ pub fn type_of(dtype: DType, sizes: &[i64], places: &[Placement], axes: &Axes) -
         dims.push(match &cut[..] {
             [] => n.to_string(),
             [one] if even => format!("{n}@{}", one.name),
-            [one] => format!("{n}@{}(ceil)", one.name),
+            [one] => format!("{n}@{}(cut: ceil)", one.name),
             more if even => {
                 let names: Vec<&str> = more.iter().map(|a| a.name.as_str()).collect();
                 format!("{n}@({})", names.join(", "))
@@ -143,7 +143,7 @@ mod tests {
             Ok("f32[8@dp, 16] partial(sum@tp)".into())
         );
         assert_eq!(ty(&[8], [Split(0), Split(0)]), Ok("f32[8@(dp, tp)]".into()));
-        assert_eq!(ty(&[7], [Replicated, Split(0)]), Ok("f32[7@tp(ceil)]".into()));
+        assert_eq!(ty(&[7], [Replicated, Split(0)]), Ok("f32[7@tp(cut: ceil)]".into()));
         assert_eq!(
             ty(&[], [Partial("max".into()), Partial("max".into())]),
             Ok("f32 partial(max@(dp, tp))".into())

@@ -142,6 +142,7 @@ fn attempt(
         operands: r.operands.len() as u32,
         transfers: 0,
         depth: 0,
+        bounds: vec![],
         loops: 0,
         world: world.clone(),
         // Tables of earlier regions are reused.

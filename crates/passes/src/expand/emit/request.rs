@@ -9,6 +9,8 @@ use kbc_ir::cut::Sized;
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::*;
 use kbc_ir::types::{DType, MemKind, ReduceOp};
+use kbc_rounds::ast::Ident;
+use kbc_rounds::checks::unknown_parameter;
 use kbc_rounds::library::{AlgId, CollId, Library};
 use kbc_rounds::options::{OPTIONS, OptionKind, OptionValue, option_kind};
 use kbc_rounds::rounds::{Call, coordinates};
@@ -34,8 +36,10 @@ pub struct Request<'a> {
     pub coll: CollId,
     /// The algorithm.
     pub alg: AlgId,
-    /// Parameters and options of the use.
+    /// Arguments of the algorithm.
     pub args: &'a [(String, Arg)],
+    /// Options of the use.
+    pub options: &'a [(String, Arg)],
     /// The combiner.
     pub red: ReduceOp,
     /// The root as a linear index.
@@ -75,40 +79,39 @@ impl OneSlotCache {
 
 /// Returns the use as a call for the evaluation to rounds.
 pub(in crate::expand) fn call(r: &Request<'_>) -> Call {
-    let decl = r.lib.algorithm(r.alg);
     let sizes: Vec<i64> = r.sizes.iter().map(|s| *s as i64).collect();
     let value = |v: &Arg| match v {
         Arg::Int(i) => Value::Int(*i),
         Arg::Word(w) => Value::Alg(Arc::new(AlgRef { name: w.clone(), file: r.span.file })),
     };
-    let own = |n: &str| decl.params.iter().any(|(p, _)| p.node == *n);
-    let args = r.args.iter().filter(|(n, _)| own(n)).map(|(n, v)| (n.clone(), value(v))).collect();
+    let args = r.args.iter().map(|(n, v)| (n.clone(), value(v))).collect();
     let root = r.root.map(|c| coordinates(&sizes, c as i64));
     Call { alg: r.alg, sizes, root, args }
 }
 
-/// Splits the arguments of a request into parameters and options, and parses the options.
+/// Returns the arguments of a request as values, and its options.
 ///
 /// # Errors
-/// Returns E006 for a name that is neither a parameter nor an option, or for a value that the
-/// option cannot have; E033 for an option without an implementation.
+/// Returns E006 for an unknown name, or for a value that the option cannot have; E033 for an option
+/// without an implementation.
 pub(in crate::expand) fn split(r: &Request<'_>) -> Result<(Vec<(String, Sym)>, Options), Diagnostic> {
     let decl = r.lib.algorithm(r.alg);
     let mut params = vec![];
     let mut options = Options::default();
     for (name, value) in r.args {
-        if decl.params.iter().any(|(p, _)| p.node == *name) {
-            let value = match value {
-                Arg::Int(v) => Sym::Int(Expr::Int(*v)),
-                Arg::Word(w) => Sym::Alg(Arc::new(AlgRef { name: w.clone(), file: r.span.file })),
-            };
-            params.push((name.clone(), value));
-            continue;
+        if !decl.params.iter().any(|(p, _)| p.node == *name) {
+            return Err(unknown_parameter(decl, &Ident::new(name.clone(), r.span)));
         }
+        let value = match value {
+            Arg::Int(v) => Sym::Int(Expr::Int(*v)),
+            Arg::Word(w) => Sym::Alg(Arc::new(AlgRef { name: w.clone(), file: r.span.file })),
+        };
+        params.push((name.clone(), value));
+    }
+    for (name, value) in r.options {
         let Some(kind) = option_kind(name) else {
-            let mut valid: Vec<String> = decl.params.iter().map(|p| p.0.node.clone()).collect();
-            valid.extend(OPTIONS.iter().map(|o| o.0.to_owned()));
-            return Err(*unknown("E006", "parameter or option", name, r.span, &valid));
+            let valid: Vec<String> = OPTIONS.iter().map(|o| o.0.to_owned()).collect();
+            return Err(*unknown("E006", "option", name, r.span, &valid));
         };
         let value = read(kind, value).map_err(|wanted| {
             Diagnostic::error("E006", format!("invalid value of option `{name}`"))
@@ -137,21 +140,20 @@ fn read(kind: OptionKind, value: &Arg) -> Result<OptionValue, String> {
     }
 }
 
-/// Returns the algorithm as a use writes it, such as `ring` or `ring(d: -1)`.
+/// Returns the algorithm as a use writes it, such as `ring` or `ring(d: -1) with (pipeline: 4)`.
 pub(in crate::expand) fn label(r: &Request<'_>) -> String {
+    let list = |before: &str, list: &[(String, Arg)]| {
+        let list: Vec<String> = list
+            .iter()
+            .map(|(n, v)| match v {
+                Arg::Int(i) => format!("{n}: {i}"),
+                Arg::Word(w) => format!("{n}: {w}"),
+            })
+            .collect();
+        if list.is_empty() { String::new() } else { format!("{before}({})", list.join(", ")) }
+    };
     let name = &r.lib.algorithm(r.alg).name.node;
-    if r.args.is_empty() {
-        return name.clone();
-    }
-    let args: Vec<String> = r
-        .args
-        .iter()
-        .map(|(n, v)| match v {
-            Arg::Int(i) => format!("{n}: {i}"),
-            Arg::Word(w) => format!("{n}: {w}"),
-        })
-        .collect();
-    format!("{name}({})", args.join(", "))
+    format!("{name}{}{}", list("", r.args), list(" with ", r.options))
 }
 
 pub(in crate::expand) fn window(

@@ -7,7 +7,7 @@
 
 use super::builder::{ActiveRanks, Builder, Frame, MAX_UNROLLED, Scratch};
 use super::group::Group;
-use super::nodes::{Node, Transfer};
+use super::nodes::{Bound, Node, Transfer};
 use super::options::Options;
 use super::region::{Gen, Region, both};
 use super::sym::{Bindings, Evaluator, IntoStop, Res, Stop, Sym, Symbols, not_symbolic, untaken};
@@ -173,7 +173,11 @@ impl<'a> Domain<'a> for Builder<'a> {
         if self.unroll && self.transfers > MAX_UNROLLED {
             return not_symbolic(format!("more than {MAX_UNROLLED} unrolled transfers"), m.span);
         }
-        let Ends { near, far, peer } = ends(self, f, (), m)?;
+        let outer = self.bounds.len();
+        let places = ends(self, f, (), m);
+        let bounds = self.bounds.clone();
+        self.bounds.truncate(outer);
+        let Ends { near, far, peer } = places?;
         let (near, far) = near.pair(&far, &mut self.cx, m.span)?;
         let (src, dst) = if m.get { (far, near) } else { (near, far) };
         Ok(vec![Node::Round(vec![Transfer {
@@ -186,6 +190,7 @@ impl<'a> Domain<'a> for Builder<'a> {
             get: m.get,
             reduce: m.reduce,
             span: m.span,
+            bounds,
             step: None,
         }])])
     }
@@ -303,6 +308,10 @@ impl<'a> Domain<'a> for Builder<'a> {
         coordinates(v, f.group.sizes.len(), e.span)
     }
 
+    fn decl(&self, f: &Frame<'a>) -> &'a AlgorithmDecl {
+        f.decl
+    }
+
     fn buffers<'f>(&self, f: &'f Frame<'a>) -> &'f [BufferOf<'a, Self>] {
         &f.buffers
     }
@@ -324,7 +333,7 @@ impl<'a> Domain<'a> for Builder<'a> {
         f: &Frame<'a>,
         (): (),
         chosen: ChunkSelection<'_>,
-        _: &Expr,
+        count: &Expr,
         span: Span,
     ) -> Res<Chunks> {
         let (mut env, mut gens, mut cond) = (f.env.clone(), vec![], None);
@@ -344,6 +353,20 @@ impl<'a> Domain<'a> for Builder<'a> {
             Some(l) => self.cx.eval.int(l, &env)?,
             None => Expr::Int(1),
         };
+        if let Some(checked) = chosen.checked {
+            let end = index.clone() + len.clone();
+            let inside = match (self.cx.ranges.interval(&index), self.cx.ranges.interval(&end)) {
+                (Some((lo, _)), Some((_, hi))) => {
+                    lo >= 0 && self.cx.ranges.interval(count).is_some_and(|(n, _)| hi <= n)
+                }
+                _ => false,
+            };
+            if !inside {
+                let (index, len, count) = (index.clone(), len.clone(), count.clone());
+                let (gens, cond) = (gens.clone(), cond.clone());
+                self.bounds.push(Bound { gens, cond, index, len, count, checked });
+            }
+        }
         Ok(Chunks { index, len, gens, cond })
     }
 
@@ -397,27 +420,11 @@ impl<'a> Domain<'a> for Builder<'a> {
     }
 
     fn groups(&mut self, f: &Frame<'a>, at: &ActiveRanks, applied: &Applied<'a>) -> Res<Vec<Node>> {
-        let said = apply_side(self, f, (), applied, &mut ())?;
-        let root = match (said.root, &applied.apply.root) {
-            (Some(v), Some(r)) => Some(coordinates(v, said.view.sizes.len(), r.rank.span)?),
-            _ => None,
-        };
-        let mut at = at.clone();
-        if let Some(m) = &said.view.member {
-            at.guard = at.guard.and(m.clone());
-        }
-        self.algorithm(Start {
-            coll: applied.coll,
-            alg: applied.alg,
-            args: said.args,
-            options: said.options,
-            root,
-            group: Rc::new(said.view),
-            regions: said.regions,
-            at,
-            span: applied.span,
-            applied: true,
-        })
+        // Every transfer of the applied algorithm carries the conditions of its regions.
+        let outer = self.bounds.len();
+        let done = self.applied(f, at, applied);
+        self.bounds.truncate(outer);
+        done
     }
 
     fn sizes(&self, group: &Rc<Group>) -> Vec<i64> {
@@ -473,6 +480,31 @@ fn coordinates(rank: Sym, axes: usize, span: Span) -> Res<Vec<Expr>> {
 }
 
 impl<'a> Builder<'a> {
+    /// Returns the rounds of an `apply` on every group.
+    fn applied(&mut self, f: &Frame<'a>, at: &ActiveRanks, applied: &Applied<'a>) -> Res<Vec<Node>> {
+        let said = apply_side(self, f, (), applied, &mut ())?;
+        let root = match (said.root, &applied.apply.root) {
+            (Some(v), Some(r)) => Some(coordinates(v, said.view.sizes.len(), r.rank.span)?),
+            _ => None,
+        };
+        let mut at = at.clone();
+        if let Some(m) = &said.view.member {
+            at.guard = at.guard.and(m.clone());
+        }
+        self.algorithm(Start {
+            coll: applied.coll,
+            alg: applied.alg,
+            args: said.args,
+            options: said.options,
+            root,
+            group: Rc::new(said.view),
+            regions: said.regions,
+            at,
+            span: applied.span,
+            applied: true,
+        })
+    }
+
     /// Returns the rounds of a use of an algorithm.
     pub(in crate::expand) fn algorithm(&mut self, s: Start<'a, Self>) -> Res<Vec<Node>> {
         if s.options.instances.max(s.options.cores) > 1 || s.options.pipeline > 1 {

@@ -1,6 +1,7 @@
 //! Builder: the state of a symbolic execution, and the frames of the algorithms in it.
 
 use super::group::{Group, World};
+use super::nodes::Bound;
 use super::region::{Cx, Gen, Region};
 use super::sym::Bindings;
 use kbc_ir::Name;
@@ -27,6 +28,8 @@ pub(in crate::expand) struct Builder<'a> {
     /// Number of transfers so far, limited by [`MAX_UNROLLED`].
     pub(in crate::expand) transfers: usize,
     pub(in crate::expand) depth: u32,
+    /// The checked selections that every transfer made now depends on.
+    pub(in crate::expand) bounds: Vec<Bound>,
     /// Number of loops around the statement that remain loops.
     pub(in crate::expand) loops: u32,
     /// The coordinate system of the whole region, for tables.

@@ -170,6 +170,7 @@ fn at_step(
         dst: t.dst.subst(&f),
         group: Rc::new(t.group.renamed(&g.var, &to)),
         peer: t.peer.iter().map(|e| e.subst(&f)).collect(),
+        bounds: t.bounds.iter().map(|b| b.subst(&f)).collect(),
         step: Some(((now() - Expr::Int(at)).simplify(), count)),
         ..t
     })

@@ -19,7 +19,7 @@ pub(in crate::expand) use builder::{ActiveRanks, Builder, MAX_UNROLLED};
 pub(in crate::expand) use contract::contract;
 pub use contract::contract_of;
 pub(in crate::expand) use group::{Group, World};
-pub(in crate::expand) use nodes::{Node, Transfer};
+pub(in crate::expand) use nodes::{Bound, Node, Transfer};
 pub(in crate::expand) use options::{Options, refused};
 pub(in crate::expand) use region::{Cx, FreshVars, Gen, Region};
 pub(in crate::expand) use sym::{Evaluator, IntoStop, Ranges, Res, Stop, Sym, not_symbolic, strip};

@@ -64,6 +64,7 @@ fn rename(node: &Node, var: &Name, to: &Expr) -> Node {
                     dst: t.dst.subst(&f),
                     group: Rc::new(t.group.renamed(var, to)),
                     peer: t.peer.iter().map(|e| e.subst(&f)).collect(),
+                    bounds: t.bounds.iter().map(|b| b.subst(&f)).collect(),
                     ..t.clone()
                 })
                 .collect(),

@@ -7,7 +7,7 @@
 //! ranks and steps, up to [`MAX_EVALUATED`] evaluations. Beyond that, the checker finds violations
 //! (E303, E305).
 
-use crate::expand::interpret::{Gen, IntoStop, Node, Ranges, Region, Res, Transfer, World};
+use crate::expand::interpret::{Bound, Gen, IntoStop, Node, Ranges, Region, Res, Transfer, World};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::cut::{Chunks, Sized};
@@ -179,9 +179,10 @@ impl<'x> Legal<'x> {
                 || t.group.own.contains(e)
         });
         let fits = self.evidently_fits(t);
+        let checked = t.bounds.is_empty();
         let fails = |e: &Expr| may_fail(e, self.ranges, self.tables);
         let sound = !fails(&t.guard) && !t.peer.iter().any(fails);
-        if near && fits && sound {
+        if near && fits && sound && checked {
             return Ok(());
         }
         let mut gens: Vec<Gen> = loops.to_vec();
@@ -250,6 +251,11 @@ impl<'x> Legal<'x> {
                     Err(e) => return Some(Err(no_value(&e, &coords, t.span))),
                 }
             }
+            for b in &t.bounds {
+                if let Some(d) = outside(b, steps, &coords, here, tables) {
+                    return Some(Err(d));
+                }
+            }
             if fits || t.src.guard.as_ref().is_some_and(|g| g.eval(&at) == Ok(0)) {
                 return None;
             }
@@ -286,6 +292,20 @@ fn no_value(e: &kbc_ir::expr::EvalError, coords: &[(Name, i64)], span: Span) -> 
     Diagnostic::error("E010", e.to_string())
         .primary(span, format!("on rank {}", who(coords)))
         .help("guard the statement with an `if` that excludes these ranks")
+}
+
+/// Returns the error of a checked selection, if the variables have values for which a chunk does not
+/// exist. A selection without a value is reported by other checks.
+fn outside(b: &Bound, steps: &Vars, coords: &Vars, mesh: &Vars, tables: &[Table]) -> Option<Diagnostic> {
+    for_each_value(&b.gens, &mut steps.clone(), &mut |steps| {
+        let at = RankVars { steps, coords, mesh, tables };
+        if b.cond.as_ref().is_some_and(|c| c.eval(&at) == Ok(0)) {
+            return None;
+        }
+        let value = |e: &Expr| e.eval(&at).ok();
+        let d = b.checked.fault(value(&b.index)?, value(&b.len)?, value(&b.count)?)?;
+        Some(d.note(format!("on rank {}", who(coords))))
+    })
 }
 
 fn off_axis(c: i64, size: i64, coords: &[(Name, i64)], span: Span) -> Diagnostic {
