@@ -1,4 +1,4 @@
-//! Documented costs of algorithms, and their verification (`docs/reference/language.md`, "Costs
+//! Documented costs of algorithms, and their verification (`docs/reference/algorithms.md`, "Costs
 //! that are checked").
 //!
 //! This module owns the three figures, formulas over exact fractions, and the comparison with the
