@@ -50,15 +50,20 @@ fn blocks(page: &str) -> Vec<Fenced> {
     out
 }
 
+/// The pages of the language reference.
+pub const LANGUAGE: [&str; 3] =
+    ["docs/reference/language.md", "docs/reference/programs.md", "docs/reference/algorithms.md"];
+
 #[test]
 fn blocks_of_the_reference_are_right() {
     let scratch = Scratch::new();
     let (mut right, mut wrong) = ([0, 0], vec![]);
-    for block in blocks(&read("docs/reference/language.md")) {
+    let all = LANGUAGE.iter().flat_map(|page| blocks(&read(page)).into_iter().map(move |b| (page, b)));
+    for (page, block) in all {
         let fails = match block.info.split_once(",fails=") {
             Some(("kb", code)) => Some(code),
             None if block.info == "kb" => None,
-            _ => panic!("docs/reference/language.md:{}: a block of `{}`", block.line, block.info),
+            _ => panic!("{page}:{}: a block of `{}`", block.line, block.info),
         };
         // Placed beside the page, for the paths in it.
         scratch.write("docs/reference/block.kb", block.text.as_bytes());
@@ -78,10 +83,7 @@ fn blocks_of_the_reference_are_right() {
             right[usize::from(fails.is_some())] += 1;
         } else {
             let (stdout, stderr) = (ran.stdout, ran.stderr);
-            wrong.push(format!(
-                "docs/reference/language.md:{}: {verb}, exit {}\n{stderr}{stdout}",
-                block.line, ran.code
-            ));
+            wrong.push(format!("{page}:{}: {verb}, exit {}\n{stderr}{stdout}", block.line, ran.code));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -90,7 +92,7 @@ fn blocks_of_the_reference_are_right() {
 
 #[test]
 fn the_reference_has_every_name() {
-    let page = read("docs/reference/language.md");
+    let page = LANGUAGE.map(read).concat();
     let words: BTreeSet<&str> = page.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
     let mut names: Vec<String> = vec![];
     let mut add = |list: Vec<&str>| names.extend(list.into_iter().map(str::to_owned));
@@ -116,7 +118,7 @@ fn the_reference_has_every_name() {
     let refused = ["group", "ranks"];
     add(reserved_words().filter(|w| !refused.contains(w)).collect());
     let missing: Vec<&String> = names.iter().filter(|n| !words.contains(n.as_str())).collect();
-    assert!(missing.is_empty(), "docs/reference/language.md does not speak of {missing:?}");
+    assert!(missing.is_empty(), "{LANGUAGE:?} do not speak of {missing:?}");
 }
 
 /// Returns the flags of a command, or those common to all commands, as a table.
@@ -228,7 +230,8 @@ fn the_index_leads_to_every_page() {
     let docs = root().join("docs");
     let index = read("docs/README.md");
     let linked: BTreeSet<&str> = links(&index).into_iter().map(|l| l.trim_end_matches('/')).collect();
-    for link in &linked {
+    // Headings of the page itself are the subject of tests/links.rs.
+    for link in linked.iter().filter(|l| !l.starts_with('#')) {
         assert!(docs.join(link).exists(), "docs/README.md links to {link}, which does not exist");
     }
     // A folder of pages that tests generate or check as a whole has one link.
@@ -248,7 +251,15 @@ fn the_index_leads_to_every_page() {
 }
 
 /// Pages whose indented blocks are forms of texts, beside commands.
-const FORMS: [&str; 5] = ["execution.md", "ir.md", "language.md", "tile.md", "README.md"];
+const FORMS: [&str; 7] = [
+    "algorithms.md",
+    "execution.md",
+    "ir.md",
+    "language.md",
+    "programs.md",
+    "tile.md",
+    "README.md",
+];
 
 /// Beginnings of lines of an indented block that are commands.
 const COMMANDS: [&str; 6] = ["kbc ", "cargo ", "python ", "cd ", "pytest", "KBC_"];

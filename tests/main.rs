@@ -40,6 +40,7 @@ mod jit_alone;
 mod kernbench;
 mod layers;
 mod library_everywhere;
+mod links;
 mod local;
 mod lowered;
 mod machine;

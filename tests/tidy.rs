@@ -24,7 +24,8 @@ fn below(dir: &Path, ext: &[&str], out: &mut Vec<PathBuf>) {
     out.sort();
 }
 
-fn files(dirs: &[&str], ext: &[&str]) -> Vec<(String, String)> {
+/// Returns the files of these folders whose names end so, with their paths from the root.
+pub fn files(dirs: &[&str], ext: &[&str]) -> Vec<(String, String)> {
     let mut out = vec![];
     dirs.iter().for_each(|d| below(&root().join(d), ext, &mut out));
     out.iter()

@@ -1,7 +1,7 @@
 //! Help texts: examples of every command, and which options fit on its screen.
 //!
 //! `-h` and `--help` print the first sentence of each option. An option that few need is marked with
-//! `hide_short_help` where it is declared: the help names it, and the manual page and docs/cli.md
+//! `hide_short_help` where it is declared: the help names it, and the manual page and docs/reference/cli.md
 //! describe it. A test runs every example and counts the lines.
 
 use super::Cli;

@@ -375,7 +375,7 @@ pub struct CompareReference {
     pub files: Vec<String>,
 }
 
-/// `kbc passes`
+/// `kbc list passes`
 #[derive(Args, Debug)]
 pub struct Passes {
     /// A pass, whose page is printed.

@@ -1,4 +1,4 @@
-//! Stated costs of algorithms, and their verification (`docs/reference/language.md`, "Costs
+//! Stated costs of algorithms, and their verification (`docs/reference/algorithms.md`, "Costs
 //! that are checked").
 //!
 //! This module owns the three figures, formulas over exact fractions, and the comparison with the

@@ -1,4 +1,4 @@
-//! Options of a use, such as `using: ring with (pipeline: 4)` (`docs/reference/language.md`,
+//! Options of a use, such as `using: ring with (pipeline: 4)` (`docs/reference/algorithms.md`,
 //! "Options of a use").
 //!
 //! This module owns their names, their values and the check of both. Options never change the
