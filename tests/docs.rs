@@ -251,15 +251,8 @@ fn the_index_leads_to_every_page() {
 }
 
 /// Pages whose indented blocks are forms of texts, beside commands.
-const FORMS: [&str; 7] = [
-    "algorithms.md",
-    "execution.md",
-    "ir.md",
-    "language.md",
-    "programs.md",
-    "tile.md",
-    "README.md",
-];
+const FORMS: [&str; 7] =
+    ["algorithms.md", "execution.md", "ir.md", "language.md", "programs.md", "tile.md", "README.md"];
 
 /// Beginnings of lines of an indented block that are commands.
 const COMMANDS: [&str; 6] = ["kbc ", "cargo ", "python ", "cd ", "pytest", "KBC_"];

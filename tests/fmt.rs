@@ -12,8 +12,12 @@ fn the_specs_are_in_their_form() {
 }
 
 /// Pages that people copy from, beside those of the language.
-const PAGES: [&str; 4] =
-    ["README.md", "docs/how-to/emit-for-ascend.md", "docs/how-to/shard-a-layer.md", "docs/tutorials/guide.md"];
+const PAGES: [&str; 4] = [
+    "README.md",
+    "docs/how-to/emit-for-ascend.md",
+    "docs/how-to/shard-a-layer.md",
+    "docs/tutorials/guide.md",
+];
 
 /// Formats blocks of `kb` on the pages that people copy from; KBC_BLESS=1 writes them.
 #[test]

@@ -150,9 +150,8 @@ fn named(text: &str) -> BTreeSet<&str> {
 
 #[test]
 fn paths_of_docs_exist() {
-    let endings = [
-        ".md", ".rs", ".lalrpop", ".kb", ".kir", ".tile", ".yaml", ".yml", ".toml", ".py", ".js", ".csv",
-    ];
+    let endings =
+        [".md", ".rs", ".lalrpop", ".kb", ".kir", ".tile", ".yaml", ".yml", ".toml", ".py", ".js", ".csv"];
     let (mut seen, mut wrong) = (0, vec![]);
     for (name, text) in texts(&endings) {
         for path in named(&text) {

@@ -79,8 +79,7 @@ pub fn schedule(session: &mut Session, args: &Compile) -> Outcome {
     match machine {
         Some((topology, own)) if !how.no_time => {
             let timed =
-                record::time(session, &mut report, schedule, &topology, &wanted, &Records,
-                &how.time());
+                record::time(session, &mut report, schedule, &topology, &wanted, &Records, &how.time());
             if let Err(failure) = timed {
                 let (d, code) = failure.into_parts();
                 if code != 1 {

@@ -29,7 +29,8 @@ const FOLDERS: [&str; 5] = ["", "tutorials", "how-to", "reference", "explanation
 /// purpose, and README.md.
 pub fn pages() -> Vec<PathBuf> {
     let in_folder = |folder: &str| -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(root().join("docs").join(folder)).expect("a folder of the repository");
+        let entries =
+            std::fs::read_dir(root().join("docs").join(folder)).expect("a folder of the repository");
         entries
             .map(|e| e.expect("an entry").path())
             .filter(|p| p.extension().is_some_and(|e| e == "md"))

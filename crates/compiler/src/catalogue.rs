@@ -148,9 +148,8 @@ fn functions(workspace: &mut Workspace, files: &[String]) -> Outcome<Vec<Entry>>
         })
         .collect();
     out.sort_by(|a, b| (&a.name, &a.file).cmp(&(&b.name, &b.file)));
-    let built_in = kbc_rounds::eval::BUILTINS
-        .iter()
-        .map(|b| entry(b.0, "built in (docs/reference/language.md)", ""));
+    let built_in =
+        kbc_rounds::eval::BUILTINS.iter().map(|b| entry(b.0, "built in (docs/reference/language.md)", ""));
     Ok(built_in.chain(out).collect())
 }
 

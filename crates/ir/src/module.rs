@@ -34,6 +34,7 @@ impl Module {
             mesh: schedule.mesh.clone(),
             body: Body::Schedule(schedule.clone()),
             props: Props::NONE,
+            attributes: Attributes::default(),
         }
     }
 }

@@ -25,7 +25,10 @@ fn the_page_has_the_table_of_operations() {
     if std::env::var_os("KBC_BLESS").is_some() {
         std::fs::write(PAGE, &fresh).unwrap();
     }
-    assert!(fresh == page, "docs/reference/ir.md is not what optable.rs says; run this test with KBC_BLESS=1");
+    assert!(
+        fresh == page,
+        "docs/reference/ir.md is not what optable.rs says; run this test with KBC_BLESS=1"
+    );
 }
 
 /// Every operation of the table occurs in a file of `kir`, and every operation of those files is in

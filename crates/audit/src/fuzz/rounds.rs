@@ -343,8 +343,7 @@ for j in 0..{rounds}
         let q = self.queue(depth, n);
         let from = self.value.clone();
         let to = self.temp();
-        let lines =
-            format!("send v -> ((r + {k}) % {p}) : @{q}[0]\nrecv u <- ((r - {k}) % {p}) : @{q}[0]\n");
+        let lines = format!("send v -> ((r + {k}) % {p}) : @{q}[0]\nrecv u <- ((r - {k}) % {p}) : @{q}[0]\n");
         self.shifted(k, &from, to, &lines);
     }
 

@@ -349,11 +349,9 @@ fn ill(name: &str, takes: Takes, is: &str, word: &str, span: Span) -> Diagnostic
     };
     let d = Diagnostic::error("E462", format!("`{name}` must be {wanted}, and this is {is}"))
         .primary(span, "here");
-    d.help(
-        near.map_or("docs/reference/machine.md lists the keys and their values".into(), |n| {
-            format!("did you mean `{n}`?")
-        }),
-    )
+    d.help(near.map_or("docs/reference/machine.md lists the keys and their values".into(), |n| {
+        format!("did you mean `{n}`?")
+    }))
 }
 
 impl CclFile {

@@ -135,12 +135,10 @@ impl Distribution {
         span: Span,
     ) -> Result<Distribution, Diagnostic> {
         let fault = |title: String, span: Span| {
-            Err(Diagnostic::error("E465", title)
-                .primary(span, "here")
-                .help(format!(
-                    "write {}; docs/reference/machine.md describes all perturbations",
-                    of.example()
-                )))
+            Err(Diagnostic::error("E465", title).primary(span, "here").help(format!(
+                "write {}; docs/reference/machine.md describes all perturbations",
+                of.example()
+            )))
         };
         let word = name.map_or("", |n| n.node.as_str());
         let count = match word {

@@ -156,8 +156,9 @@ choice!(FillContent, "fill_content", n, "is" {
 object!(ContractCollective, "own", n, ContractCollective { name, ranks, contract, part_of } => {
     "name": Name = name, "ranks": u64 = ranks, "contract": Option<Contract> = contract, "part_of": Vec<u64> = part_of,
 });
-object!(Using, "using", n, Using { alg, args, span } => {
-    "algorithm": Name = alg, "arguments": Vec<(Name, UsingArg)> = args, "selected": bool = &span.is_none(),
+object!(Using, "using", n, Using { alg, args, options, span } => {
+    "algorithm": Name = alg, "arguments": Vec<(Name, UsingArg)> = args,
+    "options": Vec<(Name, UsingArg)> = options, "selected": bool = &span.is_none(),
 });
 object!((Name, UsingArg), "argument", n, (name, value) => { "name": Name = name, "value": UsingArg = value });
 
