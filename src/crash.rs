@@ -196,18 +196,18 @@ impl Record {
     fn run_flags(&self) -> String {
         let words = std::iter::once("kbc".to_owned()).chain(self.command.iter().cloned());
         let mut how = "run --no-proof --no-time".to_owned();
-        match Cli::try_parse_from(words).map(|c| c.command) {
-            Ok(Command::Run(Run { execution: a, .. }) | Command::Compile(Compile { execution: a, .. })) => {
-                let engine = a.data.engine.unwrap_or_default().plain().name();
-                how += &format!(" --engine {engine} --seed {}", a.seed);
-                if a.adversarial {
-                    how += &format!(" --adversarial --seeds {}", a.seeds);
-                }
-                if let Some(calls) = a.calls {
-                    how += &format!(" --calls {calls}");
-                }
+        let command = Cli::try_parse_from(words).map(|c| c.command);
+        if let Ok(Command::Run(Run { execution: a, .. }) | Command::Compile(Compile { execution: a, .. })) =
+            command
+        {
+            let engine = a.data.engine.unwrap_or_default().plain().name();
+            how += &format!(" --engine {engine} --seed {}", a.seed);
+            if a.adversarial {
+                how += &format!(" --adversarial --seeds {}", a.seeds);
             }
-            _ => {}
+            if let Some(calls) = a.calls {
+                how += &format!(" --calls {calls}");
+            }
         }
         how
     }

@@ -20,9 +20,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 /// A compiler for collective algorithms and tensor-parallel programs.
 #[derive(Parser, Debug)]
 #[command(name = "kbc", version, about, propagate_version = true)]
-#[command(mut_subcommand("fuzz", hidden), mut_subcommand("mutate", hidden), mut_subcommand("replay", hidden))]
-#[command(mut_subcommand("repro", hidden), mut_subcommand("bench", hidden))]
-#[command(mut_subcommand("compare-reference", hidden))]
+#[command(mut_subcommands(hide_old))]
 pub struct Cli {
     /// Form of results: text for people, or one JSON object.
     #[arg(hide_short_help = true, long, alias = "report", global = true, value_enum, default_value_t = Format::Human, help_heading = "Messages")]
@@ -43,9 +41,11 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// Hides a subcommand whose spelling is old.
-fn hidden(verb: clap::Command) -> clap::Command {
-    verb.hide(true)
+/// Hides a subcommand of kbc whose spelling is old: those of `dev` without `dev`.
+fn hide_old(verb: clap::Command) -> clap::Command {
+    let old = ["fuzz", "mutate", "replay", "repro", "bench", "compare-reference"];
+    let is_old = old.contains(&verb.get_name());
+    if is_old { verb.hide(true) } else { verb }
 }
 
 /// Form of diagnostics.
