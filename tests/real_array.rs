@@ -67,7 +67,8 @@ fn lines(table: &str) -> Vec<Line> {
         let [file, program, defines, sizes, iterations] = cells[..] else { panic!("{row}") };
         assert!(number(iterations) >= 2, "{row}: one launch says nothing about the next");
         let source = std::fs::read_to_string(dir.join(file)).expect(file);
-        let (_, after) = source.split_once(&format!("program {program}(")).unwrap_or_else(|| panic!("{row}"));
+        let begins = |sign: char| source.split_once(&format!("program {program}{sign}"));
+        let (_, after) = begins('(').or_else(|| begins('[')).unwrap_or_else(|| panic!("{row}"));
         let size = |s: &str| match s.split_once('x') {
             Some((r, n)) => (number(r), Some(number(n))),
             None => (number(s), None),
