@@ -1,7 +1,6 @@
 //! Arguments of the subcommands that evaluate many runs and draw figures of them.
 
 use super::plot::ThemeChoice;
-use super::shared::ReportFormat;
 use clap::Args;
 use kbc_evaluation::compare::Sides;
 use kbc_evaluation::sweep::grid::Shard;
