@@ -325,7 +325,7 @@ mod tests {
         let again = text::parse(FileId(0), &left).expect("the head is comments");
         assert_eq!(Some(&again.name), r.module.as_ref().map(|m| &m.1.name));
         let run: Vec<&str> =
-            "run --no-time --engine jit --seed 3 --adversarial --seeds 20".split(' ').collect();
+            "run --no-proof --no-time --engine jit --seed 3 --adversarial --seeds 20".split(' ').collect();
         for (stage, words) in [(Stage::Check, vec!["check"]), (Stage::Run, run)] {
             r.stage = Some(stage);
             assert_eq!(command_in_module(&r.of_module().expect("there is one")).expect("a line"), words);

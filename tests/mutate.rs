@@ -1,5 +1,6 @@
-//! A sample of `kbc dev mutate` (SYNC-7): a few hundred mutants of several algorithms on lines, tori
-//! and meshes. None escapes the checker, no correct schedule is rejected, and the counts add up.
+//! A sample of `kbc dev mutate` (SYNC-7): a few hundred mutants of several algorithms on lines,
+//! tori and meshes. None escapes the checker, no correct schedule is rejected, and the counts add
+//! up.
 
 use crate::common;
 
@@ -72,9 +73,9 @@ fn the_answer_does_not_depend_on_threads() {
     assert!(!one.stdout.is_empty());
 }
 
-/// A sample of `kbc dev fuzz checker`: random schedules, collectives and hand-written texts, unchanged
-/// and changed. What the checker accepts does not misbehave, unchanged schedules are accepted, and
-/// every code has its reason.
+/// A sample of `kbc dev fuzz checker`: random schedules, collectives and hand-written texts,
+/// unchanged and changed. What the checker accepts does not misbehave, unchanged schedules are
+/// accepted, and every code has its reason.
 #[test]
 fn the_checker_is_right_about_random_schedules() {
     let dir = std::env::temp_dir().join(format!("kbc-fuzz-checker-{}", std::process::id()));

@@ -34,8 +34,8 @@ fn opt(scratch: &Scratch, text: &str, uses: &str) -> common::Ran {
 }
 
 /// Every program of `specs/`: its compiled module is left as it is, and each module between two
-/// passes, and the graph of `--emit graph`, continue to the compiled one. All of them as JSON follow
-/// the schema.
+/// passes, and the graph of `--emit graph`, continue to the compiled one. All of them as JSON
+/// follow the schema.
 #[test]
 fn opt_continues_what_compile_began() {
     let mut all = vec![];

@@ -329,7 +329,7 @@ fn a_log_on_standard_output_stands_alone() {
         ("--emit trace", "binary"),
         ("--emit trace=a --emit trace=b", "once"),
         ("--trace-ranks 0", "applies only to a trace or a log"),
-        ("--emit kir", "unknown output `kir`"),
+        ("--emit kri", "unknown output `kri`"),
         ("--no-time --emit log", "cannot be used with"),
     ] {
         let ran = scratch.line(&format!("kbc run {} {flags}", RUNS[1]));

@@ -1,5 +1,5 @@
-//! Tests of `kbc dev compare-reference`: every shipped file of published figures, and files with errors
-//! (EVAL-5).
+//! Tests of `kbc dev compare-reference`: every shipped file of published figures, and files with
+//! errors (EVAL-5).
 
 use crate::common;
 

@@ -1,5 +1,5 @@
-//! Tests of `kbc dev repro`: figures and tables of the documentation agree with sweeps and reference
-//! files (EVAL-3, EVAL-4).
+//! Tests of `kbc dev repro`: figures and tables of the documentation agree with sweeps and
+//! reference files (EVAL-3, EVAL-4).
 
 use crate::common;
 

@@ -256,8 +256,9 @@ fn no_unit_test_is_left_out() {
     assert!(found > 10, "{found}");
 }
 
-/// The judge of the checker (`kbc dev mutate`, `kbc dev fuzz checker`) cannot import it: the compiler
-/// ensures that as long as no crate that the judge is built with is built with the checker.
+/// The judge of the checker (`kbc dev mutate`, `kbc dev fuzz checker`) cannot import it: the
+/// compiler ensures that as long as no crate that the judge is built with is built with the
+/// checker.
 #[test]
 fn the_judge_is_built_without_the_checker() {
     let judge = built_with("kbc-judge");

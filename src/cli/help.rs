@@ -1,8 +1,8 @@
 //! Help texts: examples of every command, and which options fit on its screen.
 //!
-//! `-h` and `--help` print the first sentence of each option. An option that few need is marked with
-//! `hide_short_help` where it is declared: the help names it, and the manual page and docs/reference/cli.md
-//! describe it. A test runs every example and counts the lines.
+//! `-h` and `--help` print the first sentence of each option. An option that few need is marked
+//! with `hide_short_help` where it is declared: the help names it, and the manual page and
+//! docs/reference/cli.md describe it. A test runs every example and counts the lines.
 
 use super::Cli;
 use clap::{Arg, ArgAction, Command, CommandFactory};
@@ -214,7 +214,8 @@ fn dress(mut command: Command, path: &str, screen: bool) -> Command {
     command.after_help(parts.join("\n\n").trim().to_owned())
 }
 
-/// Returns the examples of a command as a part of its help. An old spelling has those of the new one.
+/// Returns the examples of a command as a part of its help. An old spelling has those of the new
+/// one.
 fn examples(path: &str) -> String {
     let of = |path: &str| EXAMPLES.iter().find(|e| e.0 == path).map(|e| e.1);
     let list = of(path).or_else(|| of(&format!("dev {path}"))).unwrap_or(&[]);

@@ -174,8 +174,8 @@ struct EmitRequest {
     out: Option<String>,
 }
 
-/// Parses `--emit` and `--output`. A package is written unless only outputs on standard output or of
-/// the kernel are requested.
+/// Parses `--emit` and `--output`. A package is written unless only outputs on standard output or
+/// of the kernel are requested.
 fn asked(args: &Compile, emits: bool) -> Outcome<EmitRequest> {
     let kinds = [&artefacts::KINDS[..], &record::KINDS, &emit::TEXTS].concat();
     let (records, rest): (Vec<_>, Vec<_>) = output::artefacts(&args.execution, &kinds, emits)?

@@ -10,8 +10,8 @@ use std::path::Path;
 /// Prints a page, or writes all of them.
 ///
 /// # Errors
-/// Returns E416 for an unknown command, E991 for a page that cannot be made, and E410 and E411 for the
-/// folder.
+/// Returns E416 for an unknown command, E991 for a page that cannot be made, and E410 and E411 for
+/// the folder.
 pub fn run(session: &mut Session, args: &Man) -> Outcome {
     let mut all = help::complete().disable_help_subcommand(true);
     all.build();

@@ -1,5 +1,5 @@
-//! A sample of `kbc dev fuzz`: random programs and schedules, the interpreter against machine code; and
-//! a test that the generator covers what it should.
+//! A sample of `kbc dev fuzz`: random programs and schedules, the interpreter against machine code;
+//! and a test that the generator covers what it should.
 
 use crate::root;
 use kbc_audit::fuzz::catalogue::Catalogue;

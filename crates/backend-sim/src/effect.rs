@@ -1,8 +1,8 @@
 //! Synchronous operations on one rank as reads, a computation and one write.
 //!
-//! The module owns the meaning of `copy`, `combine` and local operations down to element ranges. The
-//! interpreter and the adversarial executor therefore differ only in when they read memory and what
-//! it then contains.
+//! The module owns the meaning of `copy`, `combine` and local operations down to element ranges.
+//! The interpreter and the adversarial executor therefore differ only in when they read memory and
+//! what it then contains.
 
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::schedule::{BufferId, LocalOp, Schedule, WindowId};

@@ -92,8 +92,8 @@ pub fn algorithm(workspace: &mut Workspace, of: &Selection) -> Outcome<Option<Al
     Ok(out.map(|o| o.2))
 }
 
-/// Parses `ring` or `all_reduce.ring(d: -1, inside: direct) with (pipeline: 4)`, with ranges `1..4` and lists `[1, 2,
-/// 4]` instead of numbers.
+/// Parses `ring` or `all_reduce.ring(d: -1, inside: direct) with (pipeline: 4)`, with ranges `1..4`
+/// and lists `[1, 2, 4]` instead of numbers.
 ///
 /// # Errors
 /// Returns E413 for another form.

@@ -396,8 +396,8 @@ pub struct Dim {
     pub span: Span,
 }
 
-/// A split of a dimension: `@tp`, `@tp(cut: ceil)`, `@tp(lengths: [3, 0, 5, 2])`, `@tp(by: rows)` or
-/// `@(cube, pe)`.
+/// A split of a dimension: `@tp`, `@tp(cut: ceil)`, `@tp(lengths: [3, 0, 5, 2])`, `@tp(by: rows)`
+/// or `@(cube, pe)`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cut {
     /// The axes, slowest first.

@@ -25,7 +25,8 @@ pub enum Tree<V> {
     Un(UnOp, Box<Tree<V>>),
     /// An operation on two operands.
     Bin(BinOp, Box<Tree<V>>, Box<Tree<V>>),
-    /// `if c { a } else { b }`: `a` if `c` is not 0, otherwise `b`. Only the chosen operand is evaluated.
+    /// `if c { a } else { b }`: `a` if `c` is not 0, otherwise `b`. Only the chosen operand is
+    /// evaluated.
     Select(Box<Tree<V>>, Box<Tree<V>>, Box<Tree<V>>),
     /// `@name[index]`: an entry of a table of the schedule.
     Table(V, Box<Tree<V>>),
@@ -315,7 +316,8 @@ impl<V: Clone + PartialEq> Tree<V> {
         Tree::Un(op, Box::new(a))
     }
 
-    /// Creates `if c { a } else { b }`, folded if the condition is a constant or both operands are equal.
+    /// Creates `if c { a } else { b }`, folded if the condition is a constant or both operands are
+    /// equal.
     pub fn select(c: Tree<V>, a: Tree<V>, b: Tree<V>) -> Tree<V> {
         match c {
             Tree::Int(0) => b,

@@ -20,8 +20,8 @@ use std::collections::BTreeSet;
 /// Name of the stream of the host's program, and of its region in spelled form.
 pub const HOST: &str = "host";
 
-/// Program of every rank's host in each call: `host.launch`, `host.wait`, `host.read`, `host.write`,
-/// `host.drain`, and `if` on the rank.
+/// Program of every rank's host in each call: `host.launch`, `host.wait`, `host.read`,
+/// `host.write`, `host.drain`, and `if` on the rank.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Host {
     /// Statements.
@@ -35,9 +35,9 @@ pub struct Host {
 ///
 /// Every stream of a region begins with an `await` of the region's launch and ends with a `record`
 /// of its end there. The host's program is the last region; it is local and has one stream,
-/// [`HOST`]. `host.launch` becomes the `record`. A wait becomes an `await` for every stream that the
-/// rank has in the region. A read or write is preceded by `fence.acquire`, because peers may have
-/// written the buffer directly; a write is a local `copy`. Regions keep their numbers.
+/// [`HOST`]. `host.launch` becomes the `record`. A wait becomes an `await` for every stream that
+/// the rank has in the region. A read or write is preceded by `fence.acquire`, because peers may
+/// have written the buffer directly; a write is a local `copy`. Regions keep their numbers.
 pub fn with_host_region(s: &Schedule) -> Cow<'_, Schedule> {
     let Some(host) = s.host.as_ref().filter(|_| !has_host_region(s)) else { return Cow::Borrowed(s) };
     let names = Names::new(s);

@@ -14,8 +14,8 @@
 //! operation has no meaning (a peer, chunk, slot or counter that does not exist, or sizes that
 //! differ).
 //!
-//! This crate judges the checker (`kbc dev mutate`) and shares only the walk with it. It knows neither
-//! the contracts nor the clocks of the checker, which `tests/tidy.rs` enforces. See
+//! This crate judges the checker (`kbc dev mutate`) and shares only the walk with it. It knows
+//! neither the contracts nor the clocks of the checker, which `tests/tidy.rs` enforces. See
 //! `docs/adr/014-mutation.md`.
 
 mod calls;

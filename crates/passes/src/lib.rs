@@ -29,8 +29,8 @@ pub use pass::{Changed, Findings, Options, Pass, PassCx, PassInfo, PassOption, T
 pub use pipeline::Pipeline;
 pub use registry::Entry;
 
-/// All passes, in the order in which they usually run. `kbc list passes` prints them. A pass is a module
-/// and an entry here.
+/// All passes, in the order in which they usually run. `kbc list passes` prints them. A pass is a
+/// module and an entry here.
 pub static ALL: &[Entry] = &[
     Entry { info: &infer::INFO, make: |_| Box::new(infer::Infer), source: include_str!("infer/mod.rs") },
     Entry { info: &place::INFO, make: |_| Box::new(place::PlacePass), source: include_str!("place.rs") },

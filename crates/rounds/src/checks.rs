@@ -14,6 +14,7 @@ use crate::ast::{
 };
 use crate::claim::{claims, variants};
 use crate::contract::check_collective;
+use crate::head::{algorithm_valued, axes_differ, unknown_parameter};
 use crate::library::{AlgId, CollId, Library};
 use crate::names::{NameCheck, duplicate};
 use crate::options::{OPTIONS, OptionKind, among_arguments, option_kind};
@@ -51,21 +52,6 @@ pub fn check_algorithm(lib: &Library, id: AlgId) -> Diagnostics {
     let mut check = AlgorithmCheck { lib, decl, names: NameCheck::new(lib, vec![]), buffers: vec![] };
     check.head();
     check.names.found
-}
-
-/// Returns which parameters of an algorithm are algorithm-valued: those whose default is a bare
-/// name that is neither a size, a root nor an earlier parameter.
-pub fn algorithm_valued(decl: &AlgorithmDecl) -> Vec<bool> {
-    let mut known: Vec<&str> = decl.axes.iter().map(|a| a.size.node.as_str()).collect();
-    if let Some((_, roots)) = &decl.root {
-        known.extend(roots.iter().map(|r| r.node.as_str()));
-    }
-    let mut out = vec![];
-    for (name, default) in &decl.params {
-        out.push(matches!(&default.kind, ExprKind::Name(n) if !known.contains(&n.as_str())));
-        known.push(&name.node);
-    }
-    out
 }
 
 struct AlgorithmCheck<'a> {
@@ -450,20 +436,4 @@ impl<'a> AlgorithmCheck<'a> {
 pub(crate) fn selector_text(index: &Expr, len: Option<&Expr>, listed: bool) -> String {
     let len = len.map_or(String::new(), |l| format!("; {}", write::expr(l)));
     format!("{}{len}{}", write::expr(index), if listed { " for .." } else { "" })
-}
-
-/// Makes E006 with the available parameters.
-pub fn unknown_parameter(callee: &AlgorithmDecl, name: &Ident) -> Diagnostic {
-    let valid: Vec<String> = callee.params.iter().map(|p| p.0.node.clone()).collect();
-    let what = format!("parameter of `{}`", callee.name.node);
-    unknown("E006", &what, &name.node, name.span, &valid).secondary(callee.name.span, "the algorithm")
-}
-
-/// Makes E022.
-pub(crate) fn axes_differ(callee: &AlgorithmDecl, given: usize, span: Span) -> Diagnostic {
-    let wanted = callee.axes.len();
-    Diagnostic::error("E022", format!("`{}` works on {wanted} axes, and {given} are given", callee.name.node))
-        .primary(span, format!("{given} axes here"))
-        .secondary(callee.head, "the algorithm")
-        .help("write as many axes as the algorithm has; only an algorithm of one axis accepts several, which it sees as one in linear order")
 }

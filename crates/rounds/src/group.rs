@@ -9,10 +9,10 @@ use std::sync::Arc;
 use kbc_diag::{Diagnostic, FileId, Span};
 
 use crate::ast::{AlgorithmDecl, Apply, CollectiveDecl};
-use crate::checks::{algorithm_valued, axes_differ};
 use crate::contract::block_shape;
 use crate::expand::{Expander, Step, Stop, too_large};
 use crate::frame::{ActiveRanks, Frame, Members};
+use crate::head::{algorithm_valued, axes_differ};
 use crate::interp::statements::{apply_side, root_fits, run};
 use crate::interp::{Applied, ApplySide, Start};
 use crate::ratio::gcd;

@@ -21,6 +21,7 @@ pub mod evaluator;
 pub mod expand;
 mod frame;
 pub mod group;
+pub mod head;
 pub mod interp;
 pub mod lazy;
 pub mod library;

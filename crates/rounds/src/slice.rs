@@ -1,6 +1,7 @@
 //! Chunk indices: the chunks that a selector `[i; k of n]` denotes on one rank.
 //!
-//! This module owns their range: checked or reduced modulo the number of chunks, and E028. `region` cuts lines.
+//! This module owns their range: checked or reduced modulo the number of chunks, and E028. `region`
+//! cuts lines.
 
 use kbc_diag::{Diagnostic, Span};
 

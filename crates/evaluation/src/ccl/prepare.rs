@@ -1,5 +1,5 @@
-//! The all-reduce of `kbc dev bench ccl`: a `ccl.yaml` and a machine (`topology.yaml`) as a program, an
-//! algorithm with arguments, and settings of the machine's queues.
+//! The all-reduce of `kbc dev bench ccl`: a `ccl.yaml` and a machine (`topology.yaml`) as a
+//! program, an algorithm with arguments, and settings of the machine's queues.
 //!
 //! The module decides what becomes of every key of the two files, and warns about keys without
 //! effect. [`kbc_frontend::machine`] reads the files. The names of algorithms are data

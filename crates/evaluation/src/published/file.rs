@@ -1,5 +1,5 @@
-//! Format of files of published figures (docs/reference/published-figures.md): what was published and where, and how
-//! kbc measures the same. [`super::measured`] measures.
+//! Format of files of published figures (docs/reference/published-figures.md): what was published
+//! and where, and how kbc measures the same. [`super::measured`] measures.
 
 use crate::yaml;
 use kbc_diag::{Diagnostic, FileId, Span};

@@ -33,8 +33,8 @@ pub struct Spec {
     /// run as in `kbc dev bench ccl`.
     #[serde(default)]
     pub ccl: Option<String>,
-    /// A template: the value of `--program`, the program of the file, if it has several. Without `file`,
-    /// `text` and `ccl`, the old spelling of `file` or `text`.
+    /// A template: the value of `--program`, the program of the file, if it has several. Without
+    /// `file`, `text` and `ccl`, the old spelling of `file` or `text`.
     #[serde(default)]
     pub program: Option<String>,
     /// The old spelling of `program`.
@@ -69,8 +69,8 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// Moves the values of old keys to the new ones: `program` was the file or the text, and `named`
-    /// the program. The error is a message and the key to which it refers.
+    /// Moves the values of old keys to the new ones: `program` was the file or the text, and
+    /// `named` the program. The error is a message and the key to which it refers.
     fn renew(&mut self) -> Result<(), (String, &'static str)> {
         let new = self.file.is_some() || self.text.is_some() || self.ccl.is_some();
         if new && self.named.is_some() {

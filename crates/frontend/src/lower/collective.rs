@@ -17,8 +17,8 @@ use kbc_ir::scalar::{Scalar, ScalarBin};
 use kbc_ir::types::ReduceOp;
 use kbc_rounds::CollId;
 use kbc_rounds::ast::{AlgorithmDecl, Expr, ExprKind, Ident};
-use kbc_rounds::checks::{algorithm_valued, unknown_parameter};
 use kbc_rounds::eval::{ConcreteEvaluator, Fault, ListScope, unknown};
+use kbc_rounds::head::{algorithm_valued, unknown_parameter};
 use kbc_rounds::options::{OptionKind, among_arguments, option_kind, option_value};
 
 /// The reduction that is a sum followed by a division.
@@ -209,8 +209,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// Returns the algorithm of `using: ring(d: -1) with (pipeline: 4)` with its names checked. Returns
-    /// `Some(None)` if there is no such argument.
+    /// Returns the algorithm of `using: ring(d: -1) with (pipeline: 4)` with its names checked.
+    /// Returns `Some(None)` if there is no such argument.
     pub(super) fn using_of(&mut self, coll: CollId, named: Option<&Named>) -> Option<Option<Using>> {
         match named {
             Some(n) => self.using(coll, n).map(Some),

@@ -1,6 +1,6 @@
-//! Listed lengths: the parts of a dimension, `10@ep(lengths: [3, 0, 5, 2])`, and the matrix of an all_to_all,
-//! `counts: [[3, 0], [1, 2]]`. A list or a matrix may be replaced by the name of a function of the
-//! file.
+//! Listed lengths: the parts of a dimension, `10@ep(lengths: [3, 0, 5, 2])`, and the matrix of an
+//! all_to_all, `counts: [[3, 0], [1, 2]]`. A list or a matrix may be replaced by the name of a
+//! function of the file.
 //!
 //! This module evaluates the numbers and checks that there is one per rank. `infer` checks whether
 //! a matrix fits its operand.

@@ -58,7 +58,8 @@ fn blocks(decl: &CollectiveDecl, at_first: bool, ranks: u64) -> u64 {
     if decl.clauses.iter().any(free) { ranks } else { 1 }
 }
 
-/// Returns the use of the algorithm with the arguments and options that the user asked for, checked.
+/// Returns the use of the algorithm with the arguments and options that the user asked for,
+/// checked.
 fn requested_use(
     cx: &Cx<'_>,
     decl: &AlgorithmDecl,

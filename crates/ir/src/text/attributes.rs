@@ -1,8 +1,8 @@
-//! Attributes of other tools (`x-cost 12`) at the ends of lines: reading, printing, and what is left
-//! of them after a pass.
+//! Attributes of other tools (`x-cost 12`) at the ends of lines: reading, printing, and what is
+//! left of them after a pass.
 //!
-//! Parser and printer know nothing of attributes. Before a text is parsed, they are taken out of its
-//! lines; after a module is printed, they are put into its lines. A line is found again by its
+//! Parser and printer know nothing of attributes. Before a text is parsed, they are taken out of
+//! its lines; after a module is printed, they are put into its lines. A line is found again by its
 //! position among the lines of its kind, and an item by its label or its text.
 
 use super::lex::{LineNode, Token, TokenKind, tree};

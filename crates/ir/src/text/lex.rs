@@ -49,7 +49,8 @@ pub enum TokenKind {
     Float(f64),
     /// A string in double quotes.
     Str(String),
-    /// The name of an attribute of another tool, with its prefix `x-`. A number or a string follows.
+    /// The name of an attribute of another tool, with its prefix `x-`. A number or a string
+    /// follows.
     Attribute(String),
     /// A location: `@0:12..40` or `@-`.
     Loc(Span),

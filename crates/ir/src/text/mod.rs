@@ -108,8 +108,8 @@ pub fn parse_expr(file: FileId, text: &str) -> Result<Expr, Diagnostics> {
     one_line(file, text, "an expression must be one line", expr::expr)
 }
 
-/// Reads an algorithm with its arguments, such as `ring(d: -1) with (pipeline: 4)`, in the form that
-/// follows `using` in a graph.
+/// Reads an algorithm with its arguments, such as `ring(d: -1) with (pipeline: 4)`, in the form
+/// that follows `using` in a graph.
 ///
 /// # Errors
 /// Returns E310, E311, E315 or E316.

@@ -19,8 +19,8 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Codes of texts that are not sentences: characters, syntax, structure, words.
 const SYNTAX: [&str; 4] = ["E310", "E311", "E314", "E315"];
 
-/// Codes of sentences with another fault: names that are not declared or declared twice, numbers out
-/// of range, another version, unused kernels, lengths and waits that do not fit.
+/// Codes of sentences with another fault: names that are not declared or declared twice, numbers
+/// out of range, another version, unused kernels, lengths and waits that do not fit.
 const MEANING: [&str; 6] = ["E312", "E313", "E316", "E317", "E318", "E323"];
 
 fn grammar() -> Grammar {

@@ -13,9 +13,9 @@ use super::{
 use crate::ast::{
     AlgorithmDecl, Apply, Block, CollectiveDecl, Expr, ExprKind, Ident, RemoteSide, Stmt, StmtKind,
 };
-use crate::checks::{algorithm_valued, unknown_parameter};
 use crate::contract::block_shape;
 use crate::evaluator::{Evaluator, Values};
+use crate::head::{algorithm_valued, unknown_parameter};
 use crate::options::option_value;
 use crate::scope::{AlgRef, Fault, Scope};
 

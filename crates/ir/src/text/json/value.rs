@@ -135,8 +135,8 @@ macro_rules! object {
     };
 }
 
-/// Writes an enum as an object whose first key says which variant it is. The match has all variants,
-/// and the patterns all fields.
+/// Writes an enum as an object whose first key says which variant it is. The match has all
+/// variants, and the patterns all fields.
 macro_rules! choice {
     ($ty:ty, $title:literal, $n:ident, $tag:literal {
         $($word:literal => $pat:pat => { $($key:literal: $t:ty = $e:expr),* $(,)? }),* $(,)?

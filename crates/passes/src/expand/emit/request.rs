@@ -10,7 +10,7 @@ use kbc_ir::expr::Expr;
 use kbc_ir::schedule::*;
 use kbc_ir::types::{DType, MemKind, ReduceOp};
 use kbc_rounds::ast::Ident;
-use kbc_rounds::checks::unknown_parameter;
+use kbc_rounds::head::unknown_parameter;
 use kbc_rounds::library::{AlgId, CollId, Library};
 use kbc_rounds::options::{OPTIONS, OptionKind, OptionValue, option_kind};
 use kbc_rounds::rounds::{Call, coordinates};

@@ -294,8 +294,8 @@ fn no_value(e: &kbc_ir::expr::EvalError, coords: &[(Name, i64)], span: Span) -> 
         .help("guard the statement with an `if` that excludes these ranks")
 }
 
-/// Returns the error of a checked selection, if the variables have values for which a chunk does not
-/// exist. A selection without a value is reported by other checks.
+/// Returns the error of a checked selection, if the variables have values for which a chunk does
+/// not exist. A selection without a value is reported by other checks.
 fn outside(b: &Bound, steps: &Vars, coords: &Vars, mesh: &Vars, tables: &[Table]) -> Option<Diagnostic> {
     for_each_value(&b.gens, &mut steps.clone(), &mut |steps| {
         let at = RankVars { steps, coords, mesh, tables };
