@@ -102,8 +102,10 @@ impl RandomProgram {
             [one] => (names.concat(), one.clone()),
             many => (format!("({})", names.join(", ")), format!("({})", many.join(", "))),
         };
-        let inputs: Vec<String> =
-            values().filter(|v| v.text.is_none()).map(|v| format!("{}: {}", v.name, written(&v.ty))).collect();
+        let inputs: Vec<String> = values()
+            .filter(|v| v.text.is_none())
+            .map(|v| format!("{}: {}", v.name, written(&v.ty)))
+            .collect();
         // Kernels that are called, and those that these call.
         let mut kernels: Vec<&str> = vec![];
         for k in self.kernels.iter().rev() {
@@ -164,9 +166,7 @@ fn written(ty: &TensorType) -> String {
         let old = format!("@{cut}");
         let new = match &cut.rule {
             CutRule::Ceil => old.replace("(ceil)", "(cut: ceil)"),
-            CutRule::Lengths(parts) => {
-                old.replace(&format!("({parts})"), &format!("(lengths: [{parts}])"))
-            }
+            CutRule::Lengths(parts) => old.replace(&format!("({parts})"), &format!("(lengths: [{parts}])")),
             CutRule::Even | CutRule::Lines(_) => continue,
         };
         out = out.replacen(&old, &new, 1);
