@@ -80,6 +80,11 @@ impl<'s> Ctx<'s> {
         Span::new(self.file, l, r.max(l))
     }
 
+    /// Returns the span of the bytes `l..r` without the blanks at its end.
+    pub fn trimmed(&self, l: usize, r: usize) -> Span {
+        self.span(l, l + self.text[l..r].trim_end().len())
+    }
+
     /// Returns the documentation of the item that starts at `l`.
     pub fn doc(&mut self, l: usize) -> String {
         self.docs.remove(&l).unwrap_or_default().text()

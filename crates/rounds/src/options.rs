@@ -52,12 +52,15 @@ pub fn option_kind(name: &str) -> Option<OptionKind> {
     OPTIONS.iter().find(|o| o.0 == name).map(|o| o.1)
 }
 
+/// Named values of a use, as written.
+type Given<'a> = &'a [(Ident, Expr)];
+
 /// Returns the message (E007) for options among the arguments of an algorithm, which is where they
 /// stood before they had a place of their own. `span` is the whole use. Returns none if all
 /// arguments belong to the algorithm or are unknown; `own` states whether it has a parameter.
 pub fn among_arguments(
     alg: &Ident,
-    (args, options): (&[(Ident, Expr)], &[(Ident, Expr)]),
+    (args, options): (Given<'_>, Given<'_>),
     span: Span,
     own: impl Fn(&str) -> bool,
 ) -> Option<Diagnostic> {
