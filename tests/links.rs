@@ -89,11 +89,7 @@ fn plain(path: &Path) -> Option<PathBuf> {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {
-            Component::ParentDir => {
-                if !out.pop() {
-                    return None;
-                }
-            }
+            Component::ParentDir if !out.pop() => return None,
             Component::Normal(name) => out.push(name),
             _ => {}
         }

@@ -330,7 +330,7 @@ fn a_log_on_standard_output_stands_alone() {
         ("--emit trace=a --emit trace=b", "once"),
         ("--trace-ranks 0", "applies only to a trace or a log"),
         ("--emit kri", "unknown output `kri`"),
-        ("--no-time --emit log", "cannot be used with"),
+        ("--no-time --emit log", "needs the timed run"),
     ] {
         let ran = scratch.line(&format!("kbc run {} {flags}", RUNS[1]));
         assert_eq!(ran.code, 2, "{flags}\n{}", ran.stderr);

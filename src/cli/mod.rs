@@ -295,8 +295,9 @@ pub struct Opt {
     pub file: String,
     /// The passes: `infer,place`, or a named pipeline.
     ///
-    /// By default those that the first line of the file names (`; kbc: opt -p ..`, as a crash writes
-    /// it), else `default`. For a `.tile` file `layout,buffers`, in their own order; all by default.
+    /// By default those that the first line of the file names (`; kbc: opt -p ..`, as a crash
+    /// writes it), else `default`. For a `.tile` file `layout,buffers`, in their own order; all by
+    /// default.
     #[arg(long, short, value_name = "PASSES")]
     pub passes: Option<String>,
     /// The target of a `.tile` file; a2a3 by default.
@@ -371,7 +372,8 @@ pub struct Explain {
 pub struct CompareReference {
     /// Files of published figures, or folders with such files.
     ///
-    /// docs/reference/published-figures.md has their form; specs/reference of kbc's source by default.
+    /// docs/reference/published-figures.md has their form; specs/reference of kbc's source by
+    /// default.
     pub files: Vec<String>,
 }
 
@@ -387,9 +389,9 @@ pub struct Passes {
 pub struct List {
     /// A list, or the name of an algorithm; then files.
     ///
-    /// The lists are: algorithms (the default), collectives, functions, kernels, operations, dtypes,
-    /// reductions, topologies, passes, targets, codes. Declarations of the files are listed in
-    /// addition to the library. After `passes`, the name of a pass prints its page.
+    /// The lists are: algorithms (the default), collectives, functions, kernels, operations,
+    /// dtypes, reductions, topologies, passes, targets, codes. Declarations of the files are listed
+    /// in addition to the library. After `passes`, the name of a pass prints its page.
     #[arg(value_name = "WHAT|FILE")]
     pub what: Vec<String>,
     /// For costs of an algorithm: a size of its shape, or a parameter.

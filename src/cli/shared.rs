@@ -76,8 +76,8 @@ impl Selection {
 pub struct Source {
     /// A `.kb`, `.kir` or `.xml` file, or PyTorch programs; `-` is standard input.
     ///
-    /// An MSCCL schedule is an `.xml` file. A PyTorch program has those of the other ranks beside it,
-    /// or stands for a folder of them.
+    /// An MSCCL schedule is an `.xml` file. A PyTorch program has those of the other ranks beside
+    /// it, or stands for a folder of them.
     pub file: String,
     /// The part of the file.
     #[command(flatten)]
@@ -101,8 +101,8 @@ impl Source {
 pub struct Watch {
     /// Prints the module after a pass (or `all`) to standard error.
     ///
-    /// Repeatable. Where a target is emitted also the kernel: after tile (as it is lowered), layout,
-    /// buffers, fences, flags.
+    /// Repeatable. Where a target is emitted also the kernel: after tile (as it is lowered),
+    /// layout, buffers, fences, flags.
     #[arg(hide_short_help = true, long, value_name = "PASS", help_heading = "Passes")]
     pub print_after: Vec<String>,
     /// Prints the module after every pass that changed it.
@@ -140,9 +140,9 @@ pub struct Data {
     pub engine: Option<EngineChoice>,
     /// Where the output goes: a result, `y=file.npy`, or code.
     ///
-    /// `NAME=FILE` writes a result, the global value as rank 0 sees it, as .npy, .npz or .safetensors;
-    /// repeatable. A path without a name is the folder of emitted code (by default FILE.TARGET in the
-    /// working directory), or the file of the artefact that `--emit KIND` names.
+    /// `NAME=FILE` writes a result, the global value as rank 0 sees it, as .npy, .npz or
+    /// .safetensors; repeatable. A path without a name is the folder of emitted code (by default
+    /// FILE.TARGET in the working directory), or the file of the artefact that `--emit KIND` names.
     #[arg(long, short, alias = "out", value_name = "[NAME=]PATH")]
     pub output: Vec<String>,
 }
@@ -208,16 +208,16 @@ pub struct Execution {
     pub every_rank: bool,
     /// Also times with stragglers and slow links.
     ///
-    /// A `.yaml` file with a `perturb` section, or its content, `{seed: 1, runs: 20, links: [{count:
-    /// 1, slow: 4}]}`.
+    /// A `.yaml` file with a `perturb` section, or its content, `{seed: 1, runs: 20, links:
+    /// [{count: 1, slow: 4}]}`.
     #[arg(hide_short_help = true, long, value_name = "FILE|TEXT", conflicts_with = "no_time")]
     pub perturb: Option<String>,
     /// Also writes kir, json, dot, graph, dot-graph, trace, log.
     ///
     /// For a target also tile and cpp; repeatable. Without a path the artefact goes to standard
-    /// output in place of the report, once the schedule is proven. `trace=FILE` opens in the Perfetto
-    /// UI; `log` has one JSON object per operation. With tile or cpp, a folder is written only if
-    /// --output names it.
+    /// output in place of the report, once the schedule is proven. `trace=FILE` opens in the
+    /// Perfetto UI; `log` has one JSON object per operation. With tile or cpp, a folder is written
+    /// only if --output names it.
     #[arg(long, value_name = "KIND[=PATH]")]
     pub emit: Vec<String>,
     /// Ranks in a trace or log: `0..8,12`.

@@ -18,8 +18,9 @@ use std::ops::Range;
 pub const MAX_DEPTH: usize = 500;
 
 /// Parses a file. Returns its tree and the messages with the codes E001 (character), E002 (syntax),
-/// E003 (misuse of `for`), E006 (an argument of a split) and E007 (an old form), sorted by place. Items that could not be parsed are absent from the
-/// tree; statements that could not be parsed are `Error` nodes.
+/// E003 (misuse of `for`), E006 (an argument of a split) and E007 (an old form), sorted by place.
+/// Items that could not be parsed are absent from the tree; statements that could not be parsed are
+/// `Error` nodes.
 pub fn parse(file: FileId, text: &str) -> (File, Diagnostics) {
     let (tree, _, found) = parse_marked(file, text);
     (tree, found)

@@ -9,8 +9,8 @@ use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use std::collections::BTreeMap;
 
 use crate::ast::{
-    AlgorithmDecl, Apply, Block, CollectiveDecl, Expr, ExprKind, FnDecl, Ident, RemoteSide, Selector,
-    SelectorKind, Slice, Stmt, StmtKind, ViewKind,
+    AlgorithmDecl, Apply, Block, CollectiveDecl, ExprKind, FnDecl, RemoteSide, Selector, SelectorKind, Slice,
+    Stmt, StmtKind, ViewKind,
 };
 use crate::claim::{claims, variants};
 use crate::contract::check_collective;
@@ -286,7 +286,7 @@ impl<'a> AlgorithmCheck<'a> {
     /// Rejects a selector that does not say into how many parts it cuts a vector.
     fn of_how_many(&mut self, s: &Selector) {
         let SelectorKind::Part { index, len, gens, of: None } = &s.kind else { return };
-        let text = selector_text(index, len.as_ref(), gens.is_some());
+        let text = write::selector_text(index, len.as_ref(), gens.is_some());
         let sizes: Vec<&str> = self.decl.axes.iter().map(|a| a.size.node.as_str()).collect();
         let p = sizes.join("*");
         let d = Diagnostic::error("E028", format!("`[{text}]` of how many?"))
@@ -430,10 +430,4 @@ impl<'a> AlgorithmCheck<'a> {
             }
         }
     }
-}
-
-/// Returns how a message writes the selection `[index; len for ..]`, without its brackets.
-pub(crate) fn selector_text(index: &Expr, len: Option<&Expr>, listed: bool) -> String {
-    let len = len.map_or(String::new(), |l| format!("; {}", write::expr(l)));
-    format!("{}{len}{}", write::expr(index), if listed { " for .." } else { "" })
 }

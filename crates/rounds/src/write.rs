@@ -90,6 +90,12 @@ fn list(parts: &[Expr], out: &mut String) {
     out.push(')');
 }
 
+/// Returns how a message writes the selection `[index; len for ..]`, without its brackets.
+pub(crate) fn selector_text(index: &Expr, len: Option<&Expr>, listed: bool) -> String {
+    let len = len.map_or(String::new(), |l| format!("; {}", expr(l)));
+    format!("{}{len}{}", expr(index), if listed { " for .." } else { "" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -181,7 +181,8 @@ impl Reader<'_> {
         for n in kids {
             match self.stmt(n) {
                 Ok(stmt) => out.push(stmt),
-                // A fault of form in a later line is reported before a fault of meaning in this one.
+                // A fault of form in a later line is reported before a fault of meaning in this
+                // one.
                 Err(d) if ["E312", "E313", "E316"].contains(&d.code) => {
                     self.held.get_or_insert(d);
                 }

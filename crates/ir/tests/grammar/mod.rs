@@ -24,7 +24,7 @@ const SYNTAX: [&str; 4] = ["E310", "E311", "E314", "E315"];
 const MEANING: [&str; 6] = ["E312", "E313", "E316", "E317", "E318", "E323"];
 
 fn grammar() -> Grammar {
-    ebnf::read(&std::fs::read_to_string(format!("{ROOT}/docs/kir.ebnf")).unwrap())
+    ebnf::read(&std::fs::read_to_string(format!("{ROOT}/docs/kir.ebnf")).expect("the grammar is there"))
 }
 
 /// Returns the codes with which the parser rejects a text.
@@ -51,9 +51,9 @@ fn compare(grammar: &Grammar, what: &str, text: &str) -> bool {
 }
 
 fn files(dir: &Path, out: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+    for entry in std::fs::read_dir(dir).expect("the folder can be read") {
+        let path = entry.expect("the folder can be read").path();
+        let name = path.file_name().expect("an entry has a name").to_string_lossy().into_owned();
         if path.is_dir() && name != "target" && !name.starts_with('.') {
             files(&path, out);
         } else if name.ends_with(".kir") {

@@ -4,10 +4,10 @@ use kbc_diag::{Diagnostic, Span};
 
 use super::{Checked, ChunkSelection, Domain, Outcome, no_parts};
 use crate::ast::{AlgorithmDecl, Block, SelectorKind, Slice, StmtKind};
-use crate::checks::selector_text;
 use crate::evaluator::Values;
 use crate::scope::unknown;
 use crate::write;
+use crate::write::selector_text;
 
 /// Returns the places that a slice denotes.
 ///
