@@ -37,7 +37,7 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
 /// Compiles a program, or an input that represents one.
 ///
 /// # Errors
-/// As [`run`].
+/// As [`run()`].
 pub fn program(session: &mut Session, args: &Compile) -> Outcome {
     let how = &args.execution;
     let target = emit::target(&args.target)?;
