@@ -9,7 +9,7 @@ use kbc_compiler::explain::{self, TimePart, bound, memory, overlap, select};
 use kbc_compiler::load::refuse;
 use kbc_compiler::report;
 use kbc_diag::nearest::nearest;
-use kbc_diag::{Diagnostic, Diagnostics, FailureKind, codes};
+use kbc_diag::{Diagnostic, Diagnostics, codes};
 use serde_json::{Value, json};
 
 const TOPICS: [&str; 9] =
@@ -82,7 +82,7 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
     }
     match codes::find(&args.topic.to_uppercase()) {
         Some(code) => {
-            let kind = FailureKind::of(code.code).name();
+            let kind = code.kind.name();
             let found = json!({ "code": code.code, "title": code.title, "kind": kind, "page": code.page });
             Ok(session.answer(code.page, &about(code.code, None, found))?)
         }

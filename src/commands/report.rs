@@ -45,18 +45,18 @@ pub fn run(session: &mut Session, args: &MakePage) -> Outcome {
 
 /// Returns the command line that generates the page again, for a shell.
 fn command(args: &MakePage) -> String {
-    let mut words = vec!["kbc".to_owned(), "report".to_owned(), args.file.clone()];
+    // The page is the same wherever it is written.
+    let MakePage { file, of, output: _, no_data, trace_ranks, input, engine } = args;
+    let mut words = vec!["kbc".to_owned(), "report".to_owned(), file.clone()];
     let mut pair = |flag: &str, value: &String| words.extend([flag.to_owned(), value.clone()]);
-    args.of.define.iter().for_each(|d| pair("-D", d));
-    args.of.topology.iter().for_each(|t| pair("--topology", t));
-    args.of.set.iter().for_each(|s| pair("--set", s));
-    args.of.program.iter().for_each(|p| pair("--program", p));
-    args.of.algorithm.iter().for_each(|a| pair("--algorithm", a));
-    args.input.iter().for_each(|i| pair("--input", i));
-    args.engine.iter().for_each(|e| pair("--engine", &e.plain().name().to_owned()));
-    args.trace_ranks.iter().for_each(|r| pair("--trace-ranks", r));
+    for (flag, values) in of.plain().flags() {
+        values.iter().for_each(|v| pair(flag, v));
+    }
+    input.iter().for_each(|i| pair("--input", i));
+    engine.iter().for_each(|e| pair("--engine", &e.plain().name().to_owned()));
+    trace_ranks.iter().for_each(|r| pair("--trace-ranks", r));
     pair("-o", &"report.html".to_owned());
-    if args.no_data {
+    if *no_data {
         words.push("--no-data".to_owned());
     }
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
@@ -65,4 +65,37 @@ fn command(args: &MakePage) -> String {
         false => format!("'{}'", w.replace('\'', "'\\''")),
     };
     words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use clap::Parser;
+
+    #[test]
+    fn the_command_on_a_page_has_every_option() {
+        let line = "kbc report a.kb -D n=8 -D 'tp = 2' --topology 'ring(2)' --mesh m --set 'forward: drain' \
+            --program p --algorithm a --ranks 2 --using ring --input x=x.npy --engine interp \
+            --trace-ranks 0..2 -o report.html";
+        let words = shlex(line);
+        let Command::Report(args) = Cli::try_parse_from(&words).expect("it is right").command else {
+            panic!("another command")
+        };
+        assert_eq!(shlex(&command(&args)), words);
+    }
+
+    /// Splits a line at spaces outside of quotes.
+    fn shlex(line: &str) -> Vec<String> {
+        let mut words = vec![String::new()];
+        for (i, part) in line.split('\'').enumerate() {
+            let mut pieces = if i % 2 == 1 { vec![part] } else { part.split(' ').collect() }.into_iter();
+            if let (Some(last), Some(first)) = (words.last_mut(), pieces.next()) {
+                last.push_str(first);
+            }
+            words.extend(pieces.map(str::to_owned));
+        }
+        words.retain(|w| !w.is_empty());
+        words
+    }
 }

@@ -4,6 +4,7 @@
 use crate::cli::Check;
 use crate::session::{Outcome, Session};
 use kbc_compiler::load::refuse;
+use kbc_compiler::options::Selection;
 use kbc_compiler::signals::{algorithms, schedule};
 use kbc_diag::Diagnostic;
 
@@ -15,14 +16,11 @@ use kbc_diag::Diagnostic;
 pub fn run(session: &mut Session, args: &Check) -> Outcome {
     let source = args.source();
     let file = &source.file;
-    let flags = [
-        ("--target", args.target.is_some()),
-        ("--post", args.post.is_some()),
-        ("--program", args.of.program.is_some()),
-        ("--topology", args.of.topology.is_some()),
-        ("--set", !args.of.set.is_empty()),
-    ];
-    refuse(&flags, "--sync, which counts signals of algorithms")?;
+    let counts = "--sync, which counts signals of algorithms";
+    refuse(&[("--target", args.target.is_some()), ("--post", args.post.is_some())], counts)?;
+    let about_programs =
+        Selection { define: vec![], algorithm: None, ranks: None, using: vec![], ..args.of.plain() };
+    refuse(&about_programs.given(), counts)?;
     if [".tile", ".xml"].iter().any(|ending| file.ends_with(ending)) {
         return Err(Diagnostic::error(
             "E416",

@@ -113,6 +113,28 @@ pub fn topology(workspace: &mut Workspace, of: &Selection) -> Outcome<TopologyOp
     })
 }
 
+/// Returns the options of the front end that every program of a file has in common: parameters,
+/// mesh and machine.
+///
+/// # Errors
+/// Of an option with another form, and of reading the file of a machine.
+pub(crate) fn lower_options(workspace: &mut Workspace, of: &Selection) -> Outcome<LowerOptions> {
+    // Which program or algorithm is meant, on how many ranks and with which algorithms for its
+    // collectives, depends on what the file has; the caller adds it.
+    let Selection { define, topology: _, mesh, set, program: _, algorithm: _, ranks: _, using: _ } = of;
+    let (topology, machine) = topology(workspace, of)?;
+    Ok(LowerOptions {
+        set: settings(workspace, set)?,
+        defines: defines(define)?,
+        program: None,
+        mesh: mesh.clone(),
+        algorithm: None,
+        topology,
+        machine,
+        shapes: vec![],
+    })
+}
+
 /// `--ranks`: how many ranks the machine of an algorithm has, of the kind that its file names.
 pub(crate) fn on_ranks(
     workspace: &mut Workspace,

@@ -1,7 +1,7 @@
 //! Build: from a file to a schedule, the part that `compile`, `check`, `run` and `explain` share.
 
 use crate::algorithm_request;
-use crate::arguments::{defines, on_ranks, settings, topology, using};
+use crate::arguments::{lower_options, on_ranks, using};
 use crate::bounds::Subject;
 use crate::data;
 use crate::failure::Outcome;
@@ -130,19 +130,8 @@ pub fn assemble(
     }
     workspace.progress("reading");
     let (loaded, mut found) = load_parts(workspace, &source.file)?;
-    let (topology, machine) = topology(workspace, &source.of)?;
-    let set = settings(workspace, &source.of.set)?;
-    let defines = defines(&source.of.define)?;
-    let mut options = LowerOptions {
-        set,
-        defines,
-        program: source.of.program.clone(),
-        mesh: source.of.mesh.clone(),
-        algorithm: None,
-        topology,
-        machine,
-        shapes: vec![],
-    };
+    let mut options = lower_options(workspace, &source.of)?;
+    options.program.clone_from(&source.of.program);
     if source.of.algorithm.is_some() || compiles_algorithm(&loaded, &options) {
         options.algorithm =
             algorithm_request::algorithm(workspace, &source.of)?.map(|a| a.single()).transpose()?;

@@ -6,7 +6,7 @@ use crate::arguments::defines;
 use crate::engine::Engine;
 use crate::failure::{Failure, Outcome};
 use crate::load::{load_file, refuse};
-use crate::options::Source;
+use crate::options::{Selection, Source};
 use crate::report::{CompareReport, ImportReport, InputReport, ParamReport, Report};
 use crate::watch::Watch;
 use crate::workspace::{Stage, Workspace};
@@ -58,13 +58,8 @@ struct MscclOptions {
 const NAMES: [&str; 4] = ["bytes", "dtype", "op", "root"];
 
 fn read_options(source: &Source, algo: &Algo) -> Outcome<MscclOptions> {
-    let flags = [
-        ("--program", source.of.program.is_some()),
-        ("--algorithm", source.of.algorithm.is_some()),
-        ("--ranks", source.of.ranks.is_some()),
-        ("--using", !source.of.using.is_empty()),
-    ];
-    refuse(&flags, &source.file)?;
+    let about_programs = Selection { define: vec![], topology: None, set: vec![], ..source.of.clone() };
+    refuse(&about_programs.given(), &source.file)?;
     let mut out = MscclOptions { options: Options::default(), bytes: None, params: vec![] };
     let wrong = |name: &str, value: &str, valid: &str| -> Failure {
         Diagnostic::error("E413", format!("-D {name}={value}: {valid}")).into()

@@ -26,18 +26,25 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// The flags of the command line that were given, for places where one means nothing.
-    pub fn given(&self) -> [(&'static str, bool); 8] {
+    /// The flags of the command line, each with its values in order.
+    pub fn flags(&self) -> [(&'static str, &[String]); 8] {
+        let Selection { define, topology, mesh, set, program, algorithm, ranks, using } = self;
         [
-            ("-D", !self.define.is_empty()),
-            ("--topology", self.topology.is_some()),
-            ("--mesh", self.mesh.is_some()),
-            ("--set", !self.set.is_empty()),
-            ("--program", self.program.is_some()),
-            ("--algorithm", self.algorithm.is_some()),
-            ("--ranks", self.ranks.is_some()),
-            ("--using", !self.using.is_empty()),
+            ("-D", define),
+            ("--topology", topology.as_slice()),
+            ("--mesh", mesh.as_slice()),
+            ("--set", set),
+            ("--program", program.as_slice()),
+            ("--algorithm", algorithm.as_slice()),
+            ("--ranks", ranks.as_slice()),
+            ("--using", using),
         ]
+    }
+
+    /// The flags of the command line, and whether each was given, for places where one means
+    /// nothing.
+    pub fn given(&self) -> [(&'static str, bool); 8] {
+        self.flags().map(|(flag, values)| (flag, !values.is_empty()))
     }
 }
 

@@ -289,9 +289,11 @@ impl<'a> AlgorithmCheck<'a> {
         let text = write::selector_text(index, len.as_ref(), gens.is_some());
         let sizes: Vec<&str> = self.decl.axes.iter().map(|a| a.size.node.as_str()).collect();
         let p = sizes.join("*");
+        // As a bare selector follows the axes where `chunks` says how many.
+        let word = if self.decl.axes.iter().all(|a| a.wraps) { "mod" } else { "of" };
         let d = Diagnostic::error("E028", format!("`[{text}]` of how many?"))
             .primary(s.span, "the number of parts is missing")
-            .help(format!("write `chunks {p}` in the head of the algorithm, or `[{text} of {p}]`"));
+            .help(format!("write `chunks {p}` in the head of the algorithm, or `[{text} {word} {p}]`"));
         // Such a selector had one part, the whole vector, whatever its index.
         let old = len.is_none() && gens.is_none();
         self.names.found.push(if old { d.edit(s.span, "[..]") } else { d });

@@ -8,7 +8,8 @@ use super::grid::{self, Setting};
 use crate::algorithm_request::{self, AlgorithmRequest};
 use crate::arguments::defines;
 use crate::failure::Outcome;
-use crate::options::Source;
+use crate::load::refuse;
+use crate::options::{Selection, Source};
 use crate::report::AlgorithmReport;
 use crate::workspace::Workspace;
 use kbc_checker::{CheckOptions, check as prove};
@@ -114,7 +115,7 @@ pub fn check(
 ///
 /// # Errors
 /// E413 for what is no number of ranks; E416 for what means nothing for algorithms.
-pub fn ranks(source: &Source) -> Result<Option<Vec<i64>>, Diagnostics> {
+pub fn ranks(source: &Source) -> Outcome<Option<Vec<i64>>> {
     let mut ranks = source.of.ranks.as_ref().map(|t| algorithm_request::ranks("--ranks ", t)).transpose()?;
     for (name, value) in defines(&source.of.define)? {
         match name.as_str() {
@@ -150,6 +151,16 @@ pub fn ranks(source: &Source) -> Result<Option<Vec<i64>>, Diagnostics> {
         .help("use --ranks 8")
         .into());
     }
+    // What remains is about programs. A named program that does not exist is an error of its own.
+    let about_algorithms = Selection {
+        define: vec![],
+        program: None,
+        algorithm: None,
+        ranks: None,
+        using: vec![],
+        ..source.of.clone()
+    };
+    refuse(&about_algorithms.given(), "algorithms, which have no machine")?;
     Ok(ranks)
 }
 

@@ -14,7 +14,7 @@ use crate::workspace::Workspace;
 use kbc_checker::{CheckOptions, check as prove};
 use kbc_diag::{Diagnostics, FileId, Span};
 use kbc_frontend::load::Loaded;
-use kbc_frontend::lower::{CallTrial, LowerOptions, Lowered, instances, programs, variables};
+use kbc_frontend::lower::{CallTrial, Lowered, instances, programs, variables};
 use kbc_passes::PassCx;
 use kbc_passes::pipeline::Pipeline;
 use kbc_rounds::eval::unknown;
@@ -30,14 +30,7 @@ pub fn check(
     done: &[String],
 ) -> Outcome<Vec<ProgramReport>> {
     let root = loaded.root.unwrap_or_default();
-    let (topology, machine) = arguments::topology(workspace, &source.of)?;
-    let options = LowerOptions {
-        set: arguments::settings(workspace, &source.of.set)?,
-        defines: arguments::defines(&source.of.define)?,
-        topology,
-        machine,
-        ..LowerOptions::default()
-    };
+    let options = arguments::lower_options(workspace, &source.of)?;
     let only = source.of.program.as_ref();
     let names: Vec<String> = programs(loaded, root)
         .into_iter()
