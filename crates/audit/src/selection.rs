@@ -141,7 +141,7 @@ fn selected(loaded: &Loaded, machine: &str, passes: &str) -> Result<Selection, D
     let lowered = lower(loaded, &options)?;
     let mut module: Module = lowered.module;
     let time = Simulated { topology: &lowered.topology };
-    let cx = PassCx::new(&loaded.library, Some(&lowered.topology)).with_time(&time);
+    let cx = PassCx::new(&lowered.library, Some(&lowered.topology)).with_time(&time);
     Pipeline::parse(passes, FileId::default())?.run(&mut module, &cx, &mut [])?;
     let table = cx.findings.into_inner().select;
     let none = || Diagnostic::error("E991", "a program with one collective has a choice to make").into();

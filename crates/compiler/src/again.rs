@@ -35,7 +35,7 @@ pub fn rebuild_at(
 ) -> Result<Resized, Diagnostics> {
     let lowered = lower_again(built, line, defines)?;
     let mut module = lowered.module;
-    let cx = PassCx::new(&built.origin.loaded.library, Some(&lowered.topology));
+    let cx = PassCx::new(&lowered.library, Some(&lowered.topology));
     let mut keep = GraphRecorder::default();
     Pipeline::parse("infer,place", Span::NONE.file)?.run(&mut module, &cx, &mut [&mut keep])?;
     if let Body::Graph(graph) = &mut module.body {
@@ -76,7 +76,7 @@ pub fn select_again(built: &Built, options: &str) -> Result<SelectTable, Diagnos
     let lowered = lower_again(built, None, &[])?;
     let mut module = lowered.module;
     let time = Simulated { topology: &lowered.topology };
-    let cx = PassCx::new(&built.origin.loaded.library, Some(&lowered.topology)).with_time(&time);
+    let cx = PassCx::new(&lowered.library, Some(&lowered.topology)).with_time(&time);
     let passes = format!("infer,place,select{{{options}}}");
     Pipeline::parse(&passes, Span::NONE.file)?.run(&mut module, &cx, &mut [])?;
     Ok(cx.findings.into_inner().select)

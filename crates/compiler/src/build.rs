@@ -161,7 +161,7 @@ pub fn assemble(
     // A collective by itself has been given its algorithm.
     let using = if alone { vec![] } else { using(workspace, &source.of.using)? };
     let names: Vec<(Name, Span)> = using.iter().map(|u| (u.alg.clone(), u.span)).collect();
-    let cx = PassCx::new(&loaded.library, Some(&lowered.topology)).with_time(&time).with_using(using);
+    let cx = PassCx::new(&lowered.library, Some(&lowered.topology)).with_time(&time).with_using(using);
     let mut keep = GraphRecorder::default();
     workspace.progress("compiling");
     let passes = pipeline_of_machine(passes, &lowered.topology);
@@ -187,7 +187,7 @@ pub fn assemble(
     let builtin = |id: FileId| loaded.file(id).is_none_or(|f| f.layer == kbc_rounds::Layer::Library);
     let (verdict, wrong) = match right_algorithms(
         workspace,
-        &loaded.library,
+        &lowered.library,
         &builtin,
         &uses(&placed, keep.local.as_ref()),
         &module,

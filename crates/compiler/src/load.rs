@@ -58,12 +58,13 @@ pub fn load_kir(workspace: &mut Workspace, path: &str) -> Outcome<(FileId, Modul
     Ok((file, module))
 }
 
-/// The library, and the algorithms of some files.
+/// The library, and the algorithms of some files, which see the parameters of their files.
 ///
 /// # Errors
-/// As [`load_file`].
+/// As [`load_file`], and those of the parameters.
 pub fn library(workspace: &mut Workspace, files: &[String]) -> Outcome<Library> {
-    Ok(everything(workspace, files)?.library)
+    let loaded = everything(workspace, files)?;
+    Ok(kbc_frontend::lower::library(&loaded, &[])?)
 }
 
 /// The library, and all that some files declare.

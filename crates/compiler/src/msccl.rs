@@ -215,8 +215,9 @@ fn post(workspace: &mut Workspace, path: &str, algo: &Algo, options: &Options) -
         return Err(Diagnostic::error("E387", text).primary(place, "in this file").into());
     };
     let decl = loaded.library.collective(one);
-    let contract = kbc_passes::expand::contract_of(&loaded.library, decl, Some(options.root), options.op)
-        .map_err(|d| *d)?;
+    let library = kbc_frontend::lower::library(&loaded, &[])?;
+    let contract =
+        kbc_passes::expand::contract_of(&library, decl, Some(options.root), options.op).map_err(|d| *d)?;
     let names: &[&str] = if algo.aliased { &["v"] } else { &["src", "dst"] };
     if let Some(b) = contract.buffers.iter().find(|b| !names.contains(&b.name.as_str())) {
         let text = format!("the buffers of this schedule are {}, not `{}`", names.join(" and "), b.name);

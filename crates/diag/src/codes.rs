@@ -68,6 +68,7 @@ codes! {
     E007 Invalid "an old form of the language",
     // meaning of an algorithm, before any data moves
     E010 Invalid "an expression without a value",
+    E011 Invalid "a table whose rows or entries do not fit",
     E020 Invalid "a rank with the wrong number of coordinates",
     E021 Invalid "a rank beyond the end of an axis",
     E022 Invalid "an algorithm applied to the wrong number of axes",

@@ -36,6 +36,8 @@ pub enum Item {
     Local(LocalDecl),
     /// `fn f(a) = ..`
     Function(FnDecl),
+    /// `table t = [3, 1, 2]`
+    Table(TableDecl),
     /// `collective c over (r of p) on v[n] { .. }`
     Collective(CollectiveDecl),
     /// `algorithm a: c over (r mod p) { .. }`
@@ -55,6 +57,7 @@ impl Item {
             Item::Program(i) => i.span,
             Item::Local(i) => i.span,
             Item::Function(i) => i.span,
+            Item::Table(i) => i.span,
             Item::Collective(i) => i.span,
             Item::Algorithm(i) => i.span,
         }
@@ -72,6 +75,7 @@ impl Item {
             Item::Program(i) => &i.name,
             Item::Local(i) => &i.name,
             Item::Function(i) => &i.name,
+            Item::Table(i) => &i.name,
             Item::Collective(i) => &i.name,
             Item::Algorithm(i) => &i.name,
         })
@@ -98,6 +102,30 @@ pub struct ParamDecl {
     pub span: Span,
     /// The text of its `///` lines.
     pub doc: String,
+}
+
+/// A table of numbers: `table name = source`. It is called like a function of its indices.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TableDecl {
+    /// The name.
+    pub name: Ident,
+    /// The entries.
+    pub source: TableSource,
+    /// The whole item.
+    pub span: Span,
+    /// The text of its `///` lines.
+    pub doc: String,
+}
+
+/// The entries of a table.
+#[derive(Clone, PartialEq, Debug)]
+pub enum TableSource {
+    /// A CSV file, relative to this file.
+    File(Spanned<String>),
+    /// `[3, 1, 2]`
+    List(Vec<Expr>),
+    /// `[[0, 1], [1, 0]]`, each row with its source range.
+    Rows(Vec<Spanned<Vec<Expr>>>),
 }
 
 /// A topology: `topology name = source`.

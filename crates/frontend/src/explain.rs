@@ -119,8 +119,19 @@ pub fn explain(cx: &Context<'_>, index: usize, expected: &[String]) -> Diagnosti
 fn describe(expected: &[&str]) -> Option<String> {
     const OPERATORS: &[&str] =
         &["||", "&&", "==", "!=", "<", "<=", ">", ">=", "|", "^", "&", "<<", ">>", "+", "-", "*", "/", "%"];
-    const ITEMS: &[&str] =
-        &["use", "param", "topology", "mesh", "kernel", "program", "local", "fn", "collective", "algorithm"];
+    const ITEMS: &[&str] = &[
+        "use",
+        "param",
+        "topology",
+        "mesh",
+        "kernel",
+        "program",
+        "local",
+        "fn",
+        "collective",
+        "algorithm",
+        "table",
+    ];
     const STATEMENTS: &[&str] =
         &["let", "scratch", "put", "get", "for", "each", "if", "apply", "together", "{", ";"];
     const TILE_STATEMENTS: &[&str] = &["for", "let", "preload", "store", "NAME", ";"];
@@ -129,7 +140,7 @@ fn describe(expected: &[&str]) -> Option<String> {
         "param", "use", "kernel", "program", "local", "partial", "only", "expect", "tiles", "preload",
         "load", "store", "dot", "zeros", "host",
     ];
-    const EXPRESSIONS: &[&str] = &["NAME", "INT", "FLOAT", "true", "false", "(", "-", "!", "if"];
+    const EXPRESSIONS: &[&str] = &["NAME", "INT", "FLOAT", "true", "false", "(", "-", "!", "if", "{"];
     let mut left: Vec<&str> = expected.to_vec();
     let mut words: Vec<String> = vec![];
     let has = |left: &[&str], all: &[&str]| all.iter().all(|x| left.contains(x));

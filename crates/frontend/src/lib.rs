@@ -16,6 +16,7 @@ pub mod migrate;
 mod newcomers;
 mod old;
 pub mod parse;
+pub mod table;
 pub mod token;
 
 pub use parse::parse;

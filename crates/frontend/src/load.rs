@@ -6,15 +6,17 @@
 //! files. [`crate::lower`] makes a program of the result.
 
 use crate::ast::{
-    File, Item, KernelDecl, LocalDecl, MeshDecl, ParamDecl, ProgramDecl, TileKernelDecl, TopologyDecl,
-    TopologySource,
+    File, Item, KernelDecl, LocalDecl, MeshDecl, ParamDecl, ProgramDecl, TableDecl, TableSource,
+    TileKernelDecl, TopologyDecl, TopologySource,
 };
 use crate::library::{self, LIBRARY};
 use crate::lower;
 use crate::machine::{self, MachineFile};
 use crate::parse;
+use crate::table;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
 use kbc_rounds::ast::Ident;
+use kbc_rounds::scope::Parameter;
 use kbc_rounds::{Decls, Layer, LazyDecls, Library, checks};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -61,7 +63,8 @@ impl LoadedFile {
             if let Some((_, text)) = LIBRARY.get(self.built_in).filter(|_| library::has_others(self.built_in))
             {
                 tree = parse(self.id, text).0;
-                split(&mut tree);
+                // The library has no tables.
+                split(&mut tree, &BTreeMap::new(), &mut Diagnostics::new());
             }
             tree
         })
@@ -76,7 +79,8 @@ pub struct Loaded {
     /// The user's files in the order in which they were found, the root first, and then the files
     /// of the library.
     pub files: Vec<LoadedFile>,
-    /// The functions, collectives and algorithms of all files.
+    /// The functions, collectives and algorithms of all files. Parameters have no values here;
+    /// [`lower::Lowered::library`] and [`lower::library`] have the values.
     pub library: Library,
     /// The machine files, each with the source position of its path.
     pub machines: Vec<(Span, MachineFile)>,
@@ -238,7 +242,16 @@ pub fn load(root: Option<(FileId, String)>, sources: &mut dyn Sources) -> (Loade
         let (mut tree, messages) = parse(id, &text);
         found.extend(messages);
         let mut uses = vec![];
+        let mut tables: BTreeMap<Span, (FileId, String)> = BTreeMap::new();
         for item in &tree.items {
+            if let Item::Table(TableDecl { source: TableSource::File(path), .. }) = item {
+                match sources.open(id, &path.node) {
+                    Ok(file) => {
+                        tables.insert(path.span, file);
+                    }
+                    Err(d) => found.push(d.primary(path.span, "named here")),
+                }
+            }
             if let Item::Topology(TopologyDecl { source: TopologySource::File(path, _), .. }) = item {
                 let file =
                     sources.open(id, &path.node).map_err(|d| d.primary(path.span, "named here").into());
@@ -262,7 +275,7 @@ pub fn load(root: Option<(FileId, String)>, sources: &mut dyn Sources) -> (Loade
                 Err(d) => found.push(d.primary(u.path.span, "used here")),
             }
         }
-        decls.push(split(&mut tree).into());
+        decls.push(split(&mut tree, &tables, &mut found).into());
         let (layer, tree) = (Layer::User, OnceLock::from(tree));
         loaded.files.push(LoadedFile { id, layer, uses, tree, built_in: usize::MAX });
     }
@@ -274,6 +287,11 @@ pub fn load(root: Option<(FileId, String)>, sources: &mut dyn Sources) -> (Loade
     }
     for (file, decls) in loaded.files.iter().zip(decls) {
         found.extend(loaded.library.add_lazy(file.id, file.layer, file.uses.clone(), decls));
+    }
+    let users: Vec<FileId> = loaded.files.iter().filter(|f| f.layer == Layer::User).map(|f| f.id).collect();
+    for id in users {
+        let declared = loaded.params(id).map(|p| (p.name.node.clone(), Parameter::Declared)).collect();
+        loaded.library.set_parameters(id, declared);
     }
     // These checks run only without errors: an item that could not be parsed is missing, and
     // references to it would be reported wrongly.
@@ -289,13 +307,21 @@ pub fn load(root: Option<(FileId, String)>, sources: &mut dyn Sources) -> (Loade
     (loaded, found.finish())
 }
 
-/// Moves the algorithm half out of a tree.
-fn split(tree: &mut File) -> Decls {
+/// Moves the algorithm half out of a tree. `tables` has the CSV files of its tables, by the place
+/// of their path.
+fn split(tree: &mut File, tables: &BTreeMap<Span, (FileId, String)>, found: &mut Diagnostics) -> Decls {
     let mut decls = Decls::default();
     let mut rest = vec![];
     for item in std::mem::take(&mut tree.items) {
         match item {
             Item::Function(f) => decls.functions.push(f),
+            Item::Table(t) => {
+                let text = match &t.source {
+                    TableSource::File(path) => tables.get(&path.span).map(|(id, text)| (*id, text.as_str())),
+                    TableSource::List(_) | TableSource::Rows(_) => None,
+                };
+                decls.functions.extend(table::function(t, text, found));
+            }
             Item::Collective(c) => decls.collectives.push(c),
             Item::Algorithm(a) => decls.algorithms.push(a),
             other => rest.push(other),

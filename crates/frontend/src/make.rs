@@ -6,7 +6,7 @@ use crate::old;
 use crate::token::{Doc, Token};
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_rounds::ast::{
-    AlgorithmDecl, Block, CostFigure, Expr, ExprKind, Gens, Ident, Stmt, StmtKind, UnaryOp,
+    AlgorithmDecl, Block, CostFigure, Expr, ExprKind, FoldOp, Gens, Ident, Stmt, StmtKind, UnaryOp,
 };
 use lalrpop_util::ErrorRecovery;
 use std::collections::BTreeMap;
@@ -162,6 +162,20 @@ impl<'s> Ctx<'s> {
     pub fn unary_of(&mut self, l: usize, op: UnaryOp, e: Expr, r: usize) -> Expr {
         self.unary(l);
         Expr { kind: ExprKind::Unary(op, Box::new(e)), span: self.span(l, r) }
+    }
+
+    /// Returns a sum, minimum or maximum over ranges.
+    pub fn fold(&mut self, name: Ident, term: Expr, gens: Gens) -> ExprKind {
+        self.called(name.span.end as usize);
+        let Some(op) = FoldOp::ALL.into_iter().find(|op| op.word() == name.node) else {
+            self.diagnostics.push(
+                Diagnostic::error("E002", format!("`{}` cannot join values over ranges", name.node))
+                    .primary(name.span, "expected `sum`, `min` or `max`")
+                    .help("write `sum(e for i in 0..n)`; a call has its arguments without `for`"),
+            );
+            return ExprKind::Error;
+        };
+        ExprKind::Fold(op, Box::new(term), Box::new(gens))
     }
 
     /// Returns a variable of a program or kernel. The only kind that is written is `dtype`.

@@ -74,7 +74,8 @@ enum TokenKind {
 
 tokens! {
     // items
-    Use "use" Word, Param "param" Word, Topology "topology" Word, Mesh "mesh" Word, Kernel "kernel" Word,
+    Use "use" Word, Param "param" Word, Topology "topology" Word, Mesh "mesh" Word, Table "table" Soft,
+    Kernel "kernel" Word,
     Program "program" Word, Local "local" Word, Fn "fn" Word, Collective "collective" Word, Algorithm "algorithm" Word,
     // heads
     Mod "mod" Word, Of "of" Word, On "on" Word, From "from" Word, To "to" Word, Over "over" Word, Using "using" Word,

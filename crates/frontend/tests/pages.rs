@@ -6,11 +6,12 @@ use kbc_diag::{Diagnostics, SourceMap, render};
 use kbc_frontend::{ast::Item, parse};
 use kbc_rounds::{Call, Decls, Layer, Library, Limits, Verifier, checks};
 
-fn decls(items: Vec<Item>) -> Decls {
+fn decls(items: Vec<Item>, found: &mut Diagnostics) -> Decls {
     let mut d = Decls::default();
     for i in items {
         match i {
             Item::Function(f) => d.functions.push(f),
+            Item::Table(t) => d.functions.extend(kbc_frontend::table::function(t, None, found)),
             Item::Collective(c) => d.collectives.push(c),
             Item::Algorithm(a) => d.algorithms.push(a),
             _ => {}
@@ -27,14 +28,16 @@ fn messages(e: &Example, map: &mut SourceMap) -> Diagnostics {
         let text = std::fs::read_to_string(path).expect("found by a glob");
         let id = map.add(path.to_string_lossy(), text.clone());
         let (file, d) = parse(id, &text);
-        assert!(d.is_empty() && lib.add(id, Layer::Library, vec![], decls(file.items)).is_empty());
+        let decls = decls(file.items, &mut Diagnostics::new());
+        assert!(d.is_empty() && lib.add(id, Layer::Library, vec![], decls).is_empty());
     });
     let id = map.add("page.kb", e.text);
     let (file, mut found) = parse(id, e.text);
     if found.has_errors() {
         return found;
     }
-    found.extend(lib.add(id, Layer::User, vec![], decls(file.items)));
+    let decls = decls(file.items, &mut found);
+    found.extend(lib.add(id, Layer::User, vec![], decls));
     if !found.has_errors() {
         found.extend(checks::check_file(&lib, id));
     }

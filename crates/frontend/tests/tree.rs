@@ -5,7 +5,7 @@ use kbc_diag::{FileId, Span};
 use kbc_frontend::ast::{File, Item, OptionValue, Tensor, TensorKind, Use};
 use kbc_frontend::parse;
 use kbc_rounds::ast::{
-    BinaryOp, Block, Expr, ExprKind, RemoteSide, SelectorKind, StmtKind, UnaryOp, ViewKind,
+    BinaryOp, Block, Expr, ExprKind, FnBody, FnDecl, RemoteSide, SelectorKind, StmtKind, UnaryOp, ViewKind,
 };
 
 fn clean(text: &str) -> File {
@@ -52,6 +52,17 @@ fn show(e: &Expr) -> String {
         ExprKind::Unary(UnaryOp::Not, a) => format!("(!{})", show(a)),
         ExprKind::Binary(op, a, b) => format!("({} {} {})", show(a), sign(*op), show(b)),
         ExprKind::If(c, a, b) => format!("if {} [{}] [{}]", show(c), show(a), show(b)),
+        ExprKind::Let(lets, e) => {
+            let lets: String = lets.iter().map(|(n, v)| format!("{} = {}; ", n.node, show(v))).collect();
+            format!("[{lets}{}]", show(e))
+        }
+        ExprKind::Fold(op, e, gens) => {
+            let vars =
+                gens.vars.iter().map(|(n, r)| format!("{} in {}..{}", n.node, show(&r.lo), show(&r.hi)));
+            let vars: Vec<String> = vars.collect();
+            let cond = gens.cond.as_ref().map_or(String::new(), |c| format!(" if {}", show(c)));
+            format!("{}({} for {}{cond})", op.word(), show(e), vars.join(", "))
+        }
         ExprKind::Error => "error".into(),
     }
 }
@@ -116,11 +127,17 @@ fn expressions() {
         ("f() + g(1, (2, 3)) * mesh(2)", "(f() + (g(1, <2, 3>) * mesh(2)))"),
         ("true && 1.5 < 2", "(true && (1.5 < 2))"),
         ("u & -u", "(u & (-u))"),
+        ("{ let b = 1; let c = b + a; b * c }", "[b = 1; c = (b + a); (b * c)]"),
+        ("if a { let b = 1; b } else { 2 }", "if a [[b = 1; b]] [2]"),
+        ("sum(i * a for i in 0..4, j in 0..i if i > j)", "sum((i * a) for i in 0..4, j in 0..i if (i > j))"),
+        ("max(1, 2) + max(i for i in 0..2)", "(max(1, 2) + max(i for i in 0..2))"),
     ] {
         let file = clean(&format!("fn f(a) = {text}"));
-        let Some(Item::Function(f)) = file.items.first() else { panic!("{file:?}") };
-        assert_eq!(show(&f.body), expected, "{text}");
-        assert_eq!(f.body.span, Span::new(FileId(0), 10, 10 + text.len()), "{text}");
+        let Some(Item::Function(FnDecl { body: FnBody::Expr(body), .. })) = file.items.first() else {
+            panic!("{file:?}")
+        };
+        assert_eq!(show(body), expected, "{text}");
+        assert_eq!(body.span, Span::new(FileId(0), 10, 10 + text.len()), "{text}");
     }
 }
 

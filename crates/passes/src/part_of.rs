@@ -9,7 +9,7 @@
 use kbc_diag::{FileId, Span};
 use kbc_ir::graph::ContractCollective;
 use kbc_rounds::Library;
-use kbc_rounds::ast::{BinaryOp, Expr, ExprKind, FnDecl, Ident};
+use kbc_rounds::ast::{BinaryOp, Expr, ExprKind, FnBody, FnDecl, Ident};
 use std::borrow::Cow;
 
 /// Name of the function, which takes a rank and the number of ranks.
@@ -29,7 +29,7 @@ pub fn library_for<'a>(
     let decl = FnDecl {
         name: name(FUNCTION),
         params: vec![name("r"), name("p")],
-        body: source(&own.part_of),
+        body: FnBody::Expr(source(&own.part_of)),
         span: Span::NONE,
         doc: String::new(),
     };

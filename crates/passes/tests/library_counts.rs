@@ -5,7 +5,7 @@ use crate::stack;
 
 use kbc_diag::FileId;
 use kbc_frontend::ast::Item;
-use kbc_rounds::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
+use kbc_rounds::ast::{BinaryOp, Expr, ExprKind, FnBody, FnDecl, UnaryOp};
 use kbc_rounds::claim::{Figure, compare};
 use kbc_rounds::{Cost, Ratio};
 use stack::count::count;
@@ -50,7 +50,7 @@ fn formula(text: &str, names: &BTreeMap<&str, f64>) -> f64 {
     let (file, found) = kbc_frontend::parse(FileId(0), &format!("fn f(x) = {text}"));
     assert!(found.is_empty(), "{text}: {found:?}");
     match file.items.into_iter().next() {
-        Some(Item::Function(f)) => value(&f.body, names),
+        Some(Item::Function(FnDecl { body: FnBody::Expr(e), .. })) => value(&e, names),
         other => panic!("{text}: {other:?}"),
     }
 }

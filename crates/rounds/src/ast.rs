@@ -37,8 +37,89 @@ pub enum ExprKind {
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
     /// `if c { a } else { b }`.
     If(Box<Expr>, Box<Expr>, Box<Expr>),
+    /// `{ let a = x; let b = y; e }`. A value may use the names before it.
+    Let(Vec<(Ident, Expr)>, Box<Expr>),
+    /// `sum(e for i in a..b if c)`.
+    Fold(FoldOp, Box<Expr>, Box<Gens>),
     /// An error that was already reported.
     Error,
+}
+
+impl Expr {
+    /// Returns the expressions inside this one, in source order. Readers that treat all forms alike
+    /// use this function.
+    pub fn parts(&self) -> Vec<&Expr> {
+        match &self.kind {
+            ExprKind::Int(_)
+            | ExprKind::Float(_)
+            | ExprKind::Bool(_)
+            | ExprKind::Name(_)
+            | ExprKind::Error => vec![],
+            ExprKind::Call(_, list) | ExprKind::Tuple(list) => list.iter().collect(),
+            ExprKind::Unary(_, a) => vec![a],
+            ExprKind::Binary(_, a, b) => vec![a, b],
+            ExprKind::If(a, b, c) => vec![a, b, c],
+            ExprKind::Let(lets, e) => lets.iter().map(|l| &l.1).chain([&**e]).collect(),
+            ExprKind::Fold(_, e, gens) => {
+                let bounds = gens.vars.iter().flat_map(|(_, r)| [&r.lo, &r.hi]);
+                [&**e].into_iter().chain(bounds).chain(&gens.cond).collect()
+            }
+        }
+    }
+
+    /// Calls `see` with the names that the expression uses and does not declare, each with its
+    /// place.
+    pub fn free_names<'e>(&'e self, see: &mut dyn FnMut(&'e str, Span)) {
+        self.free(&mut vec![], see);
+    }
+
+    fn free<'e>(&'e self, own: &mut Vec<&'e str>, see: &mut dyn FnMut(&'e str, Span)) {
+        let outer = own.len();
+        match &self.kind {
+            ExprKind::Name(n) if !own.contains(&n.as_str()) => see(n, self.span),
+            ExprKind::Let(lets, e) => {
+                for (name, value) in lets {
+                    value.free(own, see);
+                    own.push(&name.node);
+                }
+                e.free(own, see);
+            }
+            ExprKind::Fold(_, e, gens) => {
+                for (name, range) in &gens.vars {
+                    range.lo.free(own, see);
+                    range.hi.free(own, see);
+                    own.push(&name.node);
+                }
+                gens.cond.iter().for_each(|c| c.free(own, see));
+                e.free(own, see);
+            }
+            _ => self.parts().into_iter().for_each(|e| e.free(own, see)),
+        }
+        own.truncate(outer);
+    }
+}
+
+/// Operations that join the values of an expression over ranges.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[expect(missing_docs, reason = "the names are the operations")]
+pub enum FoldOp {
+    Sum,
+    Min,
+    Max,
+}
+
+impl FoldOp {
+    /// All operations.
+    pub const ALL: [FoldOp; 3] = [FoldOp::Sum, FoldOp::Min, FoldOp::Max];
+
+    /// Returns the word of the language.
+    pub fn word(self) -> &'static str {
+        match self {
+            FoldOp::Sum => "sum",
+            FoldOp::Min => "min",
+            FoldOp::Max => "max",
+        }
+    }
 }
 
 /// Unary operators.
@@ -268,7 +349,7 @@ pub struct AxisDecl {
     pub wraps: bool,
 }
 
-/// `fn f(a, b) = e`
+/// `fn f(a, b) = e`, or a table, which is a function of its indices: `table t = [3, 1, 2]`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FnDecl {
     /// Name.
@@ -276,11 +357,33 @@ pub struct FnDecl {
     /// Parameters.
     pub params: Vec<Ident>,
     /// Body.
-    pub body: Expr,
+    pub body: FnBody,
     /// Location of the whole item.
     pub span: Span,
     /// Text of the `///` lines.
     pub doc: String,
+}
+
+/// The body of a function.
+#[derive(Clone, PartialEq, Debug)]
+pub enum FnBody {
+    /// An expression of the parameters.
+    Expr(Expr),
+    /// The entries of a table by their index, counted from 0. Entries are constants.
+    List(Vec<Expr>),
+    /// The entries of a table by row and column.
+    Rows(Vec<Vec<Expr>>),
+}
+
+impl FnBody {
+    /// Returns the expressions of the body.
+    pub fn parts(&self) -> Vec<&Expr> {
+        match self {
+            FnBody::Expr(e) => vec![e],
+            FnBody::List(list) => list.iter().collect(),
+            FnBody::Rows(rows) => rows.iter().flatten().collect(),
+        }
+    }
 }
 
 /// A buffer of a collective: `v[n]` (without blocks) or `v[p][n]`.

@@ -9,8 +9,8 @@ use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use std::collections::BTreeMap;
 
 use crate::ast::{
-    AlgorithmDecl, Apply, Block, CollectiveDecl, ExprKind, FnDecl, RemoteSide, Selector, SelectorKind, Slice,
-    Stmt, StmtKind, ViewKind,
+    AlgorithmDecl, Apply, Block, CollectiveDecl, ExprKind, FnBody, FnDecl, RemoteSide, Selector,
+    SelectorKind, Slice, Stmt, StmtKind, ViewKind,
 };
 use crate::claim::{claims, variants};
 use crate::contract::check_collective;
@@ -36,13 +36,14 @@ pub fn check_file(lib: &Library, file: FileId) -> Diagnostics {
     found
 }
 
-/// Checks a function: parameters are distinct, and the body uses only its parameters.
+/// Checks a function or a table: the parameters of a function are distinct, the rows of a table are
+/// equally long, and the body uses only names that it sees.
 pub fn check_function(lib: &Library, f: &FnDecl) -> Diagnostics {
     let mut names = NameCheck::new(lib, vec![]);
-    for p in &f.params {
-        names.declare(p);
+    if let FnBody::Expr(_) = f.body {
+        f.params.iter().for_each(|p| names.declare(p));
     }
-    names.check(&f.body);
+    f.body.parts().into_iter().for_each(|e| names.check(e));
     names.found
 }
 
@@ -73,7 +74,7 @@ impl<'a> AlgorithmCheck<'a> {
         for root in decl.root.iter().flat_map(|r| &r.1) {
             self.names.declare(root);
         }
-        for ((name, default), is_alg) in decl.params.iter().zip(algorithm_valued(decl)) {
+        for ((name, default), is_alg) in decl.params.iter().zip(algorithm_valued(decl, self.lib)) {
             match &default.kind {
                 ExprKind::Name(n) if is_alg => {
                     if !self.lib.is_algorithm_name(file, n) {
@@ -419,7 +420,8 @@ impl<'a> AlgorithmCheck<'a> {
             if let (Some(c), None) = (callee, at) {
                 self.names.found.push(unknown_parameter(c, name));
             }
-            let may_be_algorithm = at.is_none_or(|(c, i)| algorithm_valued(c).get(i) == Some(&true));
+            let may_be_algorithm =
+                at.is_none_or(|(c, i)| algorithm_valued(c, self.lib).get(i) == Some(&true));
             match &value.kind {
                 ExprKind::Name(n) if may_be_algorithm && !self.names.knows(n) => {
                     if !self.lib.is_algorithm_name(value.span.file, n) {

@@ -6,14 +6,15 @@
 //! exact, and `A(x)` is (x - 1)/x. Its names are those of `where`: sizes, the root and parameters.
 //! The clauses `cost` and `check` of an algorithm's head state them.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use kbc_diag::Diagnostic;
 use kbc_diag::nearest::nearest;
 
-use crate::ast::{AlgorithmDecl, BinaryOp, Expr, ExprKind, Ident, UnaryOp};
+use crate::ast::{AlgorithmDecl, BinaryOp, Expr, ExprKind, FoldOp, Gens, Ident, UnaryOp};
 use crate::cost::Cost;
-use crate::eval::{AlgRef, ConcreteEvaluator, Fault, ListScope, Scope, Value, unknown};
+use crate::eval::{AlgRef, ConcreteEvaluator, Fault, ListScope, Value, unknown};
 use crate::group::names_of;
 use crate::library::Library;
 use crate::ratio::Ratio;
@@ -106,7 +107,7 @@ pub fn compare(lib: &Library, call: &Call, claims: &[Claim], cost: &Cost) -> Res
         return Ok(());
     }
     let scope = ListScope(names_of(lib, call)?);
-    let formulas = Formulas { evaluator: ConcreteEvaluator::new(lib), scope: &scope };
+    let formulas = Formulas { evaluator: &ConcreteEvaluator::new(lib), scope: &scope, lets: vec![] };
     for c in claims {
         let got = c.figure.of(cost);
         let want = formulas.value(&c.formula).map_err(|d| unreadable(decl, c, *d))?;
@@ -175,6 +176,9 @@ fn unreadable(decl: &AlgorithmDecl, claim: &Claim, why: Diagnostic) -> Fault {
     Box::new(Diagnostic { help: why.help, ..d })
 }
 
+/// Greatest number of terms of a sum, minimum or maximum in a formula.
+const MAX_BINDINGS: usize = 1 << 20;
+
 /// A signed fraction in lowest terms with a positive denominator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Fraction(i128, i128);
@@ -203,20 +207,88 @@ impl std::fmt::Display for Fraction {
 }
 
 struct Formulas<'a> {
-    evaluator: ConcreteEvaluator<'a>,
+    evaluator: &'a ConcreteEvaluator<'a>,
     scope: &'a ListScope,
+    /// The fractions that `let`s in the formula name. Names of integers are in `scope`.
+    lets: Vec<(String, Fraction)>,
 }
 
 impl Formulas<'_> {
+    /// Evaluates something inside of `names`, which hide equal names around them.
+    fn within<T>(
+        &self,
+        names: &[(&str, Fraction)],
+        eval: impl FnOnce(&Formulas<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let (mut scope, mut lets) = (self.scope.clone(), self.lets.clone());
+        for (name, value) in names {
+            lets.retain(|l| l.0 != *name);
+            scope.0.retain(|s| s.0 != *name);
+            match value {
+                Fraction(i, 1) if i64::try_from(*i).is_ok() => {
+                    scope.0.push(((*name).to_owned(), Value::Int(*i as i64)));
+                }
+                _ => lets.push(((*name).to_owned(), *value)),
+            }
+        }
+        eval(&Formulas { evaluator: self.evaluator, scope: &scope, lets })
+    }
+
+    /// Joins the values of a formula over ranges.
+    fn fold(&self, op: FoldOp, e: &Expr, gens: &Gens) -> Result<Fraction, Fault> {
+        let fault = |title: String| Box::new(Diagnostic::error("E119", title).primary(e.span, "here"));
+        let mut all: Option<Fraction> = None;
+        for values in self.evaluator.bindings(gens, self.scope, MAX_BINDINGS)? {
+            let number = |v: &Value| match v {
+                Value::Int(i) => Fraction((*i).into(), 1),
+                _ => Fraction(0, 1),
+            };
+            let names: Vec<(&str, Fraction)> =
+                gens.vars.iter().zip(&values).map(|(g, v)| (&g.0.node[..], number(v))).collect();
+            let next = self.within(&names, |f| f.value(e))?;
+            let Some(before) = all else {
+                all = Some(next);
+                continue;
+            };
+            let times =
+                |x: i128, y: i128| x.checked_mul(y).ok_or_else(|| fault("a number is too large".into()));
+            let (x, y) = (times(before.0, next.1)?, times(next.0, before.1)?);
+            all = Some(match op {
+                FoldOp::Sum => {
+                    let sum = x.checked_add(y).ok_or_else(|| fault("a number is too large".into()))?;
+                    Fraction::new(sum, times(before.1, next.1)?)
+                }
+                FoldOp::Min if x <= y => before,
+                FoldOp::Max if x >= y => before,
+                FoldOp::Min | FoldOp::Max => next,
+            });
+        }
+        match (all, op) {
+            (Some(all), _) => Ok(all),
+            (None, FoldOp::Sum) => Ok(Fraction(0, 1)),
+            (None, FoldOp::Min | FoldOp::Max) => Err(fault(format!("`{}` of nothing", op.word()))),
+        }
+    }
+
     fn value(&self, e: &Expr) -> Result<Fraction, Fault> {
         let fault = |title: &str| Box::new(Diagnostic::error("E119", title).primary(e.span, "here"));
         let large = || fault("a number is too large");
         match &e.kind {
-            ExprKind::Name(n) => match self.scope.lookup(n) {
-                Some(Value::Int(i)) => Ok(Fraction(i.into(), 1)),
-                Some(_) => Err(fault(&format!("`{n}` is not a number"))),
-                None => Err(unknown("E119", "name", n, e.span, &self.scope.names())),
+            ExprKind::Name(n) => {
+                if let Some((_, value)) = self.lets.iter().rev().find(|l| l.0 == *n) {
+                    return Ok(*value);
+                }
+                Ok(Fraction(self.evaluator.int(e, self.scope)?.into(), 1))
+            }
+            ExprKind::Let(lets, e) => match lets.split_first() {
+                None => self.value(e),
+                Some(((name, value), rest)) => {
+                    let value = self.value(value)?;
+                    let rest = Expr { kind: ExprKind::Let(rest.to_vec(), e.clone()), span: e.span };
+                    self.within(&[(&name.node, value)], |f| f.value(&rest))
+                }
             },
+            ExprKind::Fold(op, e, gens) => self.fold(*op, e, gens),
             ExprKind::Unary(UnaryOp::Neg, a) => self.value(a).map(|a| Fraction(-a.0, a.1)),
             ExprKind::If(c, a, b) => self.value(if self.truth(c)? { a } else { b }),
             ExprKind::Binary(op @ (BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div), a, b) => {
@@ -246,8 +318,26 @@ impl Formulas<'_> {
         }
     }
 
+    /// Decides a condition. Its comparisons are of fractions.
     fn truth(&self, e: &Expr) -> Result<bool, Fault> {
-        self.evaluator.bool(e, self.scope)
+        let compared = |a: &Expr, b: &Expr| -> Result<Ordering, Fault> {
+            let (a, b) = (self.value(a)?, self.value(b)?);
+            let times = |x: i128, y: i128| {
+                let large = || Diagnostic::error("E119", "a number is too large").primary(e.span, "here");
+                x.checked_mul(y).ok_or_else(|| Box::new(large()))
+            };
+            Ok(times(a.0, b.1)?.cmp(&times(b.0, a.1)?))
+        };
+        match &e.kind {
+            ExprKind::Binary(BinaryOp::Lt, a, b) => Ok(compared(a, b)?.is_lt()),
+            ExprKind::Binary(BinaryOp::Le, a, b) => Ok(compared(a, b)?.is_le()),
+            ExprKind::Binary(BinaryOp::Gt, a, b) => Ok(compared(a, b)?.is_gt()),
+            ExprKind::Binary(BinaryOp::Ge, a, b) => Ok(compared(a, b)?.is_ge()),
+            ExprKind::Binary(BinaryOp::And, a, b) => Ok(self.truth(a)? && self.truth(b)?),
+            ExprKind::Binary(BinaryOp::Or, a, b) => Ok(self.truth(a)? || self.truth(b)?),
+            ExprKind::Unary(UnaryOp::Not, a) => Ok(!self.truth(a)?),
+            _ => self.evaluator.bool(e, self.scope),
+        }
     }
 
     /// Evaluates the operands of an operation or call as fractions and replaces them by integers.

@@ -471,6 +471,18 @@ impl Walk {
                 self.change(a, false);
                 self.change(b, false);
             }
+            ExprKind::Let(lets, e) => {
+                lets.iter_mut().for_each(|l| self.change(&mut l.1, false));
+                self.change(e, false);
+            }
+            ExprKind::Fold(_, e, gens) => {
+                self.change(e, false);
+                for (_, range) in &mut gens.vars {
+                    self.change(&mut range.lo, false);
+                    self.change(&mut range.hi, false);
+                }
+                gens.cond.iter_mut().for_each(|c| self.change(c, false));
+            }
         }
     }
 }
@@ -486,7 +498,16 @@ fn with(e: &Expr, name: &str, new: &Expr) -> Expr {
         ExprKind::Call(f, args) => {
             ExprKind::Call(f.clone(), args.iter().map(|a| with(a, name, new)).collect())
         }
-        other => other.clone(),
+        // An edit of a part that declares names of its own would be hard to read.
+        ExprKind::Int(_)
+        | ExprKind::Float(_)
+        | ExprKind::Bool(_)
+        | ExprKind::Name(_)
+        | ExprKind::Tuple(_)
+        | ExprKind::If(..)
+        | ExprKind::Let(..)
+        | ExprKind::Fold(..)
+        | ExprKind::Error => e.kind.clone(),
     };
     Expr { kind, span: e.span }
 }

@@ -27,6 +27,9 @@ pub const MAX_CALLS: u64 = 20_000_000;
 /// makes exponentially many.
 pub const MAX_INSIDE: u64 = 20_000;
 
+/// Greatest number of terms of sums, minima and maxima over ranges in one evaluation.
+pub const MAX_TERMS: u64 = 20_000_000;
+
 /// Greatest number of cached results; further results are not cached.
 const MAX_MEMO: usize = 1 << 18;
 
@@ -83,6 +86,8 @@ pub struct Integers {
     /// does not count.
     inside: Cell<u64>,
     nesting: Cell<u32>,
+    /// Number of terms of sums, minima and maxima over ranges.
+    terms: Cell<u64>,
     memo: RefCell<HashMap<(Span, Vec<Value>), Value>>,
 }
 
@@ -263,6 +268,15 @@ impl Values for Integers {
         let value = eval();
         self.nesting.set(nesting);
         value
+    }
+
+    fn term(&self, span: Span) -> Result<(), Fault> {
+        self.terms.set(self.terms.get() + 1);
+        if self.terms.get() > MAX_TERMS {
+            let title = format!("sums, minima and maxima have more than {MAX_TERMS} terms");
+            return Err(arithmetic(span, title, "while this one was evaluated"));
+        }
+        Ok(())
     }
 
     fn function(

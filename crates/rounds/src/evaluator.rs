@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use kbc_diag::{Diagnostic, Span};
 
-use crate::ast::{BinaryOp, Expr, ExprKind, FnDecl, Ident, UnaryOp};
+use crate::ast::{BinaryOp, Expr, ExprKind, FnBody, FnDecl, Ident, UnaryOp};
 use crate::scope::{AlgRef, Fault, Functions, Scope, arguments, unknown};
 
 /// Built-in functions, each with its least and greatest number of arguments. Their meaning is
@@ -248,6 +248,11 @@ pub trait Values: Sized {
         span: Span,
         eval: impl FnOnce() -> Result<Self::Value, Self::Stop>,
     ) -> Result<Self::Value, Self::Stop>;
+    /// Counts a term of a sum, minimum or maximum over ranges; limits the work.
+    ///
+    /// # Errors
+    /// Returns the error of the limit.
+    fn term(&self, span: Span) -> Result<(), Self::Stop>;
     /// Evaluates the body of a function; limits recursion.
     ///
     /// # Errors
@@ -281,7 +286,24 @@ impl<V: Clone> Scope<V> for Arguments<'_, V> {
     }
 }
 
-fn fault(span: Span, title: &str, label: impl Into<String>) -> Fault {
+/// Names that an expression declares, over the names around it.
+pub(crate) struct Inner<'a, V> {
+    pub(crate) names: &'a [(&'a str, V)],
+    pub(crate) outer: &'a dyn Scope<V>,
+}
+
+impl<V: Clone> Scope<V> for Inner<'_, V> {
+    fn lookup(&self, name: &str) -> Option<V> {
+        let own = self.names.iter().rev().find(|(n, _)| *n == name);
+        own.map(|(_, v)| v.clone()).or_else(|| self.outer.lookup(name))
+    }
+    fn names(&self) -> Vec<String> {
+        let own = self.names.iter().map(|(n, _)| (*n).to_owned());
+        self.outer.names().into_iter().chain(own).collect()
+    }
+}
+
+fn fault(span: Span, title: impl Into<String>, label: impl Into<String>) -> Fault {
     Box::new(Diagnostic::error("E010", title).primary(span, label))
 }
 
@@ -326,7 +348,14 @@ impl<V: Values> Evaluator<'_, V> {
             ExprKind::Bool(b) => Ok(d.constant(*b)),
             ExprKind::Name(n) => match scope.lookup(n) {
                 Some(v) => Ok(v),
-                None => Err(unknown("E005", "name", n, expr.span, &scope.names()).into()),
+                None => match self.functions.parameter(n, expr.span) {
+                    Some(value) => Ok(d.of_number(d.integer(value?))),
+                    None => {
+                        let mut valid = scope.names();
+                        valid.extend(self.functions.parameter_names(expr.span.file));
+                        Err(unknown("E005", "name", n, expr.span, &valid).into())
+                    }
+                },
             },
             ExprKind::Call(name, args) => {
                 let values: Result<Vec<V::Value>, V::Stop> = args.iter().map(operand).collect();
@@ -374,6 +403,15 @@ impl<V: Values> Evaluator<'_, V> {
                     }
                 }
             }
+            ExprKind::Let(lets, e) => {
+                let mut known: Vec<(&str, V::Value)> = vec![];
+                for (name, value) in lets {
+                    let value = self.eval(value, &Inner { names: &known, outer: scope })?;
+                    known.push((&name.node, value));
+                }
+                self.eval(e, &Inner { names: &known, outer: scope })
+            }
+            ExprKind::Fold(op, term, gens) => self.fold(*op, term, gens, expr.span, scope),
             ExprKind::Float(x) => Err(fault(
                 expr.span,
                 "algorithms compute with integers only",
@@ -433,8 +471,16 @@ impl<V: Values> Evaluator<'_, V> {
         if decl.params.len() != values.len() {
             return Err(wrong_count(name, values.len(), decl.params.len(), Some(decl)).into());
         }
+        let body = match &decl.body {
+            FnBody::Expr(body) => body,
+            FnBody::List(_) | FnBody::Rows(_) => {
+                let index: Result<Vec<V::Number>, V::Stop> =
+                    values.into_iter().zip(args).map(|(v, e)| self.values.number(v, e.span)).collect();
+                return self.entry(decl, name, index?, span);
+            }
+        };
         self.values.function(Called { decl, name, args: values, span }, |values| {
-            self.eval(&decl.body, &Arguments { names: &decl.params, values })
+            self.eval(body, &Arguments { names: &decl.params, values })
         })
     }
 

@@ -288,7 +288,7 @@ pub fn names_of(lib: &crate::library::Library, call: &Call) -> Result<Vec<(Strin
             many => scope.extend(many.iter().zip(c).map(|(n, c)| (n.node.clone(), Value::Int(c)))),
         }
     }
-    for ((name, default), is_alg) in decl.params.iter().zip(algorithm_valued(decl)) {
+    for ((name, default), is_alg) in decl.params.iter().zip(algorithm_valued(decl, lib)) {
         let given = call.args.iter().find(|g| g.0 == name.node);
         let v = match (given, is_alg) {
             (Some((_, v)), _) => v.clone(),

@@ -2,19 +2,20 @@
 //! fit.
 
 use crate::ast::{AlgorithmDecl, ExprKind, Ident};
-use crate::scope::unknown;
+use crate::scope::{Functions, unknown};
 use kbc_diag::{Diagnostic, Span};
 
 /// Returns which parameters of an algorithm are algorithm-valued: those whose default is a bare
-/// name that is neither a size, a root nor an earlier parameter.
-pub fn algorithm_valued(decl: &AlgorithmDecl) -> Vec<bool> {
+/// name that is neither a size, a root, an earlier parameter nor a parameter of the file.
+pub fn algorithm_valued(decl: &AlgorithmDecl, seen: &dyn Functions) -> Vec<bool> {
     let mut known: Vec<&str> = decl.axes.iter().map(|a| a.size.node.as_str()).collect();
     if let Some((_, roots)) = &decl.root {
         known.extend(roots.iter().map(|r| r.node.as_str()));
     }
     let mut out = vec![];
     for (name, default) in &decl.params {
-        out.push(matches!(&default.kind, ExprKind::Name(n) if !known.contains(&n.as_str())));
+        let is_alg = |n: &str| !known.contains(&n) && seen.parameter(n, default.span).is_none();
+        out.push(matches!(&default.kind, ExprKind::Name(n) if is_alg(n)));
         known.push(&name.node);
     }
     out

@@ -19,6 +19,7 @@ mod end_faults;
 pub mod eval;
 pub mod evaluator;
 pub mod expand;
+mod fold;
 mod frame;
 pub mod group;
 pub mod head;

@@ -14,7 +14,7 @@ use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
 use crate::ast::{AlgorithmDecl, CollectiveDecl, FnDecl, Ident};
 use crate::evaluator::BUILTINS;
 use crate::lazy::LazyDecl;
-use crate::scope::{Fault, Functions, unknown};
+use crate::scope::{Fault, Functions, Parameter, not_an_integer, unknown};
 
 /// Id of a collective in a [`Library`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -74,6 +74,8 @@ struct Unit {
     collectives: BTreeMap<String, CollId>,
     /// By name of the collective and name of the algorithm.
     algorithms: BTreeMap<(String, String), AlgId>,
+    /// The parameters that the file sees, with their values.
+    parameters: BTreeMap<String, Parameter>,
 }
 
 /// All declarations of a run.
@@ -123,6 +125,7 @@ impl Library {
                     functions: BTreeMap::new(),
                     collectives: BTreeMap::new(),
                     algorithms: BTreeMap::new(),
+                    parameters: BTreeMap::new(),
                 });
                 self.units.len() - 1
             }
@@ -173,6 +176,15 @@ impl Library {
             self.algorithms.push(a);
         }
         found
+    }
+
+    /// Sets the parameters that the functions and algorithms of a file see. The file must have been
+    /// added. A parameter that is only [`Parameter::Declared`] is known by name, and an evaluation
+    /// that needs it fails.
+    pub fn set_parameters(&mut self, file: FileId, parameters: BTreeMap<String, Parameter>) {
+        if let Some(u) = self.units.iter_mut().find(|u| u.file == file) {
+            u.parameters = parameters;
+        }
     }
 
     /// Returns a copy of the library in which a function replaces those with its name in its file.
@@ -422,6 +434,22 @@ impl Functions for Library {
         let mut names = vec![];
         self.visit(from, |u| names.extend(u.functions.keys().cloned()));
         names
+    }
+    fn parameter(&self, name: &str, span: Span) -> Option<Result<i64, Fault>> {
+        let unit = self.units.iter().find(|u| u.file == span.file)?;
+        Some(match unit.parameters.get(name)? {
+            Parameter::Int(i) => Ok(*i),
+            Parameter::Other(what) => Err(not_an_integer(name, what, span)),
+            Parameter::Declared => Err(Box::new(
+                Diagnostic::error("E901", format!("the parameter `{name}` has no value here"))
+                    .primary(span, "used here")
+                    .help("this is a fault of kbc: please report it"),
+            )),
+        })
+    }
+    fn parameter_names(&self, from: FileId) -> Vec<String> {
+        let unit = self.units.iter().find(|u| u.file == from);
+        unit.map_or(vec![], |u| u.parameters.keys().cloned().collect())
     }
 }
 

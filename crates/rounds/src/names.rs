@@ -73,8 +73,9 @@ impl<'a> NameCheck<'a> {
                     .primary(e.span, format!("{x} is not an integer")),
             ),
             ExprKind::Name(n) => {
-                if !self.knows(n) {
-                    let valid = self.all();
+                if !self.knows(n) && self.lib.parameter(n, e.span).is_none() {
+                    let mut valid = self.all();
+                    valid.extend(self.lib.parameter_names(e.span.file));
                     self.found.push(*unknown("E005", "name", n, e.span, &valid));
                 }
             }
@@ -92,6 +93,21 @@ impl<'a> NameCheck<'a> {
                 self.check(a);
                 self.check(b);
                 self.check(c);
+            }
+            ExprKind::Let(lets, e) => {
+                self.scopes.push(BTreeMap::new());
+                for (name, value) in lets {
+                    self.check(value);
+                    self.declare(name);
+                }
+                self.check(e);
+                self.scopes.pop();
+            }
+            ExprKind::Fold(_, e, gens) => {
+                self.scopes.push(BTreeMap::new());
+                self.gens(gens);
+                self.check(e);
+                self.scopes.pop();
             }
         }
     }

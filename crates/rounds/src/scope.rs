@@ -61,6 +61,33 @@ pub trait Functions {
     fn function(&self, name: &Ident) -> Option<&FnDecl>;
     /// Returns all functions that are visible from a file, for messages.
     fn function_names(&self, from: FileId) -> Vec<String>;
+    /// Returns the value of the parameter with this name, as seen from the file of `span`, where
+    /// the name is used. Returns None if the file sees no such parameter.
+    ///
+    /// # Errors
+    /// Returns the errors of the parameter, and E010 if its value is not an integer.
+    fn parameter(&self, name: &str, span: Span) -> Option<Result<i64, Fault>>;
+    /// Returns all parameters that are visible from a file, for messages.
+    fn parameter_names(&self, from: FileId) -> Vec<String>;
+}
+
+/// The value of a parameter of a file (`param`) as functions and algorithms see it.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Parameter {
+    /// The file declares it. Its value is not known yet.
+    Declared,
+    /// An integer.
+    Int(i64),
+    /// Something else, in words: `the number 0.5`.
+    Other(String),
+}
+
+/// Makes the error for a parameter that is used as an integer and is something else.
+pub fn not_an_integer(name: &str, what: &str, span: Span) -> Fault {
+    Box::new(
+        Diagnostic::error("E010", format!("expected an integer; the parameter `{name}` is {what}"))
+            .primary(span, "used here"),
+    )
 }
 
 /// The simplest scope: a list in which the last entry of a name counts.

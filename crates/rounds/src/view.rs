@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use kbc_diag::{Diagnostic, Span};
 
-use crate::ast::{Apply, Expr, ExprKind, Ident, ViewKind};
+use crate::ast::{Apply, Expr, Ident, ViewKind};
 
 use crate::expand::{Expander, Step};
 use crate::frame::{Frame, resolve};
@@ -239,21 +239,7 @@ fn free_names(list: &[(Ident, Expr)], rank: &Expr) -> Vec<String> {
 }
 
 fn names_in(e: &Expr, out: &mut Vec<String>) {
-    match &e.kind {
-        ExprKind::Name(n) => out.push(n.clone()),
-        ExprKind::Call(_, args) | ExprKind::Tuple(args) => args.iter().for_each(|a| names_in(a, out)),
-        ExprKind::Unary(_, a) => names_in(a, out),
-        ExprKind::Binary(_, a, b) => {
-            names_in(a, out);
-            names_in(b, out);
-        }
-        ExprKind::If(a, b, c) => {
-            names_in(a, out);
-            names_in(b, out);
-            names_in(c, out);
-        }
-        ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Error => {}
-    }
+    e.free_names(&mut |n, _| out.push(n.to_owned()));
 }
 
 fn join(list: &[i64], by: &str) -> String {

@@ -69,14 +69,48 @@ fn put(e: &Expr, outside: u8, out: &mut String) {
         ExprKind::If(c, a, b) => {
             *out += "if ";
             put(c, 0, out);
-            *out += " { ";
-            put(a, 0, out);
-            *out += " } else { ";
-            put(b, 0, out);
-            *out += " }";
+            *out += " ";
+            block(a, out);
+            *out += " else ";
+            block(b, out);
+        }
+        ExprKind::Let(..) => block(e, out),
+        ExprKind::Fold(op, e, gens) => {
+            *out += op.word();
+            out.push('(');
+            put(e, 0, out);
+            let mut word = " for ";
+            for (name, range) in &gens.vars {
+                *out += &format!("{word}{} in ", name.node);
+                put(&range.lo, 0, out);
+                *out += "..";
+                put(&range.hi, 0, out);
+                word = ", ";
+            }
+            if let Some(c) = &gens.cond {
+                *out += " if ";
+                put(c, 0, out);
+            }
+            out.push(')');
         }
         ExprKind::Error => *out += "?",
     }
+}
+
+/// Prints an expression in braces. The `let`s with which it begins need no further braces.
+fn block(e: &Expr, out: &mut String) {
+    *out += "{ ";
+    let mut e = e;
+    while let ExprKind::Let(lets, inner) = &e.kind {
+        for (name, value) in lets {
+            *out += &format!("let {} = ", name.node);
+            put(value, 0, out);
+            *out += "; ";
+        }
+        e = inner;
+    }
+    put(e, 0, out);
+    *out += " }";
 }
 
 fn list(parts: &[Expr], out: &mut String) {

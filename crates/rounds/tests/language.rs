@@ -6,6 +6,7 @@ use crate::common;
 
 use common::{World, decls};
 use kbc_frontend::ast::Item;
+use kbc_rounds::ast::{FnBody, FnDecl};
 use kbc_rounds::eval::{ListScope, MAX_CALL_DEPTH, Value, eval};
 use kbc_rounds::library::Layer;
 use kbc_rounds::{Call, Limits, Rounds, cost, expand};
@@ -18,9 +19,11 @@ fn value(world: &mut World, text: &str) -> String {
         kbc_frontend::parse(file, &text)
     };
     assert!(found.is_empty(), "{text}: {}", world.show(&found));
-    let Some(Item::Function(f)) = file.items.into_iter().next() else { panic!("{text}") };
+    let Some(Item::Function(FnDecl { body: FnBody::Expr(body), .. })) = file.items.into_iter().next() else {
+        panic!("{text}")
+    };
     let scope = ListScope(vec![("x".into(), Value::Int(7)), ("y".into(), Value::Int(-3))]);
-    match eval(&f.body, &scope, &world.lib) {
+    match eval(&body, &scope, &world.lib) {
         Ok(v) => v.to_string(),
         Err(d) => d.code.to_owned(),
     }
@@ -31,7 +34,7 @@ fn expressions() {
     let mut world = World::with_library();
     world.add(
         "f.kb",
-        "fn fib(n) = if n < 2 { n } else { fib(n - 1) + fib(n - 2) }  fn down(n) = if n == 0 { 0 } else { down(n - 1) }",
+        "fn fib(n) = if n < 2 { n } else { fib(n - 1) + fib(n - 2) }  fn down(n) = if n == 0 { 0 } else { down(n - 1) }  table order = [0, 2, 1, 3]  table grid = [[10, 20], [30, 20 + 20]]",
         Layer::User,
     );
     for line in include_str!("data/expressions.txt").lines().filter(|l| !l.is_empty() && !l.starts_with('#'))

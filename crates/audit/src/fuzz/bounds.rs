@@ -207,10 +207,10 @@ fn one(
             return None;
         }
     };
-    let topology = lower.topology;
+    let (library, topology) = (lower.library, lower.topology);
     let mut module = lower.module;
     let time = Simulated { topology: &topology };
-    let context = || PassCx::new(&loaded.library, Some(&topology)).with_time(&time);
+    let context = || PassCx::new(&library, Some(&topology)).with_time(&time);
     let front = Pipeline::parse("infer,place", Span::NONE.file).ok()?;
     if let Err(found) = front.run(&mut module, &context(), &mut []) {
         refused(tally, &found);

@@ -73,7 +73,9 @@ impl<'l> Catalogue<'l> {
         }
         let decl = *rng.pick(&all);
         let mut args = vec![];
-        for ((name, default), is_algorithm) in decl.params.iter().zip(algorithm_valued(decl)) {
+        for ((name, default), is_algorithm) in
+            decl.params.iter().zip(algorithm_valued(decl, &self.loaded.library))
+        {
             let value = match &default.kind {
                 ExprKind::Name(n) if is_algorithm && rng.chance(25) => {
                     // An algorithm that serves every collective that the default serves.

@@ -103,7 +103,7 @@ pub fn make(text: &str) -> Result<CompiledProgram, Diagnostics> {
     let loaded = read(text)?;
     let lowered = lower(&loaded, &LowerOptions::default())?;
     let mut module = lowered.module;
-    let cx = PassCx::new(&loaded.library, Some(&lowered.topology));
+    let cx = PassCx::new(&lowered.library, Some(&lowered.topology));
     let mut keep = TypedGraph::default();
     Pipeline::named(kbc_compiler::build::pipeline_of_machine("default", &lowered.topology))?.run(
         &mut module,

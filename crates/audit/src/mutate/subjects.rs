@@ -15,7 +15,7 @@ use kbc_compiler::workspace::Workspace;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_frontend::ast::Item;
 use kbc_frontend::load::Loaded;
-use kbc_frontend::lower::{LowerOptions, RequestedAlgorithm, lower};
+use kbc_frontend::lower::{self, LowerOptions, RequestedAlgorithm, lower};
 use kbc_ir::Module;
 use kbc_ir::host::with_host_region;
 use kbc_ir::walk::{Access, Act, Cursor, Mem, Program, Step};
@@ -85,8 +85,10 @@ fn algorithms(
     loaded: &Loaded,
     (ids, args): (&[AlgId], &[(Ident, Expr)]),
     ranks: &[u64],
-) -> Subjects {
+) -> Outcome<Subjects> {
     let mut loaded = loaded.clone();
+    // The algorithms see the parameters of their files, whichever file is the root.
+    let library = lower::library(&loaded, &[])?;
     let mut out = Subjects::default();
     for id in ids {
         let decl = loaded.library.algorithm(*id).clone();
@@ -101,7 +103,7 @@ fn algorithms(
                 root: rooted.then(|| coordinates(&sizes, root)),
                 args: vec![],
             };
-            if !is_legal(&loaded.library, &call).unwrap_or(false) {
+            if !is_legal(&library, &call).unwrap_or(false) {
                 continue;
             }
             let requested =
@@ -129,7 +131,7 @@ fn algorithms(
             }
         }
     }
-    out
+    Ok(out)
 }
 
 /// Element counts that every number of chunks up to 10 divides, and for the second, the product of
@@ -165,7 +167,7 @@ fn module(loaded: &Loaded, options: &LowerOptions, n: u64) -> Result<Module, Dia
     options.defines.push(("n".into(), n.to_string()));
     let lowered = lower(loaded, &options)?;
     let mut module = lowered.module;
-    let cx = PassCx::new(&loaded.library, Some(&lowered.topology));
+    let cx = PassCx::new(&lowered.library, Some(&lowered.topology));
     Pipeline::named("default")?.run(&mut module, &cx, &mut [])?;
     Ok(module)
 }
@@ -217,7 +219,7 @@ pub fn of_library(
 ) -> Outcome<Subjects> {
     let loaded = everything(workspace, &[])?;
     let ids = named(&loaded, loaded.library.algorithms().collect(), asked);
-    Ok(algorithms(workspace, &loaded, (&ids, &args(asked)?), ranks))
+    algorithms(workspace, &loaded, (&ids, &args(asked)?), ranks)
 }
 
 /// Returns the algorithms of that name, all without a name.
@@ -270,5 +272,5 @@ pub fn of_file(
         return Ok(one(file, module));
     }
     let ids = named(&loaded, loaded.library.algorithms_in(root), asked);
-    Ok(algorithms(workspace, &loaded, (&ids, &args(asked)?), ranks))
+    algorithms(workspace, &loaded, (&ids, &args(asked)?), ranks)
 }

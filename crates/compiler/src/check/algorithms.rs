@@ -14,6 +14,7 @@ use crate::report::AlgorithmReport;
 use crate::workspace::Workspace;
 use kbc_checker::{CheckOptions, check as prove};
 use kbc_diag::{Diagnostic, Diagnostics, FileId};
+use kbc_frontend::load::Loaded;
 use kbc_ir::types::{CutRule, DType, ReduceOp};
 use kbc_passes::standalone::Standalone;
 use kbc_rounds::claim::{Claim, claims, compare};
@@ -97,7 +98,7 @@ pub fn check(
         workspace.progress(&format!("checking {} {}", decl.coll.node, decl.name.node));
         let settings = match &named.asked {
             Some(asked) => grid::requested(library, *id, asked),
-            None => grid::usual(decl),
+            None => grid::usual(library, decl),
         };
         match settings.and_then(|s| one(library, &mut verifier, (*id, &s), ranks)) {
             Ok(row) => rows.push(row),
@@ -111,14 +112,31 @@ pub fn check(
     if found.has_errors() { Err(found.into()) } else { Ok((rows, unfit)) }
 }
 
+/// Returns the declarations that a file sees, with the values that `-D` gives to its parameters.
+///
+/// # Errors
+/// Returns E421 for a value that a parameter cannot have, and the errors of the parameters.
+pub fn declarations(source: &Source, loaded: &Loaded) -> Outcome<Library> {
+    let mut defines = defines(&source.of.define)?;
+    defines.retain(|(name, _)| is_parameter(loaded, name));
+    Ok(kbc_frontend::lower::library(loaded, &defines)?)
+}
+
+/// Returns whether the file has a parameter with this name.
+fn is_parameter(loaded: &Loaded, name: &str) -> bool {
+    loaded.root.is_some_and(|root| loaded.params(root).any(|p| p.name.node == name))
+}
+
 /// Returns the numbers of ranks of `--ranks ..` or `-D p=..`; by default the shapes of [`shapes`].
+/// If the file has a parameter `p`, `-D p=..` is its value.
 ///
 /// # Errors
 /// E413 for what is no number of ranks; E416 for what means nothing for algorithms.
-pub fn ranks(source: &Source) -> Outcome<Option<Vec<i64>>> {
+pub fn ranks(source: &Source, loaded: Option<&Loaded>) -> Outcome<Option<Vec<i64>>> {
     let mut ranks = source.of.ranks.as_ref().map(|t| algorithm_request::ranks("--ranks ", t)).transpose()?;
     for (name, value) in defines(&source.of.define)? {
         match name.as_str() {
+            name if loaded.is_some_and(|l| is_parameter(l, name)) => {}
             "p" if source.of.ranks.is_some() => {
                 return Err(Diagnostic::error("E416", "--ranks and -D p= both define the number of ranks")
                     .help("remove one of them")
@@ -128,9 +146,9 @@ pub fn ranks(source: &Source) -> Outcome<Option<Vec<i64>>> {
             other => {
                 return Err(Diagnostic::error(
                     "E413",
-                    format!("unknown parameter `{other}`: checking algorithms has only the parameter p"),
+                    format!("unknown parameter `{other}`: the file does not declare it"),
                 )
-                .note("p is the number of ranks")
+                .note("-D gives values to the parameters of a file, and p is the number of ranks")
                 .help(format!(
                     "give an argument of an algorithm with its name: --algorithm 'NAME({other}: {value})'"
                 ))

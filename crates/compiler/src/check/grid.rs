@@ -79,8 +79,8 @@ fn shown(v: &Value) -> String {
 ///
 /// # Errors
 /// Returns E006 if a clause `check` has an unknown argument.
-pub fn usual(decl: &AlgorithmDecl) -> Result<Vec<Setting>, Diagnostics> {
-    let is_alg = algorithm_valued(decl);
+pub fn usual(library: &Library, decl: &AlgorithmDecl) -> Result<Vec<Setting>, Diagnostics> {
+    let is_alg = algorithm_valued(decl, library);
     let numbers: Vec<(String, Option<i64>)> = decl
         .params
         .iter()
@@ -126,9 +126,9 @@ pub fn requested(
 ) -> Result<Vec<Setting>, Diagnostics> {
     let decl = library.algorithm(id);
     if asked.args.is_empty() && asked.options.is_empty() {
-        return usual(decl);
+        return usual(library, decl);
     }
-    let is_alg = algorithm_valued(decl);
+    let is_alg = algorithm_valued(decl, library);
     let own = |n: &str| decl.params.iter().any(|p| p.0.node == n);
     let first = |list: &[(Ident, Vec<Expr>)]| -> Vec<(Ident, Expr)> {
         list.iter().filter_map(|(n, v)| Some((n.clone(), v.first()?.clone()))).collect()

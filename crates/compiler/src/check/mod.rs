@@ -27,7 +27,7 @@ use kbc_frontend::lower::{is_generic, only_called, uncalled_kernels};
 pub fn library(workspace: &mut Workspace, source: &Source) -> Outcome<Report> {
     refuse(&[("--program", source.of.program.is_some())], "the library")?;
     let library = load::library(workspace, &[])?;
-    let ranks = algorithms::ranks(source)?;
+    let ranks = algorithms::ranks(source, None)?;
     let ids = library.algorithms().collect();
     let named = algorithms::requested(workspace, &library, None, ids, source)?;
     let mut report = Report { schema: SCHEMA, command: "check", ok: true, ..Report::default() };
@@ -70,7 +70,7 @@ pub fn file(workspace: &mut Workspace, source: &Source) -> Outcome<Report> {
     } else {
         // Only programs have machines. For algorithms, `ranks` reports each flag.
         if !has_program || asked {
-            algorithms::ranks(source)?;
+            algorithms::ranks(source, Some(&loaded))?;
         } else {
             let flags = [("--ranks", source.of.ranks.is_some()), ("--using", !source.of.using.is_empty())];
             refuse(&flags, "programs whose arguments only a call defines")?;
@@ -98,12 +98,16 @@ pub fn file(workspace: &mut Workspace, source: &Source) -> Outcome<Report> {
     let mut unchecked: Vec<String> = vec![];
     if source.of.program.is_none() {
         // If a program is built, `-D`, `--using` and `--ranks` apply to the program.
-        let ranks = if has_program && !asked { None } else { algorithms::ranks(source)? };
+        let ranks = match has_program && !asked {
+            true => None,
+            false => algorithms::ranks(source, Some(&loaded))?,
+        };
+        let library = algorithms::declarations(source, &loaded)?;
         let named = match built {
             true => RequestedAlgorithms { ids, asked: None, beside: true },
-            false => algorithms::requested(workspace, &loaded.library, Some(root), ids, source)?,
+            false => algorithms::requested(workspace, &library, Some(root), ids, source)?,
         };
-        let (rows, unfit) = algorithms::check(workspace, &loaded.library, &named, ranks.as_deref())?;
+        let (rows, unfit) = algorithms::check(workspace, &library, &named, ranks.as_deref())?;
         report.algorithms = rows;
         let used = |n: &String| {
             let label = |l: &str| l.split('(').next() == Some(n.as_str());

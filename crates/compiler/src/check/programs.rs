@@ -40,7 +40,7 @@ pub fn check(
     let mut found = Diagnostics::new();
     for name in names {
         workspace.progress(&format!("checking program {name}"));
-        let mut judge = |lowered: Lowered| judge(loaded, lowered);
+        let mut judge = |lowered: Lowered| judge(lowered);
         match instances(loaded, &options, &name, &mut judge) {
             Ok(CallTrial::Called(with)) => out.push(ProgramReport { program: name, with, not_checked: None }),
             Ok(CallTrial::Not(why)) => {
@@ -72,10 +72,10 @@ pub fn known(loaded: &Loaded, source: &Source) -> Outcome {
 }
 
 /// Returns the errors of one call.
-fn judge(loaded: &Loaded, lowered: Lowered) -> Result<(), Diagnostics> {
-    let Lowered { mut module, topology, .. } = lowered;
+fn judge(lowered: Lowered) -> Result<(), Diagnostics> {
+    let Lowered { mut module, library, topology, .. } = lowered;
     let time = Simulated { topology: &topology };
-    let cx = PassCx::new(&loaded.library, Some(&topology)).with_time(&time);
+    let cx = PassCx::new(&library, Some(&topology)).with_time(&time);
     let passes = if topology.settings().queues().is_some() { "queues" } else { "default" };
     Pipeline::parse(passes, FileId::default())?.run(&mut module, &cx, &mut [])?;
     let Some(schedule) = module.schedule() else { return Ok(()) };

@@ -1,6 +1,6 @@
 //! Signals of algorithms, counted on their order graphs, against a barrier a round.
 
-use crate::check::algorithms::{ranks, requested, shapes};
+use crate::check::algorithms::{declarations, ranks, requested, shapes};
 use crate::failure::Outcome;
 use crate::options::Source;
 use crate::workspace::Workspace;
@@ -86,13 +86,14 @@ fn counts(policy: Policy, c: &SyncCounts) -> Counts {
 /// a schedule.
 pub fn count_signals(workspace: &mut Workspace, source: &Source) -> Outcome<SyncReport> {
     let file = &source.file;
-    let (library, root) = if file.is_empty() {
-        (crate::load::library(workspace, &[])?, None)
+    let (library, root, sizes) = if file.is_empty() {
+        (crate::load::library(workspace, &[])?, None, ranks(source, None)?)
     } else {
         let loaded = crate::load::load_file(workspace, file)?;
-        (loaded.library, Some(loaded.root.unwrap_or_default()))
+        let sizes = ranks(source, Some(&loaded))?;
+        (declarations(source, &loaded)?, Some(loaded.root.unwrap_or_default()), sizes)
     };
-    let sizes = ranks(source)?.unwrap_or(RANKS.to_vec());
+    let sizes = sizes.unwrap_or(RANKS.to_vec());
     let ids: Vec<AlgId> = match root {
         Some(root) => library.algorithms_in(root),
         None => library.algorithms().collect(),

@@ -121,7 +121,7 @@ impl Lowering<'_> {
             "shift" | "permute" | "send_recv" => self.moving(call, span),
             "transpose" | "reshape" | "slice" | "pad" | "concat" => self.shape(call, span),
             "iota" | "full" => self.fill(call, span),
-            _ => match self.cx.loaded.library.find_collective(call.name.span.file, word, call.name.span) {
+            _ => match self.cx.library.find_collective(call.name.span.file, word, call.name.span) {
                 Ok(coll) => self.own_collective(coll, call, span),
                 Err(_) => {
                     self.no_such_operation(call);
@@ -154,7 +154,7 @@ impl Lowering<'_> {
         valid.extend(["min", "max", "pow_int"].map(str::to_owned));
         valid.extend(DType::ALL.iter().map(|d| d.name().to_owned()));
         valid.extend(self.cx.loaded.callables(call.name.span.file).map(|c| c.name().node.clone()));
-        let library = &self.cx.loaded.library;
+        let library = self.cx.library;
         valid.extend(library.collectives().map(|c| library.collective_name(c).node.clone()));
         let mut d = *unknown("E005", "operation or kernel", word, call.name.span, &valid);
         if let Some(instead) = instead {

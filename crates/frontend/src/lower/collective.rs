@@ -71,7 +71,7 @@ impl Lowering<'_> {
         let using = match named.take("using") {
             Some(n) => {
                 let file = n.span.file;
-                match self.cx.loaded.library.find_collective(file, kind.name(), n.span) {
+                match self.cx.library.find_collective(file, kind.name(), n.span) {
                     Ok(coll) => self.using_of(coll, Some(n)),
                     Err(d) => {
                         self.found.push(*d);
@@ -230,7 +230,7 @@ impl Lowering<'_> {
                 return None;
             }
         };
-        let (library, file) = (&self.cx.loaded.library, whole.span.file);
+        let (library, file) = (self.cx.library, whole.span.file);
         let alg = library.find_algorithm(file, coll, &whole.node, whole.span);
         let decl = match alg {
             Ok(id) => library.algorithm(id),
@@ -285,7 +285,7 @@ impl Lowering<'_> {
 impl Cx<'_> {
     /// Returns an option of a use.
     pub(super) fn using_option(&self, name: &Ident, value: &Expr) -> Result<UsingArg, Fault> {
-        let library = &self.loaded.library;
+        let library = self.library;
         let value = match option_kind(&name.node) {
             Some(OptionKind::Count) => Expr { kind: ExprKind::Int(self.int(value)?), span: value.span },
             _ => value.clone(),
@@ -309,11 +309,11 @@ impl Cx<'_> {
         name: &Ident,
         value: &Expr,
     ) -> Result<UsingArg, Fault> {
-        let library = &self.loaded.library;
+        let library = self.library;
         let Some(at) = decl.params.iter().position(|p| p.0.node == name.node) else {
             return Err(Box::new(unknown_parameter(decl, name)));
         };
-        if algorithm_valued(decl).get(at) != Some(&true) {
+        if algorithm_valued(decl, library).get(at) != Some(&true) {
             return self.int(value).map(UsingArg::Int);
         }
         match &value.kind {

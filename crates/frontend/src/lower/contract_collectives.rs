@@ -38,7 +38,7 @@ fn form(decl: &CollectiveDecl) -> String {
 impl Lowering<'_> {
     /// Lowers a collective that the file declares. Returns None if errors were reported.
     pub(super) fn own_collective(&mut self, coll: CollId, call: &Call, span: Span) -> Option<Value> {
-        let decl = self.cx.loaded.library.collective(coll);
+        let decl = self.cx.library.collective(coll);
         let mut named = Arguments::new(call);
         let over = named.take("over");
         let axis = self.cx.over(call, over, &mut self.found);

@@ -69,7 +69,7 @@ impl Cx<'_> {
     ) -> Option<Vec<u64>> {
         let p = listed_for(&PARTS, self.mesh.axis(axis)?, span, found)?.size;
         let f = self.function(&PARTS, f, found)?;
-        let matrix = self.loaded.library.function(&f).is_some_and(|decl| decl.params.len() == 3);
+        let matrix = self.library.function(&f).is_some_and(|decl| decl.params.len() == 3);
         let mut length = |r| {
             if !matrix {
                 return self.value_of(&PARTS, &f, &[r, p], found);
@@ -169,10 +169,10 @@ impl Cx<'_> {
     }
 
     fn function(&self, what: &ListKind, name: &Ident, found: &mut Diagnostics) -> Option<Ident> {
-        if self.loaded.library.function(name).is_some() {
+        if self.library.function(name).is_some() {
             return Some(name.clone());
         }
-        let valid = self.loaded.library.function_names(name.span.file);
+        let valid = self.library.function_names(name.span.file);
         let d = kbc_rounds::eval::unknown("E005", "function", &name.node, name.span, &valid);
         let also = if what.code == "E216" { "; `cut: ceil` divides as PyTorch does" } else { "" };
         found.push(d.note(format!("a name here must be a function of {}{also}", what.parameters)));

@@ -81,8 +81,8 @@ impl Lowering<'_> {
             }
             OptionValue::Expr(Expr { kind: ExprKind::Name(f), span }) => {
                 let f = Ident::new(f.clone(), *span);
-                if self.cx.loaded.library.function(&f).is_none() {
-                    let valid = self.cx.loaded.library.function_names(span.file);
+                if self.cx.library.function(&f).is_none() {
+                    let valid = self.cx.library.function_names(span.file);
                     let d = kbc_rounds::eval::unknown("E005", "function", &f.node, *span, &valid);
                     let note =
                         "a name here must be a function of a group and the number of groups: fn f(i, n) = ..";

@@ -470,9 +470,18 @@ impl Instance<'_> {
             }
             _ => machine.mesh(&params)?,
         };
+        let library = params.library()?;
         let kernels = Kernels::new(loaded, &params);
         let locals = Locals::default();
-        let cx = Cx { loaded, params: &params, kernels: &kernels, mesh: &mesh, locals, called: false };
+        let cx = Cx {
+            loaded,
+            library: &library,
+            params: &params,
+            kernels: &kernels,
+            mesh: &mesh,
+            locals,
+            called: false,
+        };
         let graph = self.graph(&cx, loaded, decl)?;
         let machine::Machine { topology, placements, .. } = machine;
         let module = Module {
@@ -485,6 +494,7 @@ impl Instance<'_> {
         };
         Ok(Lowered {
             module,
+            library,
             topology,
             perturb: None,
             placements,

@@ -3,6 +3,7 @@
 //! This module owns the functions that a scalar expression may call, and inlines called kernels.
 //! Numbers keep their written value; evaluation defines the rounding.
 
+use super::locals::{Local, Locals};
 use super::params::{ParamValue, Params};
 use crate::ast::KernelDecl;
 use crate::load::{Callable, Loaded};
@@ -10,8 +11,8 @@ use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::scalar::{Compare, CompareOp, Scalar, ScalarBin, ScalarFn, ScalarUn};
 use kbc_ir::types::DType;
-use kbc_rounds::ast::{BinaryOp, Expr, ExprKind, Ident, UnaryOp};
-use kbc_rounds::eval::unknown;
+use kbc_rounds::ast::{BinaryOp, Expr, ExprKind, FoldOp, Gens, Ident, UnaryOp};
+use kbc_rounds::eval::{Fault, unknown};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -98,7 +99,9 @@ impl<'a> Kernels<'a> {
                 self.make(k, calls, found);
             }
         }
-        let mut body = Body { kernels: self, decl, calls, found, operations: 0 };
+        let mut constants = Locals::default();
+        decl.params.iter().for_each(|p| constants.set(&p.node, unknown_value(p), p.span));
+        let mut body = Body { kernels: self, decl, calls, found, operations: 0, lets: vec![], constants };
         let made = body.function();
         calls.pop();
         self.made.borrow_mut().insert(decl.name.span, made.clone());
@@ -113,11 +116,18 @@ struct Body<'b, 'a> {
     calls: &'b mut Vec<Span>,
     found: &'b mut Diagnostics,
     operations: usize,
+    /// The values of the names that `let`s and ranges declare, the innermost last. None if errors
+    /// were reported.
+    lets: Vec<(&'b str, Option<Scalar>)>,
+    /// The same names and the parameters of the kernel, for expressions that must be known when kbc
+    /// compiles.
+    constants: Locals,
 }
 
-impl Body<'_, '_> {
+impl<'b> Body<'b, '_> {
     fn function(&mut self) -> Option<ScalarFn> {
-        let params = &self.decl.params;
+        let decl: &'b KernelDecl = self.decl;
+        let params = &decl.params;
         let mut sound = true;
         for (i, p) in params.iter().enumerate() {
             if let Some(first) = params[..i].iter().find(|o| o.node == p.node) {
@@ -130,7 +140,7 @@ impl Body<'_, '_> {
                 sound = false;
             }
         }
-        let body = self.scalar(&self.decl.body)?;
+        let body = self.scalar(&decl.body)?;
         if self.operations > MAX_OPERATIONS || depth(&body) > MAX_DEPTH {
             self.too_large();
             return None;
@@ -146,7 +156,7 @@ impl Body<'_, '_> {
 
     /// Lowers an expression. Returns None if errors were reported. All operands are visited, so
     /// that the errors of each are reported.
-    fn scalar(&mut self, e: &Expr) -> Option<Scalar> {
+    fn scalar(&mut self, e: &'b Expr) -> Option<Scalar> {
         self.operations += 1;
         match &e.kind {
             ExprKind::Int(i) => Some(Scalar::Num(*i as f64)),
@@ -168,9 +178,88 @@ impl Body<'_, '_> {
                 let (c, a, b) = (self.condition(c), self.scalar(a), self.scalar(b));
                 Some(Scalar::If(Box::new(c?), Box::new(a?), Box::new(b?)))
             }
+            ExprKind::Let(lets, e) => {
+                let outer = (self.lets.len(), self.constants.clone());
+                for (name, value) in lets {
+                    let value = self.scalar(value);
+                    self.declare(name, value);
+                }
+                let value = self.scalar(e);
+                self.lets.truncate(outer.0);
+                self.constants = outer.1;
+                value
+            }
+            ExprKind::Fold(op, term, gens) => {
+                let mut terms = vec![];
+                let outer = self.constants.clone();
+                let sound = self.terms(term, gens, 0, &mut terms);
+                self.constants = outer;
+                sound?;
+                let join = match op {
+                    FoldOp::Sum => ScalarBin::Add,
+                    FoldOp::Min => ScalarBin::Min,
+                    FoldOp::Max => ScalarBin::Max,
+                };
+                match (terms.into_iter().reduce(|a, b| Scalar::bin(join, a, b)), op) {
+                    (Some(all), _) => Some(all),
+                    (None, FoldOp::Sum) => Some(Scalar::Num(0.0)),
+                    (None, FoldOp::Min | FoldOp::Max) => self.fault(
+                        Diagnostic::error("E010", format!("`{}` of nothing", op.word()))
+                            .primary(e.span, "no values are in these ranges"),
+                    ),
+                }
+            }
             ExprKind::Error => None,
             ExprKind::Bool(_) | ExprKind::Tuple(_) | ExprKind::Unary(UnaryOp::Not, _) => self.not_scalar(e),
         }
+    }
+
+    /// Declares a name for what follows.
+    fn declare(&mut self, name: &'b Ident, value: Option<Scalar>) {
+        let constant = match &value {
+            Some(Scalar::Num(x)) if x.fract() == 0.0 && x.abs() < 2f64.powi(53) => {
+                Local::Number(ParamValue::Int(*x as i64))
+            }
+            Some(Scalar::Num(x)) => Local::Number(ParamValue::Float(*x)),
+            _ => unknown_value(name),
+        };
+        self.constants.set(&name.node, constant, name.span);
+        self.lets.push((&name.node, value));
+    }
+
+    /// Lowers the terms of a sum, minimum or maximum for all values of the variables of `gens` from
+    /// number `at` on. Returns None if errors were reported.
+    fn terms(&mut self, term: &'b Expr, gens: &'b Gens, at: usize, out: &mut Vec<Scalar>) -> Option<()> {
+        let params = self.kernels.params;
+        let known =
+            |value: Result<i64, Fault>, found: &mut Diagnostics| value.map_err(|d| found.push(*d)).ok();
+        let Some((name, range)) = gens.vars.get(at) else {
+            let kept = match gens.cond.as_ref().map(|c| params.truth_in(c, &self.constants)).transpose() {
+                Ok(kept) => kept.unwrap_or(true),
+                Err(d) => {
+                    self.found.push(*d);
+                    return None;
+                }
+            };
+            if kept {
+                out.push(self.scalar(term)?);
+            }
+            return Some(());
+        };
+        let lo = known(params.int_in(&range.lo, &self.constants), self.found)?;
+        let hi = known(params.int_in(&range.hi, &self.constants), self.found)?;
+        for i in lo..hi {
+            self.operations += 1;
+            if self.operations > MAX_OPERATIONS {
+                self.too_large();
+                return None;
+            }
+            self.declare(name, Some(Scalar::Num(i as f64)));
+            let sound = self.terms(term, gens, at + 1, out);
+            self.lets.pop();
+            sound?;
+        }
+        Some(())
     }
 
     fn not_scalar(&mut self, e: &Expr) -> Option<Scalar> {
@@ -187,7 +276,7 @@ impl Body<'_, '_> {
         )
     }
 
-    fn condition(&mut self, e: &Expr) -> Option<Compare> {
+    fn condition(&mut self, e: &'b Expr) -> Option<Compare> {
         let (op, a, b) = match &e.kind {
             ExprKind::Binary(op, a, b) => (comparison(*op), a, b),
             ExprKind::Error => return None,
@@ -213,6 +302,11 @@ impl Body<'_, '_> {
     }
 
     fn name(&mut self, name: &str, e: &Expr) -> Option<Scalar> {
+        if let Some((_, value)) = self.lets.iter().rev().find(|l| l.0 == name) {
+            let value = value.clone()?;
+            self.operations = self.operations.saturating_add(size(&value, &[]));
+            return if self.operations > MAX_OPERATIONS { self.too_large() } else { Some(value) };
+        }
         if let Some(i) = self.decl.params.iter().position(|p| p.node == *name) {
             return Some(Scalar::Arg(i));
         }
@@ -228,13 +322,14 @@ impl Body<'_, '_> {
             },
             None => {
                 let mut valid: Vec<String> = self.decl.params.iter().map(|p| p.node.clone()).collect();
+                valid.extend(self.lets.iter().map(|l| l.0.to_owned()));
                 valid.extend(self.kernels.loaded.params(file).map(|p| p.name.node.clone()));
                 self.fault(*unknown("E005", "name", name, e.span, &valid))
             }
         }
     }
 
-    fn call(&mut self, name: &Ident, args: &[Expr]) -> Option<Scalar> {
+    fn call(&mut self, name: &'b Ident, args: &'b [Expr]) -> Option<Scalar> {
         let word = name.node.as_str();
         if word == "cast" || DType::parse(word).is_some() {
             return self.fault(super::later(
@@ -279,7 +374,7 @@ impl Body<'_, '_> {
     }
 
     fn exponent(&mut self, e: &Expr) -> Option<u32> {
-        match self.kernels.params.int(e) {
+        match self.kernels.params.int_in(e, &self.constants) {
             Ok(n) => match checked_exponent(n, e.span) {
                 Ok(n) => Some(n),
                 Err(d) => {
@@ -294,7 +389,7 @@ impl Body<'_, '_> {
         }
     }
 
-    fn kernel(&mut self, name: &Ident, args: &[Expr]) -> Option<Scalar> {
+    fn kernel(&mut self, name: &'b Ident, args: &'b [Expr]) -> Option<Scalar> {
         let values: Vec<Option<Scalar>> = args.iter().map(|a| self.scalar(a)).collect();
         let file = name.span.file;
         let decl = match self.kernels.loaded.callable(file, &name.node) {
@@ -356,26 +451,22 @@ impl Body<'_, '_> {
     }
 }
 
+/// Returns what a name means in an expression that must be known when kbc compiles, if its value is
+/// known only when the kernel runs.
+fn unknown_value(name: &Ident) -> Local {
+    Local::Unbound(Box::new(
+        Diagnostic::error("E227", format!("the value of `{}` is not known when kbc compiles", name.node))
+            .primary(name.span, "a range or an exponent uses this name")
+            .help("ranges and exponents in a kernel are numbers or parameters of the file"),
+    ))
+}
+
 /// Collects the names that an expression calls.
 fn callees<'e>(e: &'e Expr, out: &mut Vec<&'e Ident>) {
-    match &e.kind {
-        ExprKind::Call(name, list) => {
-            out.push(name);
-            list.iter().for_each(|e| callees(e, out));
-        }
-        ExprKind::Tuple(list) => list.iter().for_each(|e| callees(e, out)),
-        ExprKind::Unary(_, a) => callees(a, out),
-        ExprKind::Binary(_, a, b) => {
-            callees(a, out);
-            callees(b, out);
-        }
-        ExprKind::If(a, b, c) => {
-            callees(a, out);
-            callees(b, out);
-            callees(c, out);
-        }
-        ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Name(_) | ExprKind::Error => {}
+    if let ExprKind::Call(name, _) = &e.kind {
+        out.push(name);
     }
+    e.parts().into_iter().for_each(|e| callees(e, out));
 }
 
 /// Returns an exponent of `pow_int` if it is in range.

@@ -287,8 +287,7 @@ impl Lowering<'_> {
         Some(match CollKind::parse(word) {
             _ if word == "wait" => self.wait(call, span),
             Some(CollKind::Slice) | None => {
-                let own =
-                    self.cx.loaded.library.find_collective(call.name.span.file, word, call.name.span).is_ok();
+                let own = self.cx.library.find_collective(call.name.span.file, word, call.name.span).is_ok();
                 if !own && !["shift", "permute", "send_recv"].contains(&word) {
                     return None;
                 }
@@ -386,7 +385,7 @@ impl Lowering<'_> {
             _ => {}
         }
         let using = match named.take("using") {
-            Some(n) => match self.cx.loaded.library.find_collective(n.span.file, kind.name(), n.span) {
+            Some(n) => match self.cx.library.find_collective(n.span.file, kind.name(), n.span) {
                 Ok(coll) => self.using_of(coll, Some(n)),
                 Err(d) => {
                     self.found.push(*d);

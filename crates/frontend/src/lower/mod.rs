@@ -16,6 +16,7 @@ mod bind;
 mod call;
 mod choice;
 mod collective;
+mod constant;
 mod contract_collectives;
 mod counts;
 mod fill;
@@ -54,7 +55,7 @@ use kbc_machine::topology::perturb::Perturb;
 use kbc_machine::topology::{OwnLink, Settings, Topology};
 use kbc_rounds::ast::{Expr, ExprKind, Ident};
 use kbc_rounds::eval::{Fault, unknown};
-use kbc_rounds::{AlgId, Layer};
+use kbc_rounds::{AlgId, Layer, Library};
 use kernel::Kernels;
 use locals::Locals;
 use params::Params;
@@ -106,6 +107,9 @@ impl RequestedAlgorithm {
 pub struct Lowered {
     /// The graph, which has no types yet.
     pub module: Module,
+    /// The functions, collectives and algorithms of all files, with the values of the parameters
+    /// that they see.
+    pub library: Library,
     /// The machine.
     pub topology: Topology,
     /// The perturbation of the machine, if its file has one.
@@ -124,6 +128,8 @@ pub struct Lowered {
 #[derive(Clone)]
 struct Cx<'a> {
     loaded: &'a Loaded,
+    /// The declarations, with the values of the parameters.
+    library: &'a Library,
     params: &'a Params<'a>,
     kernels: &'a Kernels<'a>,
     mesh: &'a Mesh,
@@ -251,9 +257,18 @@ pub fn ranks(loaded: &Loaded, options: &LowerOptions) -> Result<u64, Diagnostics
 /// Returns all errors of the program, sorted by place.
 pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnostics> {
     let Selected { target, params, machine, mesh } = selected(loaded, options)?;
+    let library = params.library()?;
     let kernels = Kernels::new(loaded, &params);
     let locals = Locals::default();
-    let cx = Cx { loaded, params: &params, kernels: &kernels, mesh: &mesh, locals, called: false };
+    let cx = Cx {
+        loaded,
+        library: &library,
+        params: &params,
+        kernels: &kernels,
+        mesh: &mesh,
+        locals,
+        called: false,
+    };
     let (name, body, warnings, bound) = match target {
         Target::Program(p) => {
             let program::LoweredProgram { graph, warnings, bound } = program::lower(&cx, p, &options.shapes)?;
@@ -284,7 +299,17 @@ pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnos
     };
     let machine::Machine { topology, perturb, placements, chosen, .. } = machine;
     let chosen = chosen.holding(topology.settings());
-    Ok(Lowered { module, topology, perturb, placements, chosen, params, warnings })
+    Ok(Lowered { module, library, topology, perturb, placements, chosen, params, warnings })
+}
+
+/// Returns the functions, collectives and algorithms of all files, with the values of the
+/// parameters that they see. `defines` are those of `-D` for the parameters of the root file.
+///
+/// # Errors
+/// Returns E420 and E421 for wrong values, and the errors of the parameters' expressions.
+pub fn library(loaded: &Loaded, defines: &[(String, String)]) -> Result<Library, Diagnostics> {
+    let Some(root) = loaded.root else { return Ok(loaded.library.clone()) };
+    Ok(Params::new(loaded, root, defines, vec![])?.library()?)
 }
 
 /// Checks the parts of user files that need no compiled program: parameters and kernels.

@@ -1,17 +1,20 @@
 //! Parameters: `param`, `-D`, and the constant expressions of the program half.
 //!
-//! Integer arithmetic is that of the algorithm half. Numbers with a fraction have + - * / only. A
-//! parameter may use the parameters that its file sees, in any order.
+//! A parameter may use the parameters and functions that its file sees, in any order. Functions and
+//! algorithms see parameters, too. [`super::constant`] evaluates expressions.
 
+use super::constant::{Constants, Empty, number, value};
 use super::locals::{Constant, Local, Locals};
 use crate::ast::{Item, ParamDecl};
 use crate::load::Loaded;
 use crate::parse;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
 use kbc_ir::types::DType;
-use kbc_rounds::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
-use kbc_rounds::eval::{ConcreteEvaluator, Fault, Scope, Value, unknown};
+use kbc_rounds::Library;
+use kbc_rounds::ast::{Expr, ExprKind, FnDecl, Ident};
+use kbc_rounds::eval::{ConcreteEvaluator, Fault, Functions, Scope, Value, unknown};
 use kbc_rounds::library::Layer;
+use kbc_rounds::scope::{Parameter, not_an_integer};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -38,6 +41,17 @@ impl ParamValue {
     }
 }
 
+impl ParamValue {
+    /// Returns what the value is, for messages.
+    fn words(self) -> String {
+        match self {
+            ParamValue::Int(i) => format!("the integer {i}"),
+            ParamValue::Float(x) => format!("the number {x:?}"),
+            ParamValue::Type(t) => format!("the element type {t}"),
+        }
+    }
+}
+
 impl fmt::Display for ParamValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -50,6 +64,10 @@ impl fmt::Display for ParamValue {
 
 /// The longest chain of parameters that are defined by one another.
 const MAX_CHAIN: usize = 200;
+
+/// The share of [`MAX_CHAIN`] that a parameter takes if a function uses it. Such a step nests whole
+/// evaluations, and not only parameters.
+const THROUGH_FUNCTION: usize = 20;
 
 /// A parameter, identified by the place of its name.
 type Key = Span;
@@ -172,7 +190,7 @@ impl<'a> Params<'a> {
                 if let Some(t) = element_type(&p.value) {
                     return Ok(ParamValue::Type(t));
                 }
-                constant(&p.value, &ConcreteEvaluator::new(&self.loaded.library), &Empty)
+                number(&p.value, &ConcreteEvaluator::new(self), &Empty)
                     .map_err(|d| Box::new(not_a_value(name, text, &d.title)))
             }
             _ => Err(Box::new(not_a_value(name, text, "it is not one expression"))),
@@ -297,7 +315,7 @@ impl<'a> Params<'a> {
     /// # Errors
     /// Fails as [`Params::number`] does.
     pub fn number_in(&self, e: &Expr, locals: &Locals) -> Result<ParamValue, Fault> {
-        constant(e, &ConcreteEvaluator::new(&self.loaded.library), &self.visible(e, locals)?)
+        number(e, &ConcreteEvaluator::new(self), &self.visible(e, locals)?)
     }
 
     /// Evaluates a condition inside a program that is being lowered.
@@ -305,10 +323,10 @@ impl<'a> Params<'a> {
     /// # Errors
     /// Fails as [`Params::number`] does, and returns E010 if the value is not a truth value.
     pub fn truth_in(&self, e: &Expr, locals: &Locals) -> Result<bool, Fault> {
-        match ConcreteEvaluator::new(&self.loaded.library).eval(e, &self.visible(e, locals)?)? {
-            kbc_rounds::eval::Value::Bool(b) => Ok(b),
-            other => Err(Box::new(
-                Diagnostic::error("E010", format!("expected a truth value, found {other}"))
+        match value(e, &ConcreteEvaluator::new(self), &self.visible(e, locals)?)? {
+            Constant::Flag(b) => Ok(b),
+            Constant::Number(n) => Err(Box::new(
+                Diagnostic::error("E010", format!("expected a truth value, found {n}"))
                     .primary(e.span, "here")
                     .help("write `true`, `false` or a comparison"),
             )),
@@ -321,7 +339,7 @@ impl<'a> Params<'a> {
         // Names are evaluated first, so that a chain of parameters does not cause deep recursion
         // through expressions.
         let mut all = vec![];
-        names(e, &mut all);
+        e.free_names(&mut |name, span| all.push((name, span)));
         for (name, span) in all {
             if scope.values.contains_key(name) {
                 continue;
@@ -374,6 +392,27 @@ impl<'a> Params<'a> {
         }
     }
 
+    /// Returns the library in which functions and algorithms see the values of the parameters of
+    /// their files.
+    ///
+    /// # Errors
+    /// Returns the errors of the parameters' expressions.
+    pub fn library(&self) -> Result<Library, Fault> {
+        let mut out = self.loaded.library.clone();
+        for (file, seen) in &self.seen {
+            let mut values = BTreeMap::new();
+            for (name, p) in seen {
+                let value = match self.of(p)? {
+                    ParamValue::Int(i) => Parameter::Int(i),
+                    other => Parameter::Other(other.words()),
+                };
+                values.insert((*name).to_owned(), value);
+            }
+            out.set_parameters(*file, values);
+        }
+        Ok(out)
+    }
+
     /// Returns all parameters that the root file sees, and the extra names that have a value.
     ///
     /// # Errors
@@ -395,22 +434,27 @@ impl<'a> Params<'a> {
     }
 }
 
-/// Collects the names in an expression.
-fn names<'e>(e: &'e Expr, out: &mut Vec<(&'e str, Span)>) {
-    match &e.kind {
-        ExprKind::Name(n) => out.push((n, e.span)),
-        ExprKind::Call(_, list) | ExprKind::Tuple(list) => list.iter().for_each(|e| names(e, out)),
-        ExprKind::Unary(_, a) => names(a, out),
-        ExprKind::Binary(_, a, b) => {
-            names(a, out);
-            names(b, out);
-        }
-        ExprKind::If(a, b, c) => {
-            names(a, out);
-            names(b, out);
-            names(c, out);
-        }
-        ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Error => {}
+/// Functions, with the parameters that they see. A parameter is evaluated when a function needs it.
+impl Functions for Params<'_> {
+    fn function(&self, name: &Ident) -> Option<&FnDecl> {
+        self.loaded.library.function(name)
+    }
+    fn function_names(&self, from: FileId) -> Vec<String> {
+        self.loaded.library.function_names(from)
+    }
+    fn parameter(&self, name: &str, span: Span) -> Option<Result<i64, Fault>> {
+        let decl = self.find(span.file, name)?;
+        self.depth.set(self.depth.get() + THROUGH_FUNCTION);
+        let value = self.of(decl);
+        self.depth.set(self.depth.get() - THROUGH_FUNCTION);
+        Some(match value {
+            Ok(ParamValue::Int(i)) => Ok(i),
+            Ok(other) => Err(not_an_integer(name, &other.words(), span)),
+            Err(d) => Err(d),
+        })
+    }
+    fn parameter_names(&self, from: FileId) -> Vec<String> {
+        self.seen.get(&from).map_or(vec![], |s| s.keys().map(|n| (*n).to_owned()).collect())
     }
 }
 
@@ -425,28 +469,6 @@ fn element_type(e: &Expr) -> Option<DType> {
 fn not_a_value(name: &str, text: &str, why: &str) -> Diagnostic {
     Diagnostic::error("E421", format!("-D {name}={text} is not a valid value: {why}"))
         .help(format!("write a number, such as -D {name}=8"))
-}
-
-/// A scope whose names may also have values with a fraction.
-trait Constants: Scope {
-    fn float(&self, name: &str) -> Option<f64>;
-}
-
-struct Empty;
-
-impl Scope for Empty {
-    fn lookup(&self, _: &str) -> Option<Value> {
-        None
-    }
-    fn names(&self) -> Vec<String> {
-        vec![]
-    }
-}
-
-impl Constants for Empty {
-    fn float(&self, _: &str) -> Option<f64> {
-        None
-    }
 }
 
 struct Visible<'p, 'a> {
@@ -477,61 +499,5 @@ impl Constants for Visible<'_, '_> {
             Some(Constant::Number(ParamValue::Float(x))) => Some(*x),
             _ => None,
         }
-    }
-}
-
-/// Returns whether a number with a fraction occurs in an expression.
-fn fractional(e: &Expr, scope: &dyn Constants) -> bool {
-    match &e.kind {
-        ExprKind::Float(_) => true,
-        ExprKind::Name(n) => scope.float(n).is_some(),
-        ExprKind::Call(_, list) | ExprKind::Tuple(list) => list.iter().any(|e| fractional(e, scope)),
-        ExprKind::Unary(_, a) => fractional(a, scope),
-        ExprKind::Binary(_, a, b) => fractional(a, scope) || fractional(b, scope),
-        ExprKind::If(a, b, c) => fractional(a, scope) || fractional(b, scope) || fractional(c, scope),
-        ExprKind::Int(_) | ExprKind::Bool(_) | ExprKind::Error => false,
-    }
-}
-
-fn constant(e: &Expr, evaluator: &ConcreteEvaluator<'_>, scope: &dyn Constants) -> Result<ParamValue, Fault> {
-    if !fractional(e, scope) {
-        return match evaluator.eval(e, scope)? {
-            Value::Int(i) => Ok(ParamValue::Int(i)),
-            other => Err(Box::new(
-                Diagnostic::error("E010", format!("expected a number, found {other}"))
-                    .primary(e.span, "here"),
-            )),
-        };
-    }
-    let value = match &e.kind {
-        ExprKind::Float(x) => *x,
-        ExprKind::Name(n) => match scope.float(n) {
-            Some(x) => x,
-            None => return Err(unknown("E005", "name", n, e.span, &scope.names())),
-        },
-        ExprKind::Unary(UnaryOp::Neg, a) => -constant(a, evaluator, scope)?.as_f64(),
-        ExprKind::Binary(op @ (BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div), a, b) => {
-            let a = constant(a, evaluator, scope)?.as_f64();
-            let b = constant(b, evaluator, scope)?.as_f64();
-            match op {
-                BinaryOp::Add => a + b,
-                BinaryOp::Sub => a - b,
-                BinaryOp::Mul => a * b,
-                _ => a / b,
-            }
-        }
-        _ => {
-            return Err(Box::new(
-                Diagnostic::error("E010", "floating-point numbers support only + - * /")
-                    .primary(e.span, "an operand is a floating-point number"),
-            ));
-        }
-    };
-    if value.is_finite() {
-        Ok(ParamValue::Float(value))
-    } else {
-        Err(Box::new(
-            Diagnostic::error("E010", "a number is out of range").primary(e.span, format!("this is {value}")),
-        ))
     }
 }

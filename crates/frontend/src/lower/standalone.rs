@@ -107,7 +107,7 @@ pub(super) fn lower(
     asked: Option<&RequestedAlgorithm>,
 ) -> Result<Graph, Diagnostics> {
     let kind = standard(cx.loaded, id).unwrap_or(CollKind::ByContract);
-    let library = &cx.loaded.library;
+    let library = cx.library;
     let decl = library.algorithm(id);
     let rooted = decl.root.is_some();
     let coll =

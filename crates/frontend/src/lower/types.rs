@@ -163,7 +163,23 @@ impl Cx<'_> {
             }
             ExprKind::Unary(_, a) => self.free(a),
             ExprKind::Binary(_, a, b) => self.free(a).or_else(|| self.free(b)),
-            _ => None,
+            ExprKind::If(..) | ExprKind::Let(..) | ExprKind::Fold(..) => {
+                let mut found = None;
+                e.free_names(&mut |name, span| {
+                    let known = self.locals.get(name).is_some_and(|l| l.constant().is_some())
+                        || self.params.find(e.span.file, name).is_some();
+                    if !known && found.is_none() {
+                        found = Some((name, span));
+                    }
+                });
+                found
+            }
+            ExprKind::Call(..)
+            | ExprKind::Tuple(_)
+            | ExprKind::Int(_)
+            | ExprKind::Float(_)
+            | ExprKind::Bool(_)
+            | ExprKind::Error => None,
         }
     }
 

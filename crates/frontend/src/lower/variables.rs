@@ -91,14 +91,8 @@ impl<'a> Types<'a> {
     }
 
     fn size(&mut self, e: &'a Expr, alone: bool) {
-        match &e.kind {
-            ExprKind::Name(n) => self.uses.push(Use { name: n, span: e.span, dtype: false, alone }),
-            ExprKind::Call(_, list) | ExprKind::Tuple(list) => list.iter().for_each(|e| self.size(e, false)),
-            ExprKind::Unary(_, a) => self.size(a, false),
-            ExprKind::Binary(_, a, b) => [a, b].into_iter().for_each(|e| self.size(e, false)),
-            ExprKind::If(a, b, c) => [a, b, c].into_iter().for_each(|e| self.size(e, false)),
-            ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Error => {}
-        }
+        let alone = alone && matches!(e.kind, ExprKind::Name(_));
+        e.free_names(&mut |name, span| self.uses.push(Use { name, span, dtype: false, alone }));
     }
 
     fn statements(&mut self, list: &'a [Statement]) {

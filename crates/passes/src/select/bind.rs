@@ -70,7 +70,7 @@ pub fn bind(
     let alg = library.find_algorithm(file, coll, &using.alg, span).map_err(|d| *d)?;
     let decl = library.algorithm(alg);
     let evaluator = ConcreteEvaluator::new(library);
-    let is_alg = algorithm_valued(decl);
+    let is_alg = algorithm_valued(decl, library);
     let mut args: Vec<(String, Value)> = vec![];
     for list in [&using.args, &using.options] {
         for (i, (name, _)) in list.iter().enumerate() {

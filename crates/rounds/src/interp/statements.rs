@@ -112,7 +112,7 @@ fn parameters<'a, D: Domain<'a>>(
     }
     let values = &d.evaluator().values;
     let mut args = vec![];
-    for ((name, default), is_alg) in decl.params.iter().zip(algorithm_valued(decl)) {
+    for ((name, default), is_alg) in decl.params.iter().zip(algorithm_valued(decl, d.library())) {
         let v = match given.iter().find(|g| g.0 == name.node) {
             Some((_, v)) => {
                 if values.as_algorithm(v).is_some() != is_alg {
@@ -331,7 +331,7 @@ pub fn apply_side<'a, D: Domain<'a>>(
     let a = applied.apply;
     let callee = d.library().algorithm(applied.alg);
     let view = d.view(f, here, a, callee, views)?;
-    let is_alg = algorithm_valued(callee);
+    let is_alg = algorithm_valued(callee, d.library());
     let (mut args, mut options) = (vec![], D::Options::default());
     for (name, value) in &a.options {
         let v = d.on(f, here, |eval, scope| option_value(name, value, eval, scope))?;

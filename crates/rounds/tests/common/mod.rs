@@ -25,6 +25,9 @@ pub fn decls(items: Vec<Item>) -> Decls {
     for item in items {
         match item {
             Item::Function(f) => out.functions.push(f),
+            Item::Table(t) => {
+                out.functions.extend(kbc_frontend::table::function(t, None, &mut Diagnostics::new()));
+            }
             Item::Collective(c) => out.collectives.push(c),
             Item::Algorithm(a) => out.algorithms.push(a),
             _ => {}

@@ -5,7 +5,7 @@ use super::sym::{Evaluator, Stop, Sym};
 use kbc_diag::Span;
 use kbc_ir::Name;
 use kbc_ir::expr;
-use kbc_rounds::ast::{BinaryOp, Expr, ExprKind, Ident, UnaryOp};
+use kbc_rounds::ast::{BinaryOp, Expr, ExprKind, FoldOp, Gens, Ident, Range, UnaryOp};
 use kbc_rounds::eval::{self, ListScope, Value};
 use kbc_rounds::library::Library;
 
@@ -43,7 +43,29 @@ fn number(x: &mut Numbers, depth: usize) -> Expr {
         BinaryOp::BitOr,
         BinaryOp::BitXor,
     ];
-    of(match x.below(9) {
+    of(match x.below(11) {
+        // A sum over a constant range, whose terms and condition may depend on the rank.
+        10 => {
+            let range = Range { lo: of(ExprKind::Int(0)), hi: of(ExprKind::Int(x.below(4) as i64)) };
+            let i = Ident::new("i".to_owned(), Span::NONE);
+            let times = ExprKind::Binary(
+                BinaryOp::Mul,
+                Box::new(of(ExprKind::Name("i".into()))),
+                Box::new(number(x, depth - 1)),
+            );
+            let cond = (x.below(2) == 0).then(|| truth(x, depth - 1));
+            let op = FoldOp::ALL[x.below(3)];
+            ExprKind::Fold(op, Box::new(of(times)), Box::new(Gens { vars: vec![(i, range)], cond }))
+        }
+        9 => {
+            let name = Ident::new("a".to_owned(), Span::NONE);
+            let twice = ExprKind::Binary(
+                ops[x.below(3)],
+                Box::new(of(ExprKind::Name("a".into()))),
+                Box::new(of(ExprKind::Name("a".into()))),
+            );
+            ExprKind::Let(vec![(name, a)], Box::new(of(twice)))
+        }
         // The IR has no value for shifts by 64 or more; the language has.
         8 => {
             let op = [BinaryOp::Shl, BinaryOp::Shr][x.below(2)];

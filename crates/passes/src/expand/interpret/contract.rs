@@ -45,7 +45,7 @@ pub(in crate::expand) fn contract(
     let bound = env.len();
     let expr = |e: &ast::Expr| -> Res<Expr> {
         let mut names = vec![];
-        collect(e, &mut names);
+        names_in(e, &mut names);
         let mut env = env.clone();
         for n in names {
             if !env[..bound].iter().any(|(m, _)| *m == n) {
@@ -106,22 +106,7 @@ pub(in crate::expand) fn contract(
     })
 }
 
-/// Collects the names in an expression.
-fn collect(e: &ast::Expr, out: &mut Vec<String>) {
-    use ast::ExprKind::*;
-    match &e.kind {
-        Name(n) => out.push(n.clone()),
-        Call(_, args) | Tuple(args) => args.iter().for_each(|a| collect(a, out)),
-        Unary(_, a) => collect(a, out),
-        Binary(_, a, b) => {
-            collect(a, out);
-            collect(b, out);
-        }
-        If(c, a, b) => {
-            collect(c, out);
-            collect(a, out);
-            collect(b, out);
-        }
-        Int(_) | Float(_) | Bool(_) | Error => {}
-    }
+/// Collects the names that an expression uses.
+fn names_in(e: &ast::Expr, out: &mut Vec<String>) {
+    e.free_names(&mut |n, _| out.push(n.to_owned()));
 }

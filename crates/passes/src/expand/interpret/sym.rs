@@ -409,6 +409,14 @@ impl Values for Symbols {
         value
     }
 
+    fn term(&self, span: Span) -> Res<()> {
+        self.work.set(self.work.get() + 1);
+        if self.work.get() > MAX_WORK {
+            return not_symbolic("a sum, minimum or maximum with too many terms", span);
+        }
+        Ok(())
+    }
+
     fn function(&self, call: Called<'_, Sym>, body: impl FnOnce(&[Sym]) -> Res<Sym>) -> Res<Sym> {
         let depth = self.depth.get();
         if depth >= MAX_INLINE {
