@@ -396,7 +396,7 @@ impl<'a> Params<'a> {
 }
 
 /// Collects the names in an expression.
-fn names<'e>(e: &'e Expr, out: &mut Vec<(&'e str, Span)>) {
+pub(super) fn names<'e>(e: &'e Expr, out: &mut Vec<(&'e str, Span)>) {
     match &e.kind {
         ExprKind::Name(n) => out.push((n, e.span)),
         ExprKind::Call(_, list) | ExprKind::Tuple(list) => list.iter().for_each(|e| names(e, out)),

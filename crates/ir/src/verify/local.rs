@@ -65,7 +65,11 @@ pub fn legal_on(program: &Program, op: &LocalOp, rank: u64) -> Result<(), String
         }
         LocalOp::Slice { dst: _, src: _, dim, index, of, rule } => {
             let mut want = shapes[0].clone();
-            want[*dim as usize] = part(want[*dim as usize], index, *of, rule)?;
+            let d = *dim as usize;
+            want[d] = part(want[d], index, *of, rule)?;
+            if want[d] == 1 && target.len() < want.len() {
+                want.remove(d);
+            }
             if want == target {
                 return Ok(());
             }
@@ -303,7 +307,8 @@ fn fits(
             some_parts(*of)?;
             one_row(rule, *of)?;
             same_type()?;
-            if srcs[0].dims.len() == dst.dims.len() {
+            // The dimension may be absent from the result, if the part has one element.
+            if srcs[0].dims.len() == dst.dims.len() || srcs[0].dims.len() == dst.dims.len() + 1 {
                 return Ok(());
             }
             Err(format!(
