@@ -67,7 +67,8 @@ pub fn legal_on(program: &Program, op: &LocalOp, rank: u64) -> Result<(), String
             let mut want = shapes[0].clone();
             let d = *dim as usize;
             want[d] = part(want[d], index, *of, rule)?;
-            if want[d] == 1 && target.len() < want.len() {
+            // A rank without elements of the source has none of the result.
+            if want[d] <= 1 && target.len() < want.len() {
                 want.remove(d);
             }
             if want == target {
@@ -307,8 +308,13 @@ fn fits(
             some_parts(*of)?;
             one_row(rule, *of)?;
             same_type()?;
-            // The dimension may be absent from the result, if the part has one element.
-            if srcs[0].dims.len() == dst.dims.len() || srcs[0].dims.len() == dst.dims.len() + 1 {
+            // The result may lack the dimension, if the part has one element.
+            let single = match (&shapes, rule) {
+                (Some(s), CutRule::Even | CutRule::Ceil) => [0, *of].contains(&s[0][*dim as usize]),
+                _ => true,
+            };
+            let lacks = srcs[0].dims.len() == dst.dims.len() + 1;
+            if srcs[0].dims.len() == dst.dims.len() || lacks && single {
                 return Ok(());
             }
             Err(format!(

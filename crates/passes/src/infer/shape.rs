@@ -88,6 +88,8 @@ impl Typing<'_> {
         // A number that would be added once per rank is added after the reduction.
         let mut start = ty.clone();
         start.partial = start.partial.filter(|p| s.commutes(p.0));
+        // Without dimensions, every rank has an element, so the ranks that have none need it.
+        start.only = start.only.filter(|_| !result.dims.is_empty() || ty.dims.is_empty());
         for target in ways(self.mesh, &start, result, &follows) {
             let Some(made) = through(self.mesh, &target, result, &follows) else { continue };
             let Some(before) = reshard::plan(self.mesh, ty, &target) else { continue };
