@@ -44,6 +44,34 @@ fn interpreted(program: &str, results: usize) -> Vec<u8> {
     std::fs::read(scratch.path().join("r.npz")).expect("written")
 }
 
+/// A loop is its iterations written one after another, and an index is a slice without its dimension:
+/// the results are the same, bit for bit.
+#[test]
+fn a_loop_is_its_iterations_written_out() {
+    let program = |body: &str| {
+        format!(
+            "topology sys = torus(2, 2) {{ link: 50 GB/s, 500 ns }}\nmesh m = sys[dp: 2, tp: 2]\n\
+             program layer[S, D, H](x: f32[S, D], w: f32[D, H], v: f32[H, D]) -> f32[S, D] {{\n    \
+                 x + matmul(relu(matmul(x, w)), v)\n}}\n\
+             program p(x: f32[6@dp, 8], w: f32[3, 2, 8, 10@tp], v: f32[3, 10@tp, 8]) -> (f32[6@dp, 8], f32[6]) {{\n{body}}}\n"
+        )
+    };
+    let looped = program(
+        "    for l in 0..3 { x = layer(x, w[2 - l, l % 2], v[l]) }\n    return (x, max(x, dim: 1))\n",
+    );
+    let mut body = String::new();
+    for l in 0..3 {
+        let (x, a, b) = (if l == 0 { "x".into() } else { format!("x{l}") }, 2 - l, l % 2);
+        let one = |x: &str, dim, i| format!("slice({x}, dim: {dim}, from: {i}, to: {})", i + 1);
+        let w = format!("reshape({}, [8, 10])", one(&one("w", 0, a), 1, b));
+        let v = format!("reshape({}, [10, 8])", one("v", 0, l));
+        body += &format!("    let x{} = layer({x}, {w}, {v})\n", l + 1);
+    }
+    let written = program(&format!("{body}    return (x3, max(x3, dim: 1))\n"));
+    assert!(interpreted(&looped, 2) == interpreted(&written, 2));
+    results(&looped, &["x", "largest"]);
+}
+
 fn close(have: &[f64], want: &[f64], what: &str) {
     assert_eq!(have.len(), want.len(), "{what}");
     for (i, (h, w)) in have.iter().zip(want).enumerate() {

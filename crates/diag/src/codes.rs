@@ -129,9 +129,11 @@ codes! {
     E230 Invalid "a value that does not fit a type of a called program",
     E231 Invalid "a size or an argument without a value",
     E232 Invalid "a program that calls itself",
-    E233 Unsupported "a program that becomes too large through its calls",
+    E233 Unsupported "a program that becomes too large through its calls and loops",
     E234 Invalid "an invalid host statement",
     E235 Unsupported "arithmetic on an 8-bit floating-point type",
+    E236 Invalid "an invalid assignment",
+    E237 Invalid "an invalid index of a tensor",
     E290 Unsupported "an unsupported language construct",
     // schedules: errors found by walking through them
     E301 Invalid "a name without a value",

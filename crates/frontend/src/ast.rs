@@ -477,7 +477,7 @@ pub enum TypePlaceKind {
     },
 }
 
-/// The body of a program: `{ let .. host read .. result }`.
+/// The body of a program: `{ let .. host read .. result }`. `return` may precede the result.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Body {
     /// The statements, in source order.
@@ -495,13 +495,32 @@ impl Body {
             for s in list {
                 match s {
                     Statement::Let(l) => out.push(l),
-                    Statement::Host(_) => {}
+                    Statement::Assign(_) | Statement::Host(_) => {}
                     Statement::For(f) => collect(&f.body, out),
                 }
             }
         }
         let mut out = vec![];
         collect(&self.statements, &mut out);
+        out
+    }
+
+    /// Returns all tensor expressions of the body in source order: the values of its statements,
+    /// including those inside loops, and the result.
+    pub fn tensors(&self) -> Vec<&Tensor> {
+        fn collect<'a>(list: &'a [Statement], out: &mut Vec<&'a Tensor>) {
+            for s in list {
+                match s {
+                    Statement::Let(l) => out.push(&l.value),
+                    Statement::Assign(a) => out.push(&a.value),
+                    Statement::Host(h) => out.extend(&h.value),
+                    Statement::For(f) => collect(&f.body, out),
+                }
+            }
+        }
+        let mut out = vec![];
+        collect(&self.statements, &mut out);
+        out.push(&self.result);
         out
     }
 }
@@ -511,10 +530,12 @@ impl Body {
 pub enum Statement {
     /// A `let`, which names a value.
     Let(Let),
+    /// An assignment, which gives a name another value.
+    Assign(Assign),
     /// An action of the host.
     Host(HostAct),
-    /// A loop of the host.
-    For(HostLoop),
+    /// A loop.
+    For(Loop),
 }
 
 /// An action of the host: `host read y, z`, `host wait y`, `host drain` or `host write x = e`.
@@ -530,9 +551,20 @@ pub struct HostAct {
     pub span: Span,
 }
 
-/// A loop of the host: `for i in 0..3 { .. }`.
+/// An assignment in a loop: `x = e`.
 #[derive(Clone, PartialEq, Debug)]
-pub struct HostLoop {
+pub struct Assign {
+    /// The name.
+    pub name: Ident,
+    /// The value that it gets.
+    pub value: Tensor,
+    /// The source range.
+    pub span: Span,
+}
+
+/// A loop: `for i in 0..3 { .. }`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Loop {
     /// The loop variable.
     pub var: Ident,
     /// The range of its values.
@@ -584,6 +616,8 @@ pub enum TensorKind {
     Binary(BinaryOp, Box<Tensor>, Box<Tensor>),
     /// `f(a, b, over: tp)`
     Call(Box<Call>),
+    /// `w[l, e]`: the entry of a value with these numbers along its first dimensions.
+    Index(Ident, Vec<Expr>),
     /// `if c { a } else { b }`, which is decided when the program is lowered.
     If(Box<Expr>, Box<Tensor>, Box<Tensor>),
     /// An error that was already reported.

@@ -295,13 +295,29 @@ fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
             "to select everything, write `[..]`"
         }
         Token::For if wants("]") && operand => "`of` comes last: `[i for i in a..b of n]`",
-        Token::OpenBracket if operand && wants("*") => {
-            "a tensor cannot be indexed: write `slice(x, dim: d, from: a, to: b)`"
+        Token::OpenBracket if wants("return") => {
+            "only a name can be indexed, once: name the value with `let`, and write several indices as `w[i, j]`"
         }
+        Token::OpenBracket if operand && wants("*") => {
+            "only a tensor with a name can be indexed, in an expression of tensors: `w[i]`"
+        }
+        Token::DotDot if wants("]") && indexed(cx, index) => {
+            "an index is one number; for a part of a dimension, write `slice(x, dim: d, from: a, to: b)`"
+        }
+        Token::OpenParen if wants("return") => "write `return` before a result that begins with `(`",
+        Token::Return if wants("NAME") && wants("INT") => {
+            "`return` precedes the result of a program; a function and a kernel are the value of their expression"
+        }
+        Token::Return if wants("store") && wants("let") => {
+            "a tile kernel returns nothing: `store` writes its result"
+        }
+        Token::Return if wants("let") && !wants("put") => {
+            "`return` precedes the result of a program, which follows all loops"
+        }
+        Token::CloseBrace if wants("return") => return Some(no_result(cx, index)),
         Token::OpenBrace if expected == ["->"] => {
             "write the type of the result before the body, as in `-> f32[4]`"
         }
-        Token::CloseBrace if wants("let") && wants("INT") => "the body of a program must end with its result",
         Token::CloseBrace | Token::CloseParen | Token::CloseBracket if cx.open(index).is_empty() => {
             "no bracket is open here: remove this one, or look for a bracket that was closed too early"
         }
@@ -326,14 +342,15 @@ fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
     if let Some(Token::Name(name)) = before {
         match name {
             "not" => return Some("logical not is `!`".into()),
-            "return" => {
-                return Some("remove `return`: the last expression of a program is its result".into());
-            }
             "while" | "loop" => return newcomers::operation(name).map(str::to_owned),
             _ => {}
         }
     }
-    let Token::Name(name) = found else { return None };
+    let name = match found {
+        Token::Name(name) => name,
+        Token::Return => "return",
+        _ => return None,
+    };
     match name {
         "and" if operand => return Some("logical and is `&&`".into()),
         "or" if operand => return Some("logical or is `||`".into()),
@@ -369,6 +386,40 @@ fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
     }
 }
 
+/// Returns whether the innermost open bracket holds the indices of a name.
+fn indexed(cx: &Context<'_>, index: usize) -> bool {
+    let Some(&open) = cx.open(index).last() else { return false };
+    let before = |n: usize| open.checked_sub(n).and_then(|i| cx.token(i));
+    cx.token(open) == Some(Token::OpenBracket)
+        && cx.touch(open)
+        && matches!(before(1), Some(Token::Name(_)))
+        // A type, or an operand of a tile kernel.
+        && !matches!(before(2), Some(Token::Colon | Token::RightArrow | Token::Load | Token::Store))
+}
+
+/// Returns advice for a body that ends without a result. The result may be the end of the last
+/// `let`, because a `(` or `-` continues the value before it.
+fn no_result(cx: &Context<'_>, index: usize) -> String {
+    let open = cx.open(index).last().copied().unwrap_or(0);
+    let mut depth = 0;
+    for i in (open + 1..index).rev() {
+        match cx.tokens[i].1 {
+            Token::CloseParen | Token::CloseBracket | Token::CloseBrace => depth += 1,
+            Token::OpenParen | Token::OpenBracket | Token::OpenBrace => depth -= 1,
+            Token::Let | Token::Semicolon if depth == 0 => break,
+            _ => {}
+        }
+        let first = cx.text[cx.tokens[i - 1].2..cx.tokens[i].0].contains('\n');
+        if depth == 0 && first && matches!(cx.tokens[i].1, Token::OpenParen | Token::Minus) {
+            let sign = cx.tokens[i].1.words();
+            return format!(
+                "the line that begins with {sign} continues the `let` before it: write `return` before the {sign}"
+            );
+        }
+    }
+    "the body of a program must end with its result; before a result that begins with `(` or `-`, write `return`".into()
+}
+
 /// Returns whether a `for` before a token runs over `range(..)`.
 fn ranged(cx: &Context<'_>, index: usize) -> bool {
     let from = cx.tokens[..index].iter().rposition(|t| t.1 == Token::In);
@@ -400,6 +451,7 @@ const STRUCTURE: &[&str] = &[
     "at",
     "in",
     "let",
+    "return",
     "scratch",
     "put",
     "get",

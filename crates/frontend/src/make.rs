@@ -158,6 +158,19 @@ impl<'s> Ctx<'s> {
         Body { statements, result, span: self.span(l, r) }
     }
 
+    /// Returns the body of a program whose result follows `return`, which is at `w`.
+    pub fn returned(
+        &mut self,
+        l: usize,
+        statements: Vec<Statement>,
+        w: usize,
+        result: Tensor,
+        r: usize,
+    ) -> Body {
+        self.statement(w);
+        Body { statements, result, span: self.span(l, r) }
+    }
+
     /// Returns the node of a unary operator: `-e` or `!e`.
     pub fn unary_of(&mut self, l: usize, op: UnaryOp, e: Expr, r: usize) -> Expr {
         self.unary(l);

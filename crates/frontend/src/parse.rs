@@ -123,6 +123,9 @@ fn too_deep<'s>(tokens: &[(usize, Token<'s>, usize)]) -> Option<(usize, Token<'s
             Token::Comma
             | Token::Semicolon
             | Token::Let
+            | Token::Return
+            // A name precedes `=`, and no operand.
+            | Token::Assign
             | Token::Put
             | Token::Get
             | Token::For

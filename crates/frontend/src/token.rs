@@ -86,7 +86,7 @@ tokens! {
     If "if" Word, Else "else" Word, Apply "apply" Word, Together "together" Word, Reduce "reduce" Word,
     Start "start" Soft, End "end" Soft, Sum "sum" Word, True "true" Word, False "false" Word,
     // programs and kernels
-    Host "host" Word, Expect "expect" Word, Group "group" Soft, Ranks "ranks" Soft, Partial "partial" Word, Only "only" Word,
+    Return "return" Word, Host "host" Word, Expect "expect" Word, Group "group" Soft, Ranks "ranks" Soft, Partial "partial" Word, Only "only" Word,
     Tiles "tiles" Word, Preload "preload" Word, Load "load" Word, Store "store" Word, Dot "dot" Word, Zeros "zeros" Word,
     // signs
     LeftArrow "<-" Sign, RightArrow "->" Sign, DotDot ".." Sign, PlusEq "+=" Sign,

@@ -118,6 +118,14 @@ fn results_in_parentheses_after_a_let_are_ambiguous() {
     assert!(!accepted(StateMerge::Lalr, "results", &text));
 }
 
+/// `return (x)` would be a call, and `return -x` a difference.
+#[test]
+fn return_as_a_name_is_ambiguous() {
+    let text = GRAMMAR.replace(r#""cost" => "cost","#, r#""cost" => "cost", "return" => "return","#);
+    assert_ne!(text, GRAMMAR);
+    assert!(!accepted(StateMerge::Lalr, "return", &text));
+}
+
 #[test]
 fn a_second_way_to_write_a_statement_is_refused() {
     let text = GRAMMAR.replace(

@@ -106,6 +106,9 @@ fn tensor(t: &Tensor) -> String {
                 c.args.iter().map(tensor).chain(named).collect::<Vec<_>>().join(", ")
             )
         }
+        TensorKind::Index(n, index) => {
+            format!("{}@[{}]", n.node, index.iter().map(show).collect::<Vec<_>>().join(", "))
+        }
         TensorKind::If(c, a, b) => format!("if {} [{}] [{}]", show(c), tensor(a), tensor(b)),
         TensorKind::Error => "error".into(),
     }
@@ -157,6 +160,7 @@ fn tensors() {
         ("permute(x, pairs: [(0, 1)], from: d, to: e)", "permute(x, pairs: [<0, 1>], from: d, to: e)"),
         ("reshape(x, [S, 12, D / 12])", "reshape(x, [S, 12, (D / 12)])"),
         ("load + store * zeros(dot)", "(load + (store * zeros(dot)))"),
+        ("f(w[l]) + v[2 * l - 1, e] * sum[0]", "(f(w@[l]) + (v@[((2 * l) - 1), e] * sum@[0]))"),
     ] {
         let file = clean(&format!("program f(x: f32) -> f32 {{ {text} }}"));
         let Some(Item::Program(p)) = file.items.first() else { panic!("{file:?}") };
@@ -175,13 +179,19 @@ fn a_let_ends_where_the_result_begins() {
         ("let a = x let (b, c): f32[4] = a b * c", 2, "(b * c)"),
         ("x", 0, "x"),
         ("-x", 0, "(-x)"),
+        ("let a = x return (b)", 1, "b"),
+        ("let a = x return -b;", 1, "(-b)"),
+        ("let a = x; return (a, b)", 1, "<a, b>"),
+        ("return x", 0, "x"),
+        ("for i in 0..2 { let a = x y = f(a) y = a; } return y", 1, "y"),
+        ("let a = x for i in 0..2 { a = f(a) b = a[i] } a", 1, "a"),
     ] {
         let file = clean(&format!("program f(x: f32) -> f32 {{ {text} }}"));
         let Some(Item::Program(p)) = file.items.first() else { panic!("{file:?}") };
         assert_eq!((p.body.lets().len(), tensor(&p.body.result).as_str()), (lets, result), "{text}");
     }
     // Without `;` these are one expression, and then there is no result.
-    for text in ["let a = x (b)", "let a = x -b"] {
+    for text in ["let a = x (b)", "let a = x -b", "for i in 0..2 { return x } x", "return x; return x"] {
         let (_, d) = parse(FileId(0), &format!("program f(x: f32) -> f32 {{ {text} }}"));
         assert!(d.has_errors(), "{text}");
     }

@@ -159,7 +159,8 @@ pub enum LocalOp {
         /// Content.
         with: Filling,
     },
-    /// Part `index` of `of` parts along a dimension.
+    /// Part `index` of `of` parts along a dimension. The destination may lack the dimension if the
+    /// part has one element.
     Slice {
         /// Destination.
         dst: BufferId,

@@ -45,7 +45,7 @@ const fn row(
 use Level::{Graph, Schedule};
 
 /// All operations, by level and group.
-pub const OPERATIONS: [OpRow; 70] = [
+pub const OPERATIONS: [OpRow; 71] = [
     row(Graph, "data", "input", "`@x`", "none", "an input of the program"),
     row(
         Graph,
@@ -121,6 +121,14 @@ pub const OPERATIONS: [OpRow; 70] = [
     ),
     row(Graph, "data", "reshape", "`%a to [6, 4]`", "none", "the same elements, row-major, in another shape"),
     row(Graph, "data", "slice", "`%a dim D from I to J`", "none", "elements I..J of a dimension"),
+    row(
+        Graph,
+        "data",
+        "entry",
+        "`%a at I`",
+        "none",
+        "entry I of the first dimension, which the result does not have; the dimension must be whole",
+    ),
     row(
         Graph,
         "data",
@@ -513,7 +521,7 @@ pub const OPERATIONS: [OpRow; 70] = [
         "keep_part",
         "`%dst = %src dim D part E of K [ceil, lengths [..]]`",
         "reads %src, writes %dst",
-        "part E of K along D",
+        "part E of K along D; %dst may lack dimension D if the part has one element",
     ),
 ];
 

@@ -24,6 +24,8 @@ pub enum ShapeOp {
         /// One past the last element.
         to: u64,
     },
+    /// Entry of the first dimension with this number. The result does not have that dimension.
+    Entry(u64),
     /// Padding: the operand with a number before and after it along a dimension.
     Pad {
         /// Dimension.
@@ -65,6 +67,7 @@ impl ShapeOp {
             ShapeOp::Transpose(_) => "transpose",
             ShapeOp::Reshape(_) => "reshape",
             ShapeOp::Slice { .. } => "slice",
+            ShapeOp::Entry(_) => "entry",
             ShapeOp::Pad { .. } => "pad",
             ShapeOp::Concat { .. } => "concat",
         }
@@ -127,6 +130,13 @@ impl ShapeOp {
                 out[*dim] = to - from;
                 Ok(out)
             }
+            ShapeOp::Entry(index) => {
+                dimension(0)?;
+                if *index >= x[0] {
+                    return Err(format!("entry {index} is outside the {} entries of dimension 0", x[0]));
+                }
+                Ok(x[1..].to_vec())
+            }
             ShapeOp::Pad { dim, before, after, .. } => {
                 dimension(*dim)?;
                 let mut out = x.clone();
@@ -185,6 +195,7 @@ impl ShapeOp {
                 (0..operand.len()).map(|d| perm.iter().position(|p| *p == d).and_then(same)).collect()
             }
             ShapeOp::Reshape(_) => groups(operand, result),
+            ShapeOp::Entry(_) => (0..operand.len()).map(|d| d.checked_sub(1).and_then(same)).collect(),
             ShapeOp::Slice { dim, .. } | ShapeOp::Pad { dim, .. }
                 if operand.get(*dim) == result.get(*dim) =>
             {
@@ -231,13 +242,14 @@ fn counted(n: usize) -> String {
 }
 
 /// Writes what follows the operands in `.kir`: `perm [1, 0]`, `to [6]`, `dim 0 from 2 to 5`,
-/// `dim 0 before 1 after 2 number 0.0`, `dim 1`.
+/// `at 3`, `dim 0 before 1 after 2 number 0.0`, `dim 1`.
 impl fmt::Display for ShapeOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ShapeOp::Transpose(perm) => write!(f, "perm {perm:?}"),
             ShapeOp::Reshape(sizes) => write!(f, "to {sizes:?}"),
             ShapeOp::Slice { dim, from, to } => write!(f, "dim {dim} from {from} to {to}"),
+            ShapeOp::Entry(index) => write!(f, "at {index}"),
             ShapeOp::Pad { dim, before, after, value } => {
                 write!(f, "dim {dim} before {before} after {after} number {value:?}")
             }
@@ -280,6 +292,12 @@ mod tests {
         assert_eq!(
             why(ShapeOp::Slice { dim: 2, from: 0, to: 0 }),
             "dimension 2 does not exist; there are 2 dimensions"
+        );
+        assert_eq!(why(ShapeOp::Entry(2)), "entry 2 is outside the 2 entries of dimension 0");
+        assert_eq!(ShapeOp::Entry(1).sizes(&x), Ok(vec![3]));
+        assert_eq!(
+            ShapeOp::Entry(1).sizes(&[vec![]]).unwrap_err(),
+            "dimension 0 does not exist; there are 0 dimensions"
         );
         let y = [vec![2, 3], vec![3, 3]];
         assert_eq!(ShapeOp::Concat { dim: 0 }.sizes(&y), Ok(vec![5, 3]));

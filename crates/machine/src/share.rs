@@ -410,7 +410,10 @@ fn needs(
             let n = src(0).get(dim).copied().unwrap_or(0);
             let begin = rule.boundary(n, u64::try_from(part.unwrap_or(0)).unwrap_or(0).min(*of), *of);
             let mut read = block.clone();
-            if let Some(r) = read.get_mut(dim) {
+            if dim <= read.len() && read.len() < src(0).len() {
+                // The result lacks the dimension, because the part has one element.
+                read.insert(dim, begin..begin + 1);
+            } else if let Some(r) = read.get_mut(dim) {
                 *r = moved(r.clone(), begin);
             }
             vec![vec![read]]

@@ -27,6 +27,10 @@ pub(super) fn run(step: &Step<'_>, op: &ShapeOp) -> Result<Value, Diagnostic> {
             let first = *from as usize * own[*dim];
             strided(&sizes, &own, n).into_iter().map(|i| (0, first + i)).collect()
         }
+        ShapeOp::Entry(index) => {
+            let first = *index as usize * n;
+            (first..first + n).map(|i| (0, i)).collect()
+        }
         ShapeOp::Pad { dim, before, .. } => {
             let own = strides(&given[0]);
             let place = |i: usize| {

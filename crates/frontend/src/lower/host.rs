@@ -1,31 +1,27 @@
-//! Host statements: reads, writes, waits and loops that the host performs between the operations of
-//! a program.
+//! Host statements: reads, writes and waits that the host performs between the operations of a
+//! program.
 //!
-//! Each statement becomes an operation of the graph, in source order. A loop is unrolled, because a
-//! region is launched once per call. `expand` lowers these operations to schedules.
+//! Each statement becomes an operation of the graph, in source order. `expand` lowers these
+//! operations to schedules.
 
-use super::locals::Local;
-use super::params::ParamValue;
 use super::program::Lowering;
 use super::tensor::Value;
-use crate::ast::{HostAct, HostLoop, Statement};
+use crate::ast::{HostAct, Statement};
 use kbc_diag::nearest::nearest;
-use kbc_diag::{Diagnostic, Severity, Span};
+use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::graph::{HostOp, OpId, OpKind};
 use kbc_ir::types::{DType, TensorType};
 use kbc_rounds::ast::Ident;
 
-/// The largest number of statements that the unrolled loops of a program may have.
-const MAX_STATEMENTS: u64 = 10_000;
-
 impl Lowering<'_> {
     pub(super) fn statement(&mut self, s: &Statement) {
         match s {
             Statement::Let(l) => self.bind(l),
+            Statement::Assign(a) => self.assign(a),
             Statement::Host(act) if self.hosts(act.span) => self.host(act),
-            Statement::For(f) if self.hosts(f.span) => self.host_loop(f),
-            Statement::Host(_) | Statement::For(_) => {}
+            Statement::Host(_) => {}
+            Statement::For(f) => self.repeat(f),
         }
     }
 
@@ -130,52 +126,5 @@ impl Lowering<'_> {
             self.graph.op_mut(new).name = Name::from(&name.node);
             *there = Some(Value::Tensor(new));
         }
-    }
-
-    fn host_loop(&mut self, f: &HostLoop) {
-        let mut bound = |e| match self.cx.int(e) {
-            Ok(v) => Some(v),
-            Err(d) => {
-                self.found.push(*d);
-                None
-            }
-        };
-        let (Some(lo), Some(hi)) = (bound(&f.range.lo), bound(&f.range.hi)) else { return };
-        if let Some((_, first)) = self.names.get(&f.var.node) {
-            self.found.push(
-                Diagnostic::error("E004", format!("`{}` is declared twice", f.var.node))
-                    .primary(f.var.span, "again here")
-                    .secondary(*first, "first here")
-                    .help("choose another name"),
-            );
-            return;
-        }
-        if self.unrolled > MAX_STATEMENTS {
-            // The error has already been reported.
-            return;
-        }
-        let outer = self.cx.locals.clone();
-        let before: Vec<String> = self.names.keys().cloned().collect();
-        for i in lo..hi {
-            self.unrolled += f.body.len().max(1) as u64;
-            if self.unrolled > MAX_STATEMENTS {
-                let text = format!("the host loops unroll to more than {MAX_STATEMENTS} statements");
-                let d = Diagnostic::error("E234", text).primary(f.span, "the limit is exceeded here");
-                self.found.push(
-                    d.help("kbc compiles every iteration of a host loop separately: use fewer iterations"),
-                );
-                break;
-            }
-            let found = self.found.list.len();
-            self.cx.locals.set(&f.var.node, Local::Number(ParamValue::Int(i)), f.var.span);
-            f.body.iter().for_each(|s| self.statement(s));
-            // Names that an iteration declares are local to it.
-            self.names.retain(|n, _| before.binary_search(n).is_ok());
-            if self.found.list[found..].iter().any(|d| d.severity == Severity::Error) {
-                // The next iteration would report the same errors.
-                break;
-            }
-        }
-        self.cx.locals = outer;
     }
 }

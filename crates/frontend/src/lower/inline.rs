@@ -71,6 +71,7 @@ impl<'a> Lowering<'a> {
         let before = self.found.list.len();
         let names = std::mem::take(&mut self.names);
         let used = std::mem::take(&mut self.used);
+        let loops = std::mem::take(&mut self.loops);
         let locals = std::mem::replace(&mut self.cx.locals, locals);
         self.calls.push(decl.name.span);
         let called = std::mem::replace(&mut self.cx.called, true);
@@ -78,7 +79,7 @@ impl<'a> Lowering<'a> {
         let out = self.inlined((decl, call.name.span), &tensors, values, &places);
         self.calls.pop();
         self.cx.called = called;
-        (self.names, self.used, self.cx.locals) = (names, used, locals);
+        (self.names, self.used, self.cx.locals, self.loops) = (names, used, locals, loops);
         self.graph.enter(outer);
         for mut d in self.found.list.split_off(before) {
             // A generated call has no place in the source to point to.

@@ -377,6 +377,7 @@ fn each_call(t: &Tensor, see: &mut impl FnMut(&Call)) {
         | TensorKind::Int(_)
         | TensorKind::Float(_)
         | TensorKind::List(_)
+        | TensorKind::Index(..)
         | TensorKind::Error => {}
         TensorKind::Tuple(parts) => parts.iter().for_each(|p| each_call(p, see)),
         TensorKind::Neg(a) => each_call(a, see),
@@ -393,7 +394,7 @@ fn each_call(t: &Tensor, see: &mut impl FnMut(&Call)) {
 
 /// Visits every call in the body of a program.
 pub(super) fn each_call_of(body: &crate::ast::Body, see: &mut impl FnMut(&Call)) {
-    body.lets().into_iter().map(|l| &l.value).chain([&body.result]).for_each(|t| each_call(t, see));
+    body.tensors().into_iter().for_each(|t| each_call(t, see));
 }
 
 /// Returns the tile kernels of a file that none of its programs calls.

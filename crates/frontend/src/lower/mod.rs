@@ -27,6 +27,7 @@ mod instance;
 mod kernel;
 mod local;
 mod locals;
+mod loops;
 mod machine;
 mod params;
 mod program;

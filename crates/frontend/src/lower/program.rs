@@ -8,6 +8,7 @@ use super::bind::{ArgumentKind, KnownValue, has_number, kind};
 use super::inline::{CheckedLets, Names};
 use super::local::Scope;
 use super::locals::Local;
+use super::loops::LoopFrame;
 use super::params::ParamValue;
 use super::tensor::Value;
 use crate::ast::{self, Data, DataKind, Let, ProgramDecl, Tensor, TensorKind};
@@ -93,6 +94,8 @@ pub(super) struct Lowering<'a> {
     pub looked_at: CheckedLets,
     /// The nesting depth of expressions, including those of callers.
     pub depth: usize,
+    /// The loops of this program around the current statement, the outermost first.
+    pub loops: Vec<LoopFrame>,
     /// The number of statements that loops have been unrolled to so far.
     pub unrolled: u64,
     pub found: Diagnostics,
@@ -111,6 +114,7 @@ impl<'a> Lowering<'a> {
             calls: vec![],
             looked_at: BTreeSet::new(),
             depth: 0,
+            loops: vec![],
             unrolled: 0,
             found: Diagnostics::new(),
         }
@@ -217,11 +221,13 @@ impl Lowering<'_> {
     }
 
     pub(super) fn declare(&mut self, name: &Ident, value: Option<Value>) {
-        if let Some((_, first)) = self.names.get(&name.node) {
+        let first = self.names.get(&name.node).map(|n| n.1);
+        let of_loop = || self.loops.iter().map(|l| &l.var).find(|v| v.node == name.node);
+        if let Some(first) = first.or_else(|| Some(of_loop()?.span)) {
             self.found.push(
                 Diagnostic::error("E004", format!("`{}` is declared twice", name.node))
                     .primary(name.span, "again here")
-                    .secondary(*first, "first here")
+                    .secondary(first, "first here")
                     .help("choose another name"),
             );
             return;
@@ -304,7 +310,7 @@ impl Lowering<'_> {
     }
 
     /// Gives a value that was created since `before` the name to which it is bound.
-    fn hint(&mut self, value: OpId, before: usize, name: &Ident) {
+    pub(super) fn hint(&mut self, value: OpId, before: usize, name: &Ident) {
         // Nothing is removed during lowering, so the id of an operation is its position.
         if value.0 as usize >= before {
             self.graph.op_mut(value).name = Name::from(&name.node);

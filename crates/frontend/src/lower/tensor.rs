@@ -81,6 +81,7 @@ impl Lowering<'_> {
             },
             TensorKind::Binary(op, a, b) => self.binary(*op, a, b, t.span),
             TensorKind::Call(call) => self.call(call, t.span),
+            TensorKind::Index(name, index) => self.index(name, index, t.span),
             TensorKind::If(c, a, b) => match self.cx.truth(c) {
                 Ok(true) => self.expr(a),
                 Ok(false) => self.expr(b),

@@ -99,7 +99,7 @@ impl<'a> Types<'a> {
         for s in list {
             match s {
                 Statement::Let(l) => l.ty.iter().for_each(|t| self.ty(t)),
-                Statement::Host(_) => {}
+                Statement::Assign(_) | Statement::Host(_) => {}
                 Statement::For(f) => {
                     self.own.push(&f.var);
                     self.statements(&f.body);

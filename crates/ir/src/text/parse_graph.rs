@@ -328,6 +328,11 @@ fn operation(n: &LineNode, label: &Label, scope: &mut Scope, args: &mut Vec<usiz
             c.expect_word("to")?;
             OpKind::Shape(ShapeOp::Slice { dim, from, to: c.int("the end")? })
         }
+        "entry" => {
+            operands(&mut c, scope, args)?;
+            c.expect_word("at")?;
+            OpKind::Shape(ShapeOp::Entry(c.int("the number of an entry")?))
+        }
         "pad" => {
             operands(&mut c, scope, args)?;
             c.expect_word("dim")?;

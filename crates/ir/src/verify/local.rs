@@ -65,7 +65,12 @@ pub fn legal_on(program: &Program, op: &LocalOp, rank: u64) -> Result<(), String
         }
         LocalOp::Slice { dst: _, src: _, dim, index, of, rule } => {
             let mut want = shapes[0].clone();
-            want[*dim as usize] = part(want[*dim as usize], index, *of, rule)?;
+            let d = *dim as usize;
+            want[d] = part(want[d], index, *of, rule)?;
+            // A rank without elements of the source has none of the result.
+            if want[d] <= 1 && target.len() < want.len() {
+                want.remove(d);
+            }
             if want == target {
                 return Ok(());
             }
@@ -303,7 +308,13 @@ fn fits(
             some_parts(*of)?;
             one_row(rule, *of)?;
             same_type()?;
-            if srcs[0].dims.len() == dst.dims.len() {
+            // The result may lack the dimension, if the part has one element.
+            let single = match (&shapes, rule) {
+                (Some(s), CutRule::Even | CutRule::Ceil) => [0, *of].contains(&s[0][*dim as usize]),
+                _ => true,
+            };
+            let lacks = srcs[0].dims.len() == dst.dims.len() + 1;
+            if srcs[0].dims.len() == dst.dims.len() || lacks && single {
                 return Ok(());
             }
             Err(format!(

@@ -38,6 +38,14 @@ impl Lower<'_> {
                 let rule = lengths(&[*from, to - from, size - to]);
                 LocalOp::Slice { dst, src, dim: *dim as u32, index: Expr::Int(1), of: 3, rule }
             }
+            ShapeOp::Entry(index) => LocalOp::Slice {
+                dst,
+                src,
+                dim: 0,
+                index: Expr::Int(*index as i64),
+                of: args[0].1.dims[0].size,
+                rule: CutRule::Even,
+            },
             ShapeOp::Pad { before: 0, after: 0, .. } => LocalOp::Copy { dst, src },
             ShapeOp::Pad { dim, before, after, value } => {
                 let sizes = [*before, args[0].1.dims[*dim].size, *after];

@@ -11,7 +11,7 @@ use super::site::Site;
 use crate::infer::check;
 use crate::reshard;
 use kbc_diag::Diagnostic;
-use kbc_ir::graph::{GraphOp, OpId};
+use kbc_ir::graph::{GraphOp, OpId, OpKind};
 use kbc_ir::shape::{Follows, ShapeOp};
 use kbc_ir::types::{Cut, CutRule, Mesh, ReduceOp, TensorType};
 use kbc_ir::{Name, Parts};
@@ -67,6 +67,10 @@ impl Typing<'_> {
         result: &TensorType,
     ) -> Option<Outcome> {
         let ty = &x.1;
+        if let (ShapeOp::Entry(_), Some(cut)) = (s, ty.dims.first().and_then(|d| d.cut.as_ref())) {
+            self.split_entries(op, x, cut);
+            return None;
+        }
         let follows = s.follows(&ty.sizes(), &result.sizes());
         let requested = self.hints.get(&id).map(|hint| {
             let n = result.dims.len();
@@ -84,6 +88,8 @@ impl Typing<'_> {
         // A number that would be added once per rank is added after the reduction.
         let mut start = ty.clone();
         start.partial = start.partial.filter(|p| s.commutes(p.0));
+        // Without dimensions, every rank has an element, so the ranks that have none need it.
+        start.only = start.only.filter(|_| !result.dims.is_empty() || ty.dims.is_empty());
         for target in ways(self.mesh, &start, result, &follows) {
             let Some(made) = through(self.mesh, &target, result, &follows) else { continue };
             let Some(before) = reshard::plan(self.mesh, ty, &target) else { continue };
@@ -106,6 +112,24 @@ impl Typing<'_> {
             );
         }
         best.map(|b| b.1)
+    }
+
+    /// Reports an index of a dimension that is split. kbc does not gather it silently: an entry
+    /// that one rank has would be sent to all others, and the rest of the tensor with it.
+    fn split_entries(&mut self, op: &GraphOp, (id, ty): &Operand, cut: &Cut) {
+        let mut whole = ty.clone();
+        whole.dims[0].cut = None;
+        let name = &self.graph.op(*id).name;
+        let d = Diagnostic::error("E237", format!("`{name}` is split along the dimension that is indexed"))
+            .primary(op.span, format!("dimension 0 of `{ty}` is split over {}", cut.axes.join(", ")))
+            .secondary(self.graph.op(*id).span, format!("this is `{ty}`"));
+        let help = match self.graph.op(*id).kind {
+            OpKind::Input(_) => {
+                format!("give `{name}` a type in which this dimension is not split: `{whole}`")
+            }
+            _ => format!("make the dimension whole first: `let all: {whole} = {name}`, then index `all`"),
+        };
+        self.found.push(d.help(help));
     }
 
     /// Types an operation on several operands, whose dimensions keep their sizes except for one

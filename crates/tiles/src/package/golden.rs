@@ -379,6 +379,7 @@ fn operation(
                 ShapeOp::Slice { dim, from, to } => {
                     format!("{x}.narrow({}, {from}, {})", dim + lead, to - from)
                 }
+                ShapeOp::Entry(index) => format!("{x}.select({lead}, {index})"),
                 // Handled above.
                 ShapeOp::Pad { .. } => return Err(broken(op, "it does not move data")),
                 ShapeOp::Concat { dim } if bounded => format!("torch.cat(t, dim={})", dim + lead),

@@ -15,7 +15,7 @@ use std::fmt::Write;
 const SHORT: usize = 48;
 
 /// Words that cannot be names of values.
-const RESERVED: [&str; 49] = [
+const RESERVED: [&str; 52] = [
     "algorithm",
     "apply",
     "at",
@@ -32,6 +32,7 @@ const RESERVED: [&str; 49] = [
     "from",
     "get",
     "group",
+    "host",
     "if",
     "in",
     "kernel",
@@ -46,10 +47,12 @@ const RESERVED: [&str; 49] = [
     "over",
     "param",
     "partial",
+    "preload",
     "program",
     "put",
     "ranks",
     "reduce",
+    "return",
     "scratch",
     "start",
     "store",

@@ -128,6 +128,7 @@ choice!(OpKind, "graph_operation", n, "op" {
     "slice" => OpKind::Shape(ShapeOp::Slice { dim, from, to }) => {
         "dim": usize = dim, "from": u64 = from, "to": u64 = to,
     },
+    "entry" => OpKind::Shape(ShapeOp::Entry(index)) => { "index": u64 = index },
     "pad" => OpKind::Shape(ShapeOp::Pad { dim, before, after, value }) => {
         "dim": usize = dim, "before": u64 = before, "after": u64 = after, "number": f64 = value,
     },
