@@ -489,7 +489,7 @@ pub struct Body {
 }
 
 impl Body {
-    /// Returns all `let` statements, including those inside loops.
+    /// Returns all `let`s, including those inside loops and expressions.
     pub fn lets(&self) -> Vec<&Let> {
         fn collect<'a>(list: &'a [Statement], out: &mut Vec<&'a Let>) {
             for s in list {
@@ -502,6 +502,7 @@ impl Body {
         }
         let mut out = vec![];
         collect(&self.statements, &mut out);
+        self.tensors().into_iter().for_each(|t| t.lets(&mut out));
         out
     }
 
@@ -597,6 +598,34 @@ pub struct Tensor {
     pub span: Span,
 }
 
+impl Tensor {
+    /// Returns the tensor expressions inside this one in source order. Readers that treat all forms
+    /// alike use this function.
+    pub fn parts(&self) -> Vec<&Tensor> {
+        match &self.kind {
+            TensorKind::Name(_)
+            | TensorKind::Int(_)
+            | TensorKind::Float(_)
+            | TensorKind::List(_)
+            | TensorKind::Index(..)
+            | TensorKind::Error => vec![],
+            TensorKind::Tuple(parts) => parts.iter().collect(),
+            TensorKind::Neg(a) => vec![a],
+            TensorKind::Binary(_, a, b) | TensorKind::If(_, a, b) => vec![a, b],
+            TensorKind::Call(call) => call.args.iter().collect(),
+            TensorKind::Block(lets, t) => lets.iter().map(|l| &l.value).chain([&**t]).collect(),
+        }
+    }
+
+    /// Adds the `let`s of all blocks inside the expression to `out`.
+    fn lets<'a>(&'a self, out: &mut Vec<&'a Let>) {
+        if let TensorKind::Block(lets, _) = &self.kind {
+            out.extend(lets);
+        }
+        self.parts().into_iter().for_each(|t| t.lets(out));
+    }
+}
+
 /// The forms of a tensor expression.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TensorKind {
@@ -620,6 +649,8 @@ pub enum TensorKind {
     Index(Ident, Vec<Expr>),
     /// `if c { a } else { b }`, which is decided when the program is lowered.
     If(Box<Expr>, Box<Tensor>, Box<Tensor>),
+    /// `{ let a = x; e }`
+    Block(Vec<Let>, Box<Tensor>),
     /// An error that was already reported.
     Error,
 }

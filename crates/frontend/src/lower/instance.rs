@@ -372,24 +372,10 @@ fn named_axes(ty: &Type, see: &mut impl FnMut(&Ident)) {
 
 /// Visits every call in an expression, the outer ones first.
 fn each_call(t: &Tensor, see: &mut impl FnMut(&Call)) {
-    match &t.kind {
-        TensorKind::Name(_)
-        | TensorKind::Int(_)
-        | TensorKind::Float(_)
-        | TensorKind::List(_)
-        | TensorKind::Index(..)
-        | TensorKind::Error => {}
-        TensorKind::Tuple(parts) => parts.iter().for_each(|p| each_call(p, see)),
-        TensorKind::Neg(a) => each_call(a, see),
-        TensorKind::Binary(_, a, b) | TensorKind::If(_, a, b) => {
-            each_call(a, see);
-            each_call(b, see);
-        }
-        TensorKind::Call(call) => {
-            see(call);
-            call.args.iter().for_each(|a| each_call(a, see));
-        }
+    if let TensorKind::Call(call) = &t.kind {
+        see(call);
     }
+    t.parts().into_iter().for_each(|t| each_call(t, see));
 }
 
 /// Visits every call in the body of a program.

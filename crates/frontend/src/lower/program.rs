@@ -85,6 +85,8 @@ pub(super) struct Lowering<'a> {
     pub names: Names,
     /// The names that were read.
     pub used: BTreeSet<String>,
+    /// The places of the names that have been declared.
+    pub declared: BTreeSet<Span>,
     /// The shapes and element types of the values so far.
     pub known: BTreeMap<OpId, KnownValue>,
     /// The programs whose calls are being lowered, the outermost first, identified by the places of
@@ -110,6 +112,7 @@ impl<'a> Lowering<'a> {
             graph: Graph::default(),
             names: BTreeMap::new(),
             used: BTreeSet::new(),
+            declared: BTreeSet::new(),
             known: BTreeMap::new(),
             calls: vec![],
             looked_at: BTreeSet::new(),
@@ -233,6 +236,7 @@ impl Lowering<'_> {
             return;
         }
         self.names.insert(name.node.clone(), (value, name.span));
+        self.declared.insert(name.span);
     }
 
     pub(super) fn bind(&mut self, item: &Let) {
@@ -378,7 +382,9 @@ impl Lowering<'_> {
     /// Warns about lets that nothing reads. They are computed nevertheless.
     pub(super) fn unused(&mut self, program: &ProgramDecl) {
         for name in program.body.lets().into_iter().flat_map(|l| &l.names) {
-            if !self.used.contains(&name.node) && !name.node.starts_with('_') {
+            // A branch that is not taken and a loop without iterations declare nothing.
+            let declared = self.declared.contains(&name.span);
+            if declared && !self.used.contains(&name.node) && !name.node.starts_with('_') {
                 self.found.push(
                     Diagnostic::warning("E229", format!("nothing uses `{}`", name.node))
                         .primary(name.span, "computed but not used")

@@ -90,6 +90,14 @@ impl Lowering<'_> {
                     None
                 }
             },
+            TensorKind::Block(lets, t) => {
+                let before: Vec<String> = self.names.keys().cloned().collect();
+                lets.iter().for_each(|l| self.bind(l));
+                let value = self.expr(t);
+                // Names that the block declares are local to it.
+                self.names.retain(|n, _| before.binary_search(n).is_ok());
+                value
+            }
             TensorKind::Error => None,
         }
     }

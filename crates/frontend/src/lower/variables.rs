@@ -5,7 +5,7 @@
 
 use super::bind::{ArgumentKind, kind, misspelt};
 use crate::ast::{
-    Arg, CutHow, Item, Statement, TileExpr, TileExprKind, TileStmt, TileStmtKind, Type, TypePlaceKind,
+    Arg, Body, CutHow, Item, Statement, TileExpr, TileExprKind, TileStmt, TileStmtKind, Type, TypePlaceKind,
     TypeVariable,
 };
 use crate::load::{Loaded, LoadedFile};
@@ -22,7 +22,7 @@ pub(super) fn check(loaded: &Loaded, file: &LoadedFile, found: &mut Diagnostics)
             Item::Program(p) => {
                 types.args(&p.args);
                 p.results.iter().for_each(|t| types.ty(t));
-                types.statements(&p.body.statements);
+                types.body(&p.body);
                 ("program", &p.name, &p.variables)
             }
             Item::TileKernel(k) => {
@@ -35,7 +35,7 @@ pub(super) fn check(loaded: &Loaded, file: &LoadedFile, found: &mut Diagnostics)
                 for p in &l.parts {
                     types.args(&p.args);
                     p.results.iter().for_each(|t| types.ty(t));
-                    types.statements(&p.body.statements);
+                    types.body(&p.body);
                 }
                 ("local program", &l.name, &l.variables)
             }
@@ -95,11 +95,16 @@ impl<'a> Types<'a> {
         e.free_names(&mut |name, span| self.uses.push(Use { name, span, dtype: false, alone }));
     }
 
+    fn body(&mut self, body: &'a Body) {
+        self.statements(&body.statements);
+        body.lets().into_iter().filter_map(|l| l.ty.as_ref()).for_each(|t| self.ty(t));
+    }
+
+    /// Adds the variables of loops.
     fn statements(&mut self, list: &'a [Statement]) {
         for s in list {
             match s {
-                Statement::Let(l) => l.ty.iter().for_each(|t| self.ty(t)),
-                Statement::Assign(_) | Statement::Host(_) => {}
+                Statement::Let(_) | Statement::Assign(_) | Statement::Host(_) => {}
                 Statement::For(f) => {
                     self.own.push(&f.var);
                     self.statements(&f.body);
