@@ -44,8 +44,8 @@ fn interpreted(program: &str, results: usize) -> Vec<u8> {
     std::fs::read(scratch.path().join("r.npz")).expect("written")
 }
 
-/// A loop is its iterations written one after another, and an index is a slice without its dimension:
-/// the results are the same, bit for bit.
+/// A loop is its iterations written one after another, and an index is a slice without its
+/// dimension: the results are the same, bit for bit.
 #[test]
 fn a_loop_is_its_iterations_written_out() {
     let program = |body: &str| {

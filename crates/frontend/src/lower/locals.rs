@@ -64,6 +64,11 @@ impl Locals {
         self.map.insert(name.to_owned(), (what, at));
     }
 
+    /// Removes a name.
+    pub fn remove(&mut self, name: &str) {
+        self.map.remove(name);
+    }
+
     /// Returns the names that can be used in expressions, sorted.
     pub fn names(&self) -> Vec<String> {
         self.map.iter().filter(|l| l.1.0.constant().is_some()).map(|l| l.0.clone()).collect()

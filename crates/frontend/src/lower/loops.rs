@@ -48,7 +48,6 @@ impl Lowering<'_> {
             // The error has already been reported.
             return;
         }
-        let outer = self.cx.locals.clone();
         let before: Vec<String> = self.names.keys().cloned().collect();
         self.loops.push(LoopFrame { var: f.var.clone(), span: f.span });
         for i in lo..hi {
@@ -78,7 +77,8 @@ impl Lowering<'_> {
             }
         }
         self.loops.pop();
-        self.cx.locals = outer;
+        // Sizes that a type in the loop has bound keep their values, as after any other statement.
+        self.cx.locals.remove(var);
     }
 
     /// Lowers `x = e`. From here on, in the next iteration and after the loop, `x` is the value of
@@ -175,8 +175,7 @@ impl Lowering<'_> {
     /// Lowers `w[l, e]`: the entry of a tensor with these numbers along its first dimensions.
     pub(super) fn index(&mut self, name: &Ident, index: &[Expr], span: Span) -> Option<Value> {
         let value = self.named(&name.node, name.span)?;
-        let given: Vec<Option<i64>> =
-            index.iter().map(|e| self.cx.int(e).map_err(|d| self.found.push(*d)).ok()).collect();
+        let given: Vec<Option<i64>> = index.iter().map(|e| self.number_of_entry(e)).collect();
         if let Value::Number(x) = value {
             let d = Diagnostic::error("E237", format!("`{}` is a number and cannot be indexed", name.node));
             self.found.push(
@@ -218,6 +217,20 @@ impl Lowering<'_> {
             x = id;
         }
         Some(Value::Tensor(x))
+    }
+
+    /// Returns the value of an index. Reports an error and returns None if it is not an integer.
+    fn number_of_entry(&mut self, e: &Expr) -> Option<i64> {
+        let mut used = vec![];
+        super::params::names(e, &mut used);
+        let tensor = |n: &&(&str, Span)| matches!(self.names.get(n.0), Some((Some(Value::Tensor(_)), _)));
+        if let Some((name, at)) = used.iter().find(tensor) {
+            let d = Diagnostic::error("E237", format!("`{name}` is a tensor and cannot be an index"));
+            let d = d.primary(*at, "an index is a number that is known at compile time");
+            self.found.push(d.help("to select entries by computed numbers, write `embedding(w, ids)`"));
+            return None;
+        }
+        self.cx.int(e).map_err(|d| self.found.push(*d)).ok()
     }
 
     /// Reports an index that is out of range, with the values of the names in it.
