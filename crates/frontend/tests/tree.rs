@@ -2,7 +2,7 @@
 //! construction.
 
 use kbc_diag::{FileId, Span};
-use kbc_frontend::ast::{File, Item, OptionValue, Tensor, TensorKind, Use};
+use kbc_frontend::ast::{File, Item, OptionValue, Tensor, TensorKind, Use, UseTarget};
 use kbc_frontend::parse;
 use kbc_rounds::ast::{
     BinaryOp, Block, Expr, ExprKind, RemoteSide, SelectorKind, StmtKind, UnaryOp, ViewKind,
@@ -116,11 +116,33 @@ fn expressions() {
         ("f() + g(1, (2, 3)) * mesh(2)", "(f() + (g(1, <2, 3>) * mesh(2)))"),
         ("true && 1.5 < 2", "(true && (1.5 < 2))"),
         ("u & -u", "(u & (-u))"),
+        ("lib.f(lib.sub.x - 1) + lib.n", "(lib.f((lib.sub.x - 1)) + lib.n)"),
     ] {
         let file = clean(&format!("fn f(a) = {text}"));
         let Some(Item::Function(f)) = file.items.first() else { panic!("{file:?}") };
         assert_eq!(show(&f.body), expected, "{text}");
         assert_eq!(f.body.span, Span::new(FileId(0), 10, 10 + text.len()), "{text}");
+    }
+}
+
+#[test]
+fn uses() {
+    for (text, expected) in [
+        ("use \"a.kb\"", "file a.kb"),
+        ("use \"a.kb\" as a", "file a.kb as a"),
+        ("use \"a.kb\" as as", "file a.kb as as"),
+        ("use collectives", "module collectives"),
+        ("use collectives.ring", "module collectives.ring"),
+        ("use collectives.ring as r fn f(x) = x", "module collectives.ring as r"),
+    ] {
+        let file = clean(text);
+        let Some(Item::Use(u)) = file.items.first() else { panic!("{file:?}") };
+        let what = match &u.what {
+            UseTarget::File(path) => format!("file {}", path.node),
+            UseTarget::Module(name) => format!("module {}", name.node),
+        };
+        let name = u.name.as_ref().map_or(String::new(), |n| format!(" as {}", n.node));
+        assert_eq!(format!("{what}{name}"), expected);
     }
 }
 
@@ -140,6 +162,11 @@ fn tensors() {
         ("permute(x, pairs: [(0, 1)], from: d, to: e)", "permute(x, pairs: [<0, 1>], from: d, to: e)"),
         ("reshape(x, [S, 12, D / 12])", "reshape(x, [S, 12, (D / 12)])"),
         ("load + store * zeros(dot)", "(load + (store * zeros(dot)))"),
+        ("lib.relu(x, lib.n) * lib.m", "(lib.relu(x, lib.n) * lib.m)"),
+        (
+            "all_reduce(y, sum, using: collectives.ring(inside: lib.chain) with (pipeline: 4))",
+            "all_reduce(y, sum, using: collectives.ring{inside=lib.chain} with pipeline=4)",
+        ),
     ] {
         let file = clean(&format!("program f(x: f32) -> f32 {{ {text} }}"));
         let Some(Item::Program(p)) = file.items.first() else { panic!("{file:?}") };
