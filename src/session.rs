@@ -171,7 +171,7 @@ impl Session {
             (Json::Kept(text), Some(failure)) => {
                 match text.strip_suffix('}').filter(|head| head.starts_with("{\"")) {
                     Some(head) => {
-                        let failure = messages::described(failure, &self.map);
+                        let failure = failure.json(&self.map);
                         self.result(&format!("{head},\"failure\":{failure}}}"));
                     }
                     None => self.result(&text),

@@ -289,5 +289,10 @@ fn results_are_json_everywhere() {
         let ran = s.line(&format!("{line} --format json"));
         assert_eq!(ran.code, 0, "{line}: {}", ran.stderr);
         assert!(json(&ran).is_object() && ran.stdout.lines().count() == 1, "{line}: {}", ran.stdout);
+        // An explanation is data: no string is a line of a table or several lines. A page is text.
+        let page = line.starts_with("kbc explain E");
+        let text =
+            line.starts_with("kbc explain") && (ran.stdout.contains("  ") || ran.stdout.contains("\\n"));
+        assert!(page || !text, "{line}: {}", ran.stdout);
     }
 }

@@ -1,6 +1,7 @@
 //! Arguments of the subcommands that evaluate many runs and draw figures of them.
 
 use super::plot::ThemeChoice;
+use super::shared::Selection;
 use clap::Args;
 use kbc_evaluation::compare::Sides;
 use kbc_evaluation::sweep::grid::Shard;
@@ -65,29 +66,9 @@ pub struct Compare {
     /// A range doubles: each value is twice the one before.
     #[arg(long, value_name = "NAME=VALUES")]
     pub over: Option<String>,
-    /// Sets a parameter: `-D tp=8`.
-    #[arg(short = 'D', long, value_name = "NAME=VALUE")]
-    pub define: Vec<String>,
-    /// The machine, in place of that of the program.
-    ///
-    /// A shape, or a machine file.
-    #[arg(long, value_name = "SHAPE|FILE")]
-    pub topology: Option<String>,
-    /// Sets a property of the machine; repeatable.
-    #[arg(long = "set", value_name = "SETTING")]
-    pub set: Vec<String>,
-    /// The program, if the file has several.
-    #[arg(long, value_name = "NAME")]
-    pub program: Option<String>,
-    /// The algorithm of a file without a program: `'my_ring(d: -1)'`.
-    #[arg(long, value_name = "ALGORITHM")]
-    pub algorithm: Option<String>,
-    /// Number of ranks of an algorithm: `8`.
-    #[arg(long, value_name = "RANKS")]
-    pub ranks: Option<String>,
-    /// Algorithm of collectives that name none; repeatable.
-    #[arg(long, value_name = "ALGORITHM")]
-    pub using: Vec<String>,
+    /// The part of the program, and the values of its parameters.
+    #[command(flatten)]
+    pub select: Selection,
     /// Also draws both times over size: FILE.svg or FILE.png.
     #[arg(short, long, alias = "out", value_name = "FILE")]
     pub output: Option<String>,
@@ -105,19 +86,8 @@ pub struct Compare {
 impl Compare {
     /// The same as options of the evaluation.
     pub fn plain(&self) -> Sides {
-        Sides {
-            a: self.a.clone(),
-            b: self.b.clone(),
-            of: self.of.clone(),
-            over: self.over.clone(),
-            define: self.define.clone(),
-            topology: self.topology.clone(),
-            set: self.set.clone(),
-            program: self.program.clone(),
-            algorithm: self.algorithm.clone(),
-            ranks: self.ranks.clone(),
-            using: self.using.clone(),
-        }
+        let Compare { a, b, of, over, select, .. } = self;
+        Sides { a: a.clone(), b: b.clone(), of: of.clone(), over: over.clone(), select: select.plain() }
     }
 }
 

@@ -74,13 +74,5 @@ pub fn failure(d: &Diagnostic, words: &[String]) -> Option<String> {
 
 /// Returns the JSON of a command that failed and has no other result.
 pub fn failed(failure: &Failure, map: &SourceMap) -> String {
-    format!("{{\"schema\":1,\"ok\":false,\"failure\":{}}}", described(failure, map))
-}
-
-/// Returns a failure as JSON: its kind, the exit code and the messages.
-pub fn described(failure: &Failure, map: &SourceMap) -> String {
-    let all = failure.messages().clone().finish();
-    let messages: Vec<_> = all.list.iter().map(|d| render::to_json(d, map)).collect();
-    let (kind, exit) = (failure.kind().name(), failure.exit_code());
-    serde_json::json!({ "kind": kind, "exit": exit, "messages": messages }).to_string()
+    format!("{{\"schema\":1,\"ok\":false,\"failure\":{}}}", failure.json(map))
 }

@@ -387,12 +387,13 @@ pub struct Passes {
 /// `kbc list`
 #[derive(Args, Debug)]
 pub struct List {
-    /// A list, or the name of an algorithm; then files.
+    /// A list, or an algorithm, `'ring(d: -1)'`; then files.
     ///
-    /// The lists are: algorithms (the default), collectives, functions, kernels, operations,
-    /// dtypes, reductions, topologies, passes, targets, codes. Declarations of the files are listed
-    /// in addition to the library. After `passes`, the name of a pass prints its page.
-    #[arg(value_name = "WHAT|FILE")]
+    /// The lists are: algorithms (the default), collectives, functions, kernels, programs,
+    /// namespaces, operations, dtypes, reductions, topologies, passes, targets, codes. Declarations
+    /// of the files are listed in addition to the library. An algorithm is named as for
+    /// `--algorithm`. After `passes`, the name of a pass prints its page.
+    #[arg(value_name = "WHAT|ALGORITHM|FILE")]
     pub what: Vec<String>,
     /// For costs of an algorithm: a size of its shape, or a parameter.
     #[arg(short = 'D', long, value_name = "NAME=VALUE")]

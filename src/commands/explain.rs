@@ -54,18 +54,17 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
             }
             "placement" => {
                 let mut json = explain::placement_json(&built);
-                let shards = memory::shards(&built)?;
-                json["inside"] = shards.lines().collect();
-                (explain::placement(&built) + &shards, json)
+                let inside = memory::inside(&built)?;
+                json["inside"] = inside.json();
+                (explain::placement(&built) + &inside.text(), json)
             }
             "overlap" => (overlap::text(&built), overlap::json(&built)),
             "memory" => (memory::text(&built)?, memory::json(&built)?),
             "bound" => (bound::of(&built)?, bound::json(&built)?),
             _ => match (built.module.schedule(), target) {
                 (Some(schedule), Some(profile)) => {
-                    let text = emit::window::text(session, &built, schedule, profile)?;
-                    let lines: Value = text.lines().collect();
-                    (text, json!({ "target": profile.name(), "lines": lines }))
+                    let window = emit::window::window(session, &built, schedule, profile)?;
+                    (window.text(), window.json())
                 }
                 (Some(schedule), None) => (explain::window(schedule), explain::window_json(schedule)),
                 (None, _) => (String::new(), json!({})),

@@ -23,13 +23,13 @@ pub fn run(session: &mut Session, args: &Fmt) -> Outcome {
     let mut rows = vec![];
     if args.migrate {
         let changed = migrate(session, &files, &mut found);
-        rows.extend(files.iter().zip(changed).map(|(path, how)| row(path, how)));
+        rows.extend(files.iter().zip(changed).map(|(path, how)| row(path, &how)));
     }
     for path in files.iter().filter(|_| !args.migrate) {
         match one(session, args, path) {
-            Ok(changed) => rows.push(row(path, Some(changed))),
+            Ok(changed) => rows.push(row(path, &Ok(changed))),
             Err(failure) => {
-                rows.push(row(path, None));
+                rows.push(row(path, &Err(failure.json(&session.map))));
                 found.extend(failure.into_parts().0);
             }
         }
@@ -41,9 +41,16 @@ pub fn run(session: &mut Session, args: &Fmt) -> Outcome {
     if found.has_errors() { Err(found.into()) } else { Ok(()) }
 }
 
-/// Returns the row of a file for JSON: whether its text changed, or that it has an error.
-fn row(path: &str, changed: Option<bool>) -> serde_json::Value {
-    json!({ "file": path, "ok": changed.is_some(), "changed": changed == Some(true) })
+/// Whether the text of a file changed, or its failure as JSON.
+type Changed = Result<bool, serde_json::Value>;
+
+/// Returns the row of a file for JSON.
+fn row(path: &str, changed: &Changed) -> serde_json::Value {
+    let mut out = json!({ "file": path, "ok": changed.is_ok(), "changed": changed == &Ok(true) });
+    if let Err(failure) = changed {
+        out["failure"] = failure.clone();
+    }
+    out
 }
 
 /// Returns the files, with folders replaced by their content.
@@ -95,9 +102,9 @@ fn below(dir: &Path, out: &mut Vec<String>) -> std::io::Result<()> {
 /// Rewrites the old forms of the `.kb` files. A file that another one uses may have to be rewritten
 /// before the names of the other one are known, so all files are read again until none changes.
 ///
-/// Returns for every file whether it changed; `None` for a file with an error.
-fn migrate(session: &mut Session, files: &[String], found: &mut Diagnostics) -> Vec<Option<bool>> {
-    let mut rows = vec![Some(false); files.len()];
+/// Returns for every file whether it changed.
+fn migrate(session: &mut Session, files: &[String], found: &mut Diagnostics) -> Vec<Changed> {
+    let mut rows = vec![Ok(false); files.len()];
     loop {
         let mut again = session.fresh(vec![]);
         let mut errors = Diagnostics::new();
@@ -106,10 +113,10 @@ fn migrate(session: &mut Session, files: &[String], found: &mut Diagnostics) -> 
             match migrate_one(&mut again, path) {
                 Ok(now) => {
                     changed |= now;
-                    *row = Some(now || *row == Some(true));
+                    *row = Ok(now || *row == Ok(true));
                 }
                 Err(failure) => {
-                    *row = None;
+                    *row = Err(failure.json(&again.map));
                     errors.extend(failure.into_parts().0);
                 }
             }

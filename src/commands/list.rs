@@ -3,26 +3,37 @@
 
 use crate::cli::{List, Passes};
 use crate::session::{Failure, Outcome, Session};
-use kbc_compiler::algorithm_request::one_number;
+use kbc_compiler::algorithm_request::{self, AlgorithmRequest, one_number};
 use kbc_compiler::catalogue::{WHAT, algorithms, human, human_algorithms, is_declared, table};
-use kbc_compiler::costs::{Page, pages};
-use kbc_diag::Diagnostic;
+use kbc_compiler::costs::{Page, named, pages};
 use kbc_diag::nearest::nearest;
+use kbc_diag::{Diagnostic, FileId, Span};
+use kbc_rounds::Library;
 use std::path::Path;
+
+/// The file of a text that belongs to none: it knows the namespaces of all files.
+const NOWHERE: FileId = Span::NONE.file;
 
 /// Prints a table.
 ///
 /// # Errors
-/// Returns E416 for an unknown name, and the errors of reading and parsing files.
+/// Returns E416 for an unknown name, E005 for one that is not in its namespace, and the errors of reading and parsing files.
 pub fn run(session: &mut Session, args: &List) -> Outcome {
     let (what, files) = match args.what.split_first() {
         Some((first, rest)) if WHAT.contains(&first.as_str()) => (first.as_str(), rest),
-        Some((first, rest)) if !first.contains(['.', '/']) && !Path::new(first).exists() => {
+        Some((first, rest)) if !is_file(first) => {
             let library = kbc_compiler::load::library(session, rest)?;
-            if library.algorithms().any(|id| library.algorithm_name(id).node == *first) {
-                return show(session, &library, first, args);
+            let asked = algorithm_request::read(session, "kbc list", first)?;
+            let name = &asked.name;
+            if named(&library, &name.node).is_empty() {
+                return Err(match name.node.contains('.') {
+                    true => {
+                        (*library.no_algorithm("algorithm", NOWHERE, (&name.node, name.span), &[])).into()
+                    }
+                    false => Failure::Usage(unknown(&name.node, &library).into()),
+                });
             }
-            return Err(Failure::Usage(unknown(first, &library).into()));
+            return show(session, &library, &asked, args);
         }
         _ => (WHAT[0], &args.what[..]),
     };
@@ -48,20 +59,27 @@ pub fn run(session: &mut Session, args: &List) -> Outcome {
     Ok(session.answer(&human(&all), &serde_json::json!({ "schema": 1, what: all }))?)
 }
 
+/// Checks whether a word names a file and not an algorithm, whose namespace may stand before a dot.
+fn is_file(word: &str) -> bool {
+    let path = Path::new(word);
+    let ending = path.extension().and_then(|e| e.to_str());
+    word.contains('/') || matches!(ending, Some("kb" | "kir")) || path.exists()
+}
+
 /// Prints the documentation of the algorithms of a name and their costs (`kbc list NAME`).
-fn show(session: &Session, library: &kbc_rounds::Library, name: &str, args: &List) -> Outcome {
+fn show(session: &Session, library: &Library, asked: &AlgorithmRequest, args: &List) -> Outcome {
     let ranks = args.ranks.as_deref().map(one_number).transpose()?;
     if ranks.is_some() && args.define.iter().any(|d| d.starts_with("p=")) {
         let d = Diagnostic::error("E416", "--ranks and -D p= both define the number of ranks");
         return Err(d.help("remove one of them").into());
     }
     let define: Vec<String> = args.define.iter().cloned().chain(ranks.map(|p| format!("p={p}"))).collect();
-    let pages = pages(session, library, name, &define)?;
+    let pages = pages(session, library, asked, &define)?;
     let text = pages.iter().map(Page::text).collect::<Vec<_>>().join("\n");
     Ok(session.answer(&text, &serde_json::json!({ "schema": 1, "algorithm": pages }))?)
 }
 
-fn unknown(what: &str, library: &kbc_rounds::Library) -> Diagnostic {
+fn unknown(what: &str, library: &Library) -> Diagnostic {
     let d = Diagnostic::error("E416", format!("`{what}` is not a list, an algorithm or a file"))
         .note(format!("lists: {}", WHAT.join(", ")));
     let algorithms = library.algorithms().map(|id| library.algorithm_name(id).node.as_str());

@@ -10,8 +10,8 @@ use std::path::Path;
 /// Measures and prints.
 ///
 /// # Errors
-/// Returns the errors of reading a file and of compiling its programs, and E997 if a figure
-/// deviates more than its file allows.
+/// Returns the errors of reading a file, and E997 if a figure deviates more than its file allows or
+/// its program fails.
 pub fn run(session: &mut Session, args: &CompareReference) -> Outcome {
     let mut all = vec![];
     let usual = [checkout::find("specs/reference")];
@@ -25,7 +25,11 @@ pub fn run(session: &mut Session, args: &CompareReference) -> Outcome {
     }
     let names: Vec<&str> = off.iter().map(|r| r.name.as_str()).collect();
     let count = all.iter().map(|f| f.figures.len()).sum::<usize>();
-    let title = format!("{} of {count} figures deviate more than the file allows", off.len());
+    let failed = off.iter().filter(|r| r.failed).count();
+    let mut title = format!("{} of {count} figures deviate more than the file allows", off.len() - failed);
+    if failed > 0 {
+        title += &format!(", {failed} have a program that fails");
+    }
     let d = Diagnostic::error("E997", title).note(names.join("; "));
     Err(Failure::Program(Diagnostics::from(d)))
 }

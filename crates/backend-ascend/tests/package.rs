@@ -8,13 +8,13 @@ use crate::handmade;
 use handmade::{count, kernel, package, ranks};
 use kbc_backend_ascend::package::{files, platforms, runtimes, support};
 use kbc_backend_ascend::profile::PROFILES;
-use kbc_diag::Span;
+use kbc_diag::{Diagnostic, Span};
 use kbc_ir::expr::Expr;
 use kbc_ir::graph::{Graph, GraphOp, Input, OpId, OpKind};
 use kbc_ir::name::Name;
 use kbc_ir::scalar::{Compare, CompareOp, Scalar, ScalarBin, ScalarFn, ScalarUn};
 use kbc_ir::types::{Axis, Cut, CutRule, DType, Dim, Mesh, ReduceOp, TensorType};
-use kbc_tiles::package::{Package, PackagedProgram, Sizes, window_text};
+use kbc_tiles::package::{Package, PackagedProgram, SizedWindow, Sizes};
 use kbc_tiles::tile::{Kernel, Table};
 
 fn text(package: &Package<'_>, name: &str) -> String {
@@ -109,14 +109,19 @@ fn what_has_no_place_in_a_package_is_refused() {
     }
 }
 
+/// Returns the window of a kernel at these sizes, as text.
+fn window(kernel: &Kernel, ranks: u64, count: u64) -> Result<String, Diagnostic> {
+    SizedWindow::of(kernel, ranks, count).map(|w| w.text())
+}
+
 #[test]
 fn windows_are_explained_with_the_layout_of_the_kernel() {
-    insta::assert_snapshot!("window", window_text(&kernel(), 4, 1000).unwrap());
+    insta::assert_snapshot!("window", window(&kernel(), 4, 1000).unwrap());
     let mut kernel = kernel();
     kernel.signals[0].per_call = ranks() * Expr::Int(3);
-    assert!(window_text(&kernel, 4, 0).unwrap().contains("a domain serves 178956970 launches\n  counters begin at 0 and are only added to; a launch adds at most 12 to one,"));
+    assert!(window(&kernel, 4, 0).unwrap().contains("a domain serves 178956970 launches\n  counters begin at 0 and are only added to; a launch adds at most 12 to one,"));
     kernel.areas[0].at = Some(Expr::var("rank"));
-    assert_eq!(window_text(&kernel, 4, 0).unwrap_err().code, "E457");
+    assert_eq!(window(&kernel, 4, 0).unwrap_err().code, "E457");
 }
 
 #[test]

@@ -173,7 +173,7 @@ pub fn assemble(
         let found = cx.findings.borrow();
         (found.select.clone(), found.overlap.clone())
     };
-    check_all_used(&select, &names)?;
+    check_all_used(&loaded, &select, &names)?;
     let placed = keep.placed.unwrap_or_default();
     let plain = match overlap.changed() && module.schedule().is_some() {
         true => Some(plain(&module, &placed, keep.local.as_ref(), &cx)?),
@@ -271,11 +271,15 @@ pub fn pipeline_of_machine<'p>(passes: &'p str, topology: &Topology) -> &'p str 
 /// Checks that every algorithm requested beside the program belongs to one of its collectives.
 ///
 /// # Errors
-/// Returns E587 otherwise.
-fn check_all_used(select: &SelectTable, asked: &[(Name, Span)]) -> Result<(), Diagnostic> {
+/// Returns E587 otherwise, and E005 for a name that is not in its namespace.
+fn check_all_used(loaded: &Loaded, select: &SelectTable, asked: &[(Name, Span)]) -> Result<(), Diagnostic> {
     let Some((name, span)) = asked.iter().find(|a| select.entries.iter().all(|e| e.chosen != a.0)) else {
         return Ok(());
     };
+    let root = loaded.root.unwrap_or(Span::NONE.file);
+    if name.as_str().contains('.') && loaded.library.algorithms_named(root, name).is_empty() {
+        return Err(*loaded.library.no_algorithm("algorithm", root, (name, *span), &[]));
+    }
     let all: Vec<String> =
         select.entries.iter().map(|e| format!("{} over {}: {}", e.kind, e.axis, e.chosen)).collect();
     let d = Diagnostic::error("E587", format!("no collective of the program has an algorithm `{name}`"))

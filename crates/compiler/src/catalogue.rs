@@ -5,14 +5,15 @@ use crate::backends::platforms;
 use crate::failure::Outcome;
 use crate::load::{everything, library};
 use crate::workspace::Workspace;
-use kbc_diag::FileId;
 use kbc_diag::codes::CODES;
+use kbc_diag::{FileId, Span};
 use kbc_frontend::ast::Item;
 use kbc_frontend::lower::{call_form, operations};
 use kbc_ir::types::{DType, ReduceOp};
 use kbc_machine::topology::{SHAPE_NAMES, Topology, shape_example, shape_form};
 use kbc_rounds::Library;
 use kbc_rounds::ast::AlgorithmDecl;
+use kbc_rounds::namespace::Space;
 use serde::Serialize;
 
 /// An algorithm.
@@ -24,16 +25,19 @@ pub struct Row {
     axes: usize,
     condition: Option<String>,
     file: String,
+    /// The namespace of the file, if it has one.
+    namespace: Option<String>,
     summary: String,
 }
 
 /// What can be listed. Algorithms have a table of their own ([`algorithms`]), as have passes.
-pub const WHAT: [&str; 12] = [
+pub const WHAT: [&str; 13] = [
     "algorithms",
     "collectives",
     "functions",
     "kernels",
     "programs",
+    "namespaces",
     "operations",
     "dtypes",
     "reductions",
@@ -45,7 +49,7 @@ pub const WHAT: [&str; 12] = [
 
 /// Whether files declare what is listed.
 pub fn is_declared(what: &str) -> bool {
-    ["algorithms", "collectives", "functions", "kernels", "programs"].contains(&what)
+    ["algorithms", "collectives", "functions", "kernels", "programs", "namespaces"].contains(&what)
 }
 
 /// Lists what has that name in [`WHAT`], with what `files` declare; the codes of messages for
@@ -59,6 +63,7 @@ pub fn table(workspace: &mut Workspace, what: &str, files: &[String]) -> Outcome
         "functions" => functions(workspace, files)?,
         "kernels" => kernels(workspace, files)?,
         "programs" => programs(workspace, files)?,
+        "namespaces" => namespaces(workspace, files)?,
         "operations" => operations().into_iter().map(|name| entry(name, "", "")).collect(),
         "dtypes" => DType::ALL.iter().map(|d| entry(d.name(), &count(d.bytes()), "")).collect(),
         "reductions" => ReduceOp::ALL.iter().map(|r| entry(r.name(), "", "")).collect(),
@@ -76,10 +81,29 @@ pub struct Entry {
     summary: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     file: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<String>,
 }
 
 fn entry(name: &str, summary: &str, file: &str) -> Entry {
-    Entry { name: name.into(), summary: summary.into(), file: file.into() }
+    Entry { name: name.into(), summary: summary.into(), file: file.into(), namespace: None }
+}
+
+/// Returns the row of a declaration of a file.
+fn declared(workspace: &Workspace, library: &Library, name: &str, summary: &str, span: Span) -> Entry {
+    let file = workspace.name_of(span);
+    Entry { namespace: library.namespace_of(span.file), ..entry(name, summary, &file) }
+}
+
+/// Returns where a declaration stands: a module of the library by its namespace, and another file
+/// by its name, with its namespace if it has one.
+pub(crate) fn place(file: &str, namespace: Option<&String>) -> String {
+    match namespace {
+        Some(n) if file.starts_with("<lib>/") => format!("  [{n}]"),
+        Some(n) => format!("  [{n}, {file}]"),
+        None if file.is_empty() => String::new(),
+        None => format!("  [{file}]"),
+    }
 }
 
 /// Formats a table for people.
@@ -87,7 +111,7 @@ pub fn human(table: &[Entry]) -> String {
     let width = table.iter().filter(|e| !e.summary.is_empty()).map(|e| e.name.chars().count()).max();
     let mut out = String::new();
     for e in table {
-        let file = if e.file.is_empty() { String::new() } else { format!("  [{}]", e.file) };
+        let file = place(&e.file, e.namespace.as_ref());
         let name = format!("{:<w$}  {}{file}", e.name, e.summary, w = width.unwrap_or(0));
         out += &format!("{}\n", name.trim_end());
     }
@@ -129,7 +153,7 @@ fn collectives(workspace: &mut Workspace, files: &[String]) -> Outcome<Vec<Entry
         .map(|id| {
             let c = library.collective(id);
             let whole: Vec<String> = workspace.quote(c.span).split_whitespace().map(str::to_owned).collect();
-            entry(&c.name.node, &whole.join(" "), &workspace.name_of(c.span))
+            declared(workspace, &library, &c.name.node, &whole.join(" "), c.span)
         })
         .collect();
     out.sort_by(|a, b| (&a.name, &a.file).cmp(&(&b.name, &b.file)));
@@ -144,7 +168,7 @@ fn functions(workspace: &mut Workspace, files: &[String]) -> Outcome<Vec<Entry>>
         .map(|f| {
             let names: Vec<&str> = f.params.iter().map(|p| p.node.as_str()).collect();
             let name = format!("{}({})", f.name.node, names.join(", "));
-            entry(&name, first(&f.doc), &workspace.name_of(f.span))
+            declared(workspace, &library, &name, first(&f.doc), f.span)
         })
         .collect();
     out.sort_by(|a, b| (&a.name, &a.file).cmp(&(&b.name, &b.file)));
@@ -168,7 +192,8 @@ fn kernels(workspace: &mut Workspace, files: &[String]) -> Outcome<Vec<Entry>> {
             }
             _ => continue,
         };
-        out.push(entry(&format!("{}({parameters})", name.node), first(doc), &workspace.name_of(span)));
+        let name = format!("{}({parameters})", name.node);
+        out.push(declared(workspace, &loaded.library, &name, first(doc), span));
     }
     out.sort_by(|a, b| (&a.name, &a.file).cmp(&(&b.name, &b.file)));
     Ok(out)
@@ -180,11 +205,37 @@ fn programs(workspace: &mut Workspace, files: &[String]) -> Outcome<Vec<Entry>> 
     let mut out = vec![];
     for item in loaded.files.iter().flat_map(|f| &f.tree().items) {
         if let Item::Program(p) = item {
-            out.push(entry(&call_form(p), first(&p.doc), &workspace.name_of(p.span)));
+            out.push(declared(workspace, &loaded.library, &call_form(p), first(&p.doc), p.span));
         }
     }
     out.sort_by(|a, b| (&a.name, &a.file).cmp(&(&b.name, &b.file)));
     Ok(out)
+}
+
+/// Returns the namespaces that files can name: those of the library with the first sentence of each
+/// module, and those that the files name.
+fn namespaces(workspace: &mut Workspace, files: &[String]) -> Outcome<Vec<Entry>> {
+    let library = library(workspace, files)?;
+    let mut out = vec![];
+    for (name, space) in library.spaces(Span::NONE.file) {
+        let (summary, file) = match space {
+            Space::Library => ("The built-in library.".to_owned(), String::new()),
+            Space::File(id) => {
+                let file = workspace.map.get(id);
+                let about = file.map(|f| about(&f.text)).unwrap_or_default();
+                (about, file.map_or(String::new(), |f| f.name.to_string()))
+            }
+        };
+        out.push(entry(&name, &summary, &file));
+    }
+    Ok(out)
+}
+
+/// Returns the first sentence of the comment with which a text begins.
+fn about(text: &str) -> String {
+    let lines = text.lines().map_while(|l| l.strip_prefix("//")).filter(|l| !l.starts_with('/'));
+    let whole = lines.map(str::trim).collect::<Vec<_>>().join(" ");
+    whole.split_inclusive(". ").next().unwrap_or_default().trim().to_owned()
 }
 
 /// Lists collectives and the algorithms that exist for them, with those that `files` declare.
@@ -208,6 +259,7 @@ pub fn algorithms(workspace: &mut Workspace, files: &[String]) -> Outcome<Vec<Ro
                 axes: a.axes.len(),
                 condition: a.cond.as_ref().map(|c| workspace.quote(c.span)),
                 file: workspace.name_of(a.span),
+                namespace: library.namespace_of(a.span.file),
                 summary: of_family(&library, a),
             }
         })
@@ -235,7 +287,7 @@ pub fn human_algorithms(rows: &[Row]) -> String {
             (None, 1) => "any number of ranks".into(),
             (None, n) => format!("{n} axes"),
         };
-        out += &format!("  {name:<34} {legal:<24} {}  [{}]\n", r.summary, r.file);
+        out += &format!("  {name:<34} {legal:<24} {}{}\n", r.summary, place(&r.file, r.namespace.as_ref()));
     }
     out
 }

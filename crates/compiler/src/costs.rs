@@ -1,21 +1,47 @@
 //! Costs of algorithms: the rounds, messages and bytes of a call, with the algorithm's
 //! documentation.
 
+use crate::algorithm_request::AlgorithmRequest;
 use crate::arguments::defines;
+use crate::catalogue::place;
 use crate::check::algorithms::at;
-use crate::failure::Outcome;
+use crate::check::grid::{Setting, requested};
+use crate::failure::{Failure, Outcome};
 use crate::workspace::Workspace;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_rounds::eval::Value;
 use kbc_rounds::{AlgId, Call, Library, Limits, cost};
 use serde::Serialize;
 
-/// Returns the pages of the algorithms of a name. `define` are sizes and parameters, each as
-/// `NAME=VALUE`.
+/// Returns the algorithms that a name stands for. It may have a namespace of any file, its
+/// collective, or both before it. A name alone stands for all algorithms that have it.
+pub fn named(library: &Library, name: &str) -> Vec<AlgId> {
+    if name.contains('.') {
+        return library.algorithms_named(Span::NONE.file, name);
+    }
+    library.algorithms().filter(|id| library.algorithm_name(*id).node == name).collect()
+}
+
+/// Returns the pages of the algorithms with the requested arguments. `define` are sizes and
+/// parameters, each as `NAME=VALUE`.
 ///
 /// # Errors
-/// E413: a name in `define` that none of them has; of reading documentation and of costs.
-pub fn pages(workspace: &Workspace, library: &Library, name: &str, define: &[String]) -> Outcome<Vec<Page>> {
+/// E413: a name in `define` that none of them has; E005 and E006: an argument that none of them
+/// accepts; E416: options, and a parameter that is given twice; of costs.
+pub fn pages(
+    workspace: &Workspace,
+    library: &Library,
+    asked: &AlgorithmRequest,
+    define: &[String],
+) -> Outcome<Vec<Page>> {
+    let name = asked.name.node.as_str();
+    if let Some((option, _)) = asked.options.first() {
+        let title = format!("the option `{}` does not apply to the list of an algorithm", option.node);
+        let d = Diagnostic::error("E416", title).primary(option.span, "an option of a use");
+        return Err(Failure::Usage(
+            d.help("remove `with (..)`: options do not change what is listed").into(),
+        ));
+    }
     let mut given: Vec<(String, i64)> = vec![];
     for (n, value) in defines(define)? {
         let Ok(value) = value.parse::<i64>() else {
@@ -23,8 +49,11 @@ pub fn pages(workspace: &Workspace, library: &Library, name: &str, define: &[Str
         };
         given.push((n, value));
     }
-    let ids: Vec<AlgId> =
-        library.algorithms().filter(|id| library.algorithm(*id).name.node == name).collect();
+    let ids = named(library, name);
+    if let Some((n, _)) = given.iter().find(|(n, _)| asked.args.iter().any(|a| a.0.node == *n)) {
+        let d = Diagnostic::error("E416", format!("-D {n}= and the argument `{n}` both define it"));
+        return Err(Failure::Usage(d.help("remove one of them").into()));
+    }
     let names_of = |id: &AlgId| -> Vec<&str> {
         let d = library.algorithm(*id);
         let sizes = d.axes.iter().map(|a| a.size.node.as_str());
@@ -39,7 +68,22 @@ pub fn pages(workspace: &Workspace, library: &Library, name: &str, define: &[Str
             .note(format!("it has {}", valid.join(", ")))
             .into());
     }
-    Ok(ids.iter().map(|id| page(workspace, library, *id, &given)).collect::<Result<_, _>>()?)
+    // Algorithms of one name may have different parameters.
+    let (mut out, mut refused) = (vec![], None);
+    for id in ids {
+        let settings = match asked.args.is_empty() {
+            true => Ok(vec![Setting::default()]),
+            false => requested(library, id, asked),
+        };
+        match settings {
+            Ok(settings) => out.push(page(workspace, library, id, (&given, &settings))?),
+            Err(d) => refused = refused.or(Some(d)),
+        }
+    }
+    match refused {
+        Some(d) if out.is_empty() => Err(d.into()),
+        _ => Ok(out),
+    }
 }
 
 /// The documentation and the costs of one algorithm.
@@ -50,6 +94,7 @@ pub struct Page {
     head: String,
     documentation: String,
     file: String,
+    namespace: Option<String>,
     costs: Vec<CostRow>,
 }
 
@@ -66,8 +111,10 @@ struct CostRow {
 impl Page {
     /// Formats the page for people.
     pub fn text(&self) -> String {
-        let mut out =
-            self.documentation.lines().fold(format!("{}  [{}]\n", self.head, self.file), |out, l| {
+        let mut out = self
+            .documentation
+            .lines()
+            .fold(format!("{}{}\n", self.head, place(&self.file, self.namespace.as_ref())), |out, l| {
                 out + format!("    {l}").trim_end() + "\n"
             });
         let width = self.costs.iter().map(|c| c.call.len()).max().unwrap_or(0);
@@ -85,11 +132,11 @@ fn page(
     workspace: &Workspace,
     library: &Library,
     id: AlgId,
-    given: &[(String, i64)],
+    (given, settings): (&[(String, i64)], &[Setting]),
 ) -> Result<Page, Diagnostics> {
     let decl = library.algorithm(id);
     let value = |n: &str| given.iter().find(|g| g.0 == n).map(|g| g.1);
-    let args: Vec<(String, Value)> =
+    let defined: Vec<(String, Value)> =
         decl.params.iter().filter_map(|(p, _)| Some((p.node.clone(), Value::Int(value(&p.node)?)))).collect();
     // Returns the given sizes, with the default for the others.
     let usual: &[&[i64]] = match decl.axes.len() {
@@ -110,7 +157,9 @@ fn page(
         }
     }
     let mut costs = vec![];
-    for sizes in shapes {
+    let calls = shapes.into_iter().flat_map(|s| settings.iter().map(move |setting| (s.clone(), setting)));
+    for (sizes, setting) in calls {
+        let args: Vec<(String, Value)> = setting.args.iter().chain(&defined).cloned().collect();
         if let Some(bad) = sizes.iter().find(|s| **s < 1) {
             return Err(Diagnostic::error("E413", format!("{bad} is not a valid number of ranks")).into());
         }
@@ -142,6 +191,7 @@ fn page(
         head: head.join(" "),
         documentation: decl.doc.clone(),
         file: workspace.name_of(decl.span),
+        namespace: library.namespace_of(decl.span.file),
         costs,
     })
 }

@@ -1,6 +1,6 @@
 //! Failure: the reason why a step of the compiler ended early, and the kind of the mistake.
 
-use kbc_diag::{Diagnostic, Diagnostics, FailureKind, Severity};
+use kbc_diag::{Diagnostic, Diagnostics, FailureKind, Severity, SourceMap, render};
 
 /// Why a step ended early.
 #[derive(Debug)]
@@ -25,6 +25,13 @@ impl Failure {
             Failure::Usage(_) => FailureKind::Usage,
             Failure::Bug(_) => FailureKind::Bug,
         }
+    }
+
+    /// The failure as JSON: its kind, the exit code and the messages.
+    pub fn json(&self, map: &SourceMap) -> serde_json::Value {
+        let all = self.messages().clone().finish();
+        let messages: Vec<_> = all.list.iter().map(|d| render::to_json(d, map)).collect();
+        serde_json::json!({ "kind": self.kind().name(), "exit": self.exit_code(), "messages": messages })
     }
 
     /// Its messages.

@@ -4,7 +4,7 @@
 use crate::engine::Engine;
 
 /// What of a file is meant, and with which values.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selection {
     /// Values of parameters, each as `NAME=VALUE`.
     pub define: Vec<String>,

@@ -46,7 +46,8 @@ pub(crate) fn right_algorithms(
     for (op, c) in uses {
         let axes: Option<Vec<_>> = c.axes().iter().map(|a| module.mesh.axis(a).cloned()).collect();
         let (Some(using), Some(axis)) = (&c.using, axes.map(|a| joined_axis(&a))) else { continue };
-        let at = if using.span.is_none() { op.span } else { using.span };
+        let own = !using.span.is_none() && library.knows(using.span.file);
+        let at = if own { using.span } else { op.span };
         let Ok(coll) = library.find_collective(at.file, c.name(), at) else { continue };
         let Ok(alg) = library.find_algorithm(at.file, coll, &using.alg, at) else { continue };
         let decl = library.algorithm(alg);

@@ -18,7 +18,7 @@ pub struct File {
 /// An item of a file.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Item {
-    /// `use "other.kb"`
+    /// `use "other.kb"`, `use collectives.ring as r`
     Use(UseDecl),
     /// `param n = 4`
     Param(ParamDecl),
@@ -63,7 +63,7 @@ impl Item {
         }
     }
 
-    /// Returns the declared name. A `use` declares none.
+    /// Returns the declared name. A `use` declares none: the namespace that it may name has no item.
     pub fn name(&self) -> Option<&Ident> {
         Some(match self {
             Item::Use(_) => return None,
@@ -82,13 +82,24 @@ impl Item {
     }
 }
 
-/// `use "path"`, relative to the file that contains it.
+/// `use "path"`, or `use collectives.ring`; with `as mine` under a name.
 #[derive(Clone, PartialEq, Debug)]
 pub struct UseDecl {
-    /// The path.
-    pub path: Spanned<String>,
+    /// The file or the module.
+    pub what: UseTarget,
+    /// The namespace, if the declarations are used by its name only.
+    pub name: Option<Ident>,
     /// The whole item.
     pub span: Span,
+}
+
+/// What a `use` makes visible.
+#[derive(Clone, PartialEq, Debug)]
+pub enum UseTarget {
+    /// A file, relative to the file that contains the `use`.
+    File(Spanned<String>),
+    /// A module of the library, or the whole library.
+    Module(Ident),
 }
 
 /// A parameter: `param name = value`.

@@ -92,7 +92,7 @@ pub fn explain(cx: &Context<'_>, index: usize, expected: &[String]) -> Diagnosti
     let mut expected: Vec<&str> = expected.iter().map(|e| e.trim_matches('"')).collect();
     // Where a name can stand, the words of clauses are names.
     if expected.contains(&"NAME") {
-        expected.retain(|e| !is_soft(e));
+        expected.retain(|e| !is_soft(e) && *e != "PATH");
     }
     let found = cx.token(index).map_or("the end of the file".to_string(), |t| t.words());
     let code = if expected == ["tiles"] { "E003" } else { "E002" };
@@ -165,7 +165,7 @@ fn describe(expected: &[&str]) -> Option<String> {
     group(&mut left, when, &[NAMES], "a name");
     group(&mut left, operators, &[OPERATORS, &["("]], "an operator");
     words.extend(left.iter().map(|t| match *t {
-        "NAME" => "a name".to_string(),
+        "NAME" | "PATH" => "a name".to_string(),
         "INT" => "a number".to_string(),
         "FLOAT" => "a number with a fraction".to_string(),
         "QUANTITY" => "a quantity such as `50 GB/s`".to_string(),
@@ -243,7 +243,14 @@ fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
     let after = cx.token(index + 1);
     let operand = matches!(
         before,
-        Some(Token::Name(_) | Token::Number(_) | Token::CloseParen | Token::CloseBracket | Token::CloseBrace)
+        Some(
+            Token::Name(_)
+                | Token::Path(_)
+                | Token::Number(_)
+                | Token::CloseParen
+                | Token::CloseBracket
+                | Token::CloseBrace
+        )
     );
     let advice = match found {
         Token::LeftArrow if wants("->") => "`put` sends with `->`; `get` fetches with `<-`",
@@ -345,6 +352,10 @@ fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
             "while" | "loop" => return newcomers::operation(name).map(str::to_owned),
             _ => {}
         }
+    }
+    if let Token::Path(name) = found {
+        let last = name.rsplit('.').next().unwrap_or(name);
+        return wants("NAME").then(|| format!("a name is declared without a namespace: `{last}`"));
     }
     let name = match found {
         Token::Name(name) => name,

@@ -72,6 +72,11 @@ pub(crate) fn declared(number: usize, file: FileId) -> LazyDecls {
     out
 }
 
+/// Returns the name of file number `number` as a module: `ring` for `specs/lib/ring.kb`.
+pub(crate) fn module(number: usize) -> Option<&'static str> {
+    LIBRARY.get(number)?.0.strip_prefix("<lib>/")?.strip_suffix(".kb")
+}
+
 /// Returns whether file number `number` has items of the program half.
 pub(crate) fn has_others(number: usize) -> bool {
     INDEX.iter().any(|e| e.file == number && e.kind == ItemKind::Other)

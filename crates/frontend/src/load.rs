@@ -1,21 +1,22 @@
 //! Loading: reads a file and everything that it uses, with the built-in library behind it.
 //!
 //! This module follows `use` (each file is read once, and cycles are allowed) and machine files,
-//! defines which file sees which names, and performs the checks that need no sizes: names declared
+//! defines which file sees which names and by which namespaces, and performs the checks that need no sizes: names declared
 //! twice, algorithms, kernels, parameters. Texts come from a [`Sources`]; this module does not open
 //! files. [`crate::lower`] makes a program of the result.
 
 use crate::ast::{
     File, Item, KernelDecl, LocalDecl, MeshDecl, ParamDecl, ProgramDecl, TableDecl, TableSource,
-    TileKernelDecl, TopologyDecl, TopologySource,
+    TileKernelDecl, TopologyDecl, TopologySource, UseDecl, UseTarget,
 };
 use crate::library::{self, LIBRARY};
 use crate::lower;
 use crate::machine::{self, MachineFile};
 use crate::parse;
 use crate::table;
-use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_rounds::ast::Ident;
+use kbc_rounds::namespace::Space;
 use kbc_rounds::scope::Parameter;
 use kbc_rounds::{Decls, Layer, LazyDecls, Library, checks};
 use std::collections::BTreeMap;
@@ -41,7 +42,7 @@ pub struct LoadedFile {
     pub id: FileId,
     /// The layer: user or library.
     pub layer: Layer,
-    /// The files that it uses, in source order.
+    /// The files that it uses without a namespace, in source order.
     pub uses: Vec<FileId>,
     tree: OnceLock<File>,
     /// The index in [`LIBRARY`], for a file of the library.
@@ -157,6 +158,37 @@ impl Loaded {
         })
     }
 
+    /// Returns the parameter with this name that a file sees. The name may begin with a namespace.
+    pub fn param(&self, from: FileId, name: &str) -> Option<&ParamDecl> {
+        let Some((space, last)) = name.rsplit_once('.') else {
+            return self.params(from).find(|p| p.name.node == name);
+        };
+        let params = self.members(from, space).into_iter().flat_map(|f| &f.tree().items);
+        params
+            .filter_map(|i| if let Item::Param(p) = i { Some(p) } else { None })
+            .find(|p| p.name.node == last)
+    }
+
+    /// Returns the names of the parameters in the namespaces of a file.
+    pub(crate) fn qualified_params(&self, from: FileId) -> Vec<String> {
+        let mut out = vec![];
+        for (space, _) in self.library.spaces(from) {
+            let items = self.members(from, &space).into_iter().filter(|f| f.layer == Layer::User);
+            for item in items.flat_map(|f| &f.tree().items) {
+                if let Item::Param(p) = item {
+                    out.push(format!("{space}.{}", p.name.node));
+                }
+            }
+        }
+        out
+    }
+
+    /// Returns the files of a namespace that a file can name, in the order of lookup.
+    fn members(&self, from: FileId, space: &str) -> Vec<&LoadedFile> {
+        let Some(space) = self.library.space(from, space) else { return vec![] };
+        self.library.files_of(space).into_iter().filter_map(|id| self.file(id)).collect()
+    }
+
     /// Iterates over the topologies that a file sees, its own first.
     pub fn topologies(&self, from: FileId) -> impl Iterator<Item = &TopologyDecl> {
         self.users(from, |i| match i {
@@ -200,11 +232,27 @@ impl Loaded {
         self.visible(from, callable)
     }
 
-    /// Returns the kernel or program with this name that a file sees. Files of the library are
-    /// parsed only if they declare the name.
+    /// Returns the kernel or program with this name that a file sees. The name may begin with a
+    /// namespace. Files of the library are parsed only if they declare the name.
     pub fn callable(&self, from: FileId, name: &str) -> Option<Callable<'_>> {
-        let order = self.order(from).into_iter().filter(|f| f.may_declare(name));
-        order.flat_map(|f| f.tree().items.iter().filter_map(callable)).find(|c| c.name().node == name)
+        let (order, last) = match name.rsplit_once('.') {
+            None => (self.order(from), name),
+            Some((space, last)) => (self.members(from, space), last),
+        };
+        let order = order.into_iter().filter(|f| f.may_declare(last));
+        order.flat_map(|f| f.tree().items.iter().filter_map(callable)).find(|c| c.name().node == last)
+    }
+
+    /// Returns E005 for a kernel, program or collective that is not in the namespace of its name, or
+    /// whose namespace is unknown. Returns None for a name without a namespace.
+    pub(crate) fn unknown_in_space(&self, what: &str, name: &Ident) -> Option<Diagnostic> {
+        let names = |id: FileId| -> Vec<String> {
+            let items = self.file(id).map(|f| f.tree().items.iter().filter_map(callable));
+            let callables = items.into_iter().flatten().map(|c| c.name().node.clone());
+            let collectives = self.library.collectives_in(id);
+            callables.chain(collectives.map(|c| self.library.collective_name(c).node.clone())).collect()
+        };
+        self.library.unknown_in_space(what, name, &names).map(|d| *d)
     }
 }
 
@@ -237,11 +285,12 @@ pub fn load(root: Option<(FileId, String)>, sources: &mut dyn Sources) -> (Loade
     let mut loaded =
         Loaded { root: root.as_ref().map(|r| r.0), files: vec![], library: Library::new(), machines: vec![] };
     let mut decls: Vec<LazyDecls> = vec![];
+    let mut uses: Vec<Vec<Used>> = vec![];
     let mut todo: Vec<(FileId, String)> = root.into_iter().collect();
     while let Some((id, text)) = todo.pop() {
         let (mut tree, messages) = parse(id, &text);
         found.extend(messages);
-        let mut uses = vec![];
+        let mut used: Vec<Used> = vec![];
         let mut tables: BTreeMap<Span, (FileId, String)> = BTreeMap::new();
         for item in &tree.items {
             if let Item::Table(TableDecl { source: TableSource::File(path), .. }) = item {
@@ -264,20 +313,25 @@ pub fn load(root: Option<(FileId, String)>, sources: &mut dyn Sources) -> (Loade
                 }
             }
             let Item::Use(u) = item else { continue };
-            match sources.open(id, &u.path.node) {
-                Ok((used, text)) => {
-                    uses.push(used);
-                    let known = loaded.files.iter().any(|f| f.id == used) || todo.iter().any(|t| t.0 == used);
-                    if used != id && !known {
-                        todo.push((used, text));
+            let UseTarget::File(path) = &u.what else {
+                used.push((u.clone(), None));
+                continue;
+            };
+            match sources.open(id, &path.node) {
+                Ok((file, text)) => {
+                    used.push((u.clone(), Some(file)));
+                    let known = loaded.files.iter().any(|f| f.id == file) || todo.iter().any(|t| t.0 == file);
+                    if file != id && !known {
+                        todo.push((file, text));
                     }
                 }
-                Err(d) => found.push(d.primary(u.path.span, "used here")),
+                Err(d) => found.push(d.primary(path.span, "used here")),
             }
         }
+        uses.push(used);
         decls.push(split(&mut tree, &tables, &mut found).into());
         let (layer, tree) = (Layer::User, OnceLock::from(tree));
-        loaded.files.push(LoadedFile { id, layer, uses, tree, built_in: usize::MAX });
+        loaded.files.push(LoadedFile { id, layer, uses: vec![], tree, built_in: usize::MAX });
     }
     for (number, (name, text)) in LIBRARY.iter().enumerate() {
         let id = sources.builtin(name, text);
@@ -286,8 +340,12 @@ pub fn load(root: Option<(FileId, String)>, sources: &mut dyn Sources) -> (Loade
         loaded.files.push(LoadedFile { id, layer, uses: vec![], tree, built_in: number });
     }
     for (file, decls) in loaded.files.iter().zip(decls) {
-        found.extend(loaded.library.add_lazy(file.id, file.layer, file.uses.clone(), decls));
+        found.extend(loaded.library.add_lazy(file.id, file.layer, vec![], decls));
+        if let Some(name) = library::module(file.built_in) {
+            loaded.library.add_module(name, file.id);
+        }
     }
+    link(&mut loaded, uses, &mut found);
     let users: Vec<FileId> = loaded.files.iter().filter(|f| f.layer == Layer::User).map(|f| f.id).collect();
     for id in users {
         let declared = loaded.params(id).map(|p| (p.name.node.clone(), Parameter::Declared)).collect();
@@ -296,15 +354,62 @@ pub fn load(root: Option<(FileId, String)>, sources: &mut dyn Sources) -> (Loade
     // These checks run only without errors: an item that could not be parsed is missing, and
     // references to it would be reported wrongly.
     if !found.has_errors() {
+        let seen: Vec<FileId> = loaded.root.iter().flat_map(|r| loaded.order(*r)).map(|f| f.id).collect();
         for file in loaded.files.iter().filter(|f| f.layer == Layer::User) {
+            found.extend(loaded.library.check_spaces(file.id));
+            found.extend(loaded.library.twice_qualified(file.id));
             found.extend(checks::check_file(&loaded.library, file.id));
-            found.extend(loaded.library.hidden_by(file.id));
             twice(file, &mut found);
-            hides(&loaded, file, &mut found);
+            // A file that is used by a namespace hides nothing of the files that are compiled.
+            if seen.contains(&file.id) {
+                found.extend(loaded.library.hidden_by(file.id));
+                hides(&loaded, file, &mut found);
+            }
         }
         lower::check(&loaded, &mut found);
     }
     (loaded, found.finish())
+}
+
+/// A `use`, and the file if it names one.
+type Used = (UseDecl, Option<FileId>);
+
+/// Defines which files and namespaces each of the user's files sees. `uses` are those of the user's
+/// files in their order.
+fn link(loaded: &mut Loaded, uses: Vec<Vec<Used>>, found: &mut Diagnostics) {
+    let library = &mut loaded.library;
+    for (u, file) in uses.iter().flatten() {
+        if let (Some(name), Some(file)) = (&u.name, file) {
+            library.add_space(name.clone(), Space::File(*file));
+        }
+    }
+    for (file, used) in loaded.files.iter_mut().zip(uses) {
+        for (u, of) in used {
+            let space = match (&u.what, of) {
+                (_, Some(of)) => Space::File(of),
+                (UseTarget::Module(name), None) => match library.find_space(file.id, name) {
+                    Ok(space) => space,
+                    Err(d) => {
+                        found.push(*d);
+                        continue;
+                    }
+                },
+                (UseTarget::File(_), None) => continue,
+            };
+            match (u.name, of, space) {
+                (Some(_), Some(_), _) => {}
+                (Some(name), None, _) => library.add_space(name, space),
+                (None, _, Space::File(of)) => file.uses.push(of),
+                (None, _, Space::Library) => file.uses.extend(library.files_of(space)),
+            }
+        }
+        found.extend(library.add_lazy(file.id, file.layer, file.uses.clone(), LazyDecls::default()));
+    }
+    let Some(root) = loaded.root else { return };
+    let seen: Vec<FileId> = loaded.order(root).iter().map(|f| f.id).collect();
+    for file in loaded.files.iter().filter(|f| !seen.contains(&f.id)) {
+        loaded.library.set_apart(file.id);
+    }
 }
 
 /// Moves the algorithm half out of a tree. `tables` has the CSV files of its tables, by the place
@@ -385,14 +490,7 @@ fn hides(loaded: &Loaded, file: &LoadedFile, found: &mut Diagnostics) {
         let files = behind.iter().skip(1).filter(|f| f.may_declare(&name.node));
         let old = files.into_iter().find_map(|f| f.tree().items.iter().find(hidden));
         if let Some(old) = old {
-            let mut d =
-                Diagnostic::error("E004", format!("this {of} `{}` hides another declaration", name.node));
-            d.severity = Severity::Note;
-            let place = old.name().map_or(Span::NONE, |n| n.span);
-            found.push(
-                d.primary(name.span, "declared here")
-                    .secondary(place, "this declaration cannot be used in that file"),
-            );
+            found.push(loaded.library.hides(of, name, old.name().map_or(Span::NONE, |n| n.span)));
         }
     }
 }

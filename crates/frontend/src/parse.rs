@@ -140,6 +140,7 @@ fn too_deep<'s>(tokens: &[(usize, Token<'s>, usize)]) -> Option<(usize, Token<'s
             Token::If => matches!(
                 last,
                 Token::Name(_)
+                    | Token::Path(_)
                     | Token::Number(_)
                     | Token::CloseParen
                     | Token::CloseBracket

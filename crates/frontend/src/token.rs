@@ -35,6 +35,9 @@ macro_rules! tokens {
             /// An identifier that is not a reserved word.
             #[regex("[A-Za-z_][A-Za-z0-9_]*")]
             Name(&'s str),
+            /// A name with its namespace: `collectives.ring`. Words after a dot are not reserved.
+            #[regex(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+")]
+            Path(&'s str),
             /// A number, including its fraction, exponent and unit.
             #[regex("[0-9]", number)]
             Number(NumberLiteral),
@@ -80,7 +83,7 @@ tokens! {
     // heads
     Mod "mod" Word, Of "of" Word, On "on" Word, From "from" Word, To "to" Word, Over "over" Word, Using "using" Word,
     Chunks "chunks" Word, Where "where" Word, At "at" Word, In "in" Word,
-    Cost "cost" Soft, Check "check" Soft, Alias "alias" Soft, With "with" Soft,
+    As "as" Soft, Cost "cost" Soft, Check "check" Soft, Alias "alias" Soft, With "with" Soft,
     // statements and clauses
     Let "let" Word, Scratch "scratch" Word, Put "put" Word, Get "get" Word, For "for" Word, Each "each" Word,
     If "if" Word, Else "else" Word, Apply "apply" Word, Together "together" Word, Reduce "reduce" Word,
@@ -102,7 +105,7 @@ impl Token<'_> {
     /// 3.
     pub fn words(&self) -> String {
         match self {
-            Token::Name(n) => format!("the name `{n}`"),
+            Token::Name(n) | Token::Path(n) => format!("the name `{n}`"),
             Token::Number(NumberLiteral::Int(n)) => format!("the number {n}"),
             Token::Number(NumberLiteral::Float(x)) => format!("the number {x}"),
             Token::Number(NumberLiteral::Quantity(_)) => "a quantity with a unit".into(),

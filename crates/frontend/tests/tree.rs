@@ -2,7 +2,7 @@
 //! construction.
 
 use kbc_diag::{FileId, Span};
-use kbc_frontend::ast::{File, Item, OptionValue, Tensor, TensorKind, Use};
+use kbc_frontend::ast::{File, Item, OptionValue, Tensor, TensorKind, Use, UseTarget};
 use kbc_frontend::parse;
 use kbc_rounds::ast::{
     BinaryOp, Block, Expr, ExprKind, FnBody, FnDecl, RemoteSide, SelectorKind, StmtKind, UnaryOp, ViewKind,
@@ -138,6 +138,7 @@ fn expressions() {
         ("if a { let b = 1; b } else { 2 }", "if a [[b = 1; b]] [2]"),
         ("sum(i * a for i in 0..4, j in 0..i if i > j)", "sum((i * a) for i in 0..4, j in 0..i if (i > j))"),
         ("max(1, 2) + max(i for i in 0..2)", "(max(1, 2) + max(i for i in 0..2))"),
+        ("lib.f(lib.sub.x - 1) + lib.n", "(lib.f((lib.sub.x - 1)) + lib.n)"),
     ] {
         let file = clean(&format!("fn f(a) = {text}"));
         let Some(Item::Function(FnDecl { body: FnBody::Expr(body), .. })) = file.items.first() else {
@@ -145,6 +146,27 @@ fn expressions() {
         };
         assert_eq!(show(body), expected, "{text}");
         assert_eq!(body.span, Span::new(FileId(0), 10, 10 + text.len()), "{text}");
+    }
+}
+
+#[test]
+fn uses() {
+    for (text, expected) in [
+        ("use \"a.kb\"", "file a.kb"),
+        ("use \"a.kb\" as a", "file a.kb as a"),
+        ("use \"a.kb\" as as", "file a.kb as as"),
+        ("use collectives", "module collectives"),
+        ("use collectives.ring", "module collectives.ring"),
+        ("use collectives.ring as r fn f(x) = x", "module collectives.ring as r"),
+    ] {
+        let file = clean(text);
+        let Some(Item::Use(u)) = file.items.first() else { panic!("{file:?}") };
+        let what = match &u.what {
+            UseTarget::File(path) => format!("file {}", path.node),
+            UseTarget::Module(name) => format!("module {}", name.node),
+        };
+        let name = u.name.as_ref().map_or(String::new(), |n| format!(" as {}", n.node));
+        assert_eq!(format!("{what}{name}"), expected);
     }
 }
 
@@ -165,6 +187,11 @@ fn tensors() {
         ("reshape(x, [S, 12, D / 12])", "reshape(x, [S, 12, (D / 12)])"),
         ("load + store * zeros(dot)", "(load + (store * zeros(dot)))"),
         ("f(w[l]) + v[2 * l - 1, e] * sum[0]", "(f(w@[l]) + (v@[((2 * l) - 1), e] * sum@[0]))"),
+        ("lib.relu(x, lib.n) * lib.m", "(lib.relu(x, lib.n) * lib.m)"),
+        (
+            "all_reduce(y, sum, using: collectives.ring(inside: lib.chain) with (pipeline: 4))",
+            "all_reduce(y, sum, using: collectives.ring{inside=lib.chain} with pipeline=4)",
+        ),
     ] {
         let file = clean(&format!("program f(x: f32) -> f32 {{ {text} }}"));
         let Some(Item::Program(p)) = file.items.first() else { panic!("{file:?}") };

@@ -174,6 +174,7 @@ impl Standalone<'_> {
             lib: self.lib,
             coll,
             alg: self.alg,
+            written: &self.lib.algorithm_name(self.alg).node,
             args: self.args,
             options: self.options,
             red: self.red,

@@ -78,9 +78,9 @@ impl<'a> AlgorithmCheck<'a> {
             match &default.kind {
                 ExprKind::Name(n) if is_alg => {
                     if !self.lib.is_algorithm_name(file, n) {
-                        let mut valid = self.lib.algorithm_names(file);
-                        valid.extend(self.names.all());
-                        self.names.found.push(*unknown("E005", "algorithm or name", n, default.span, &valid));
+                        let names = self.names.all();
+                        let what = "algorithm or name";
+                        self.names.found.push(*self.lib.no_algorithm(what, file, (n, default.span), &names));
                     }
                 }
                 _ => self.names.check(default),
@@ -425,9 +425,9 @@ impl<'a> AlgorithmCheck<'a> {
             match &value.kind {
                 ExprKind::Name(n) if may_be_algorithm && !self.names.knows(n) => {
                     if !self.lib.is_algorithm_name(value.span.file, n) {
-                        let mut valid = self.lib.algorithm_names(value.span.file);
-                        valid.extend(self.names.all());
-                        self.names.found.push(*unknown("E005", "algorithm or name", n, value.span, &valid));
+                        let (names, at) = (self.names.all(), (n.as_str(), value.span));
+                        let what = "algorithm or name";
+                        self.names.found.push(*self.lib.no_algorithm(what, value.span.file, at, &names));
                     }
                 }
                 _ => self.names.check(value),

@@ -464,9 +464,8 @@ impl<V: Values> Evaluator<'_, V> {
             return self.builtin(name, &numbers?, span);
         }
         let Some(decl) = self.functions.function(name) else {
-            let mut valid = self.functions.function_names(name.span.file);
-            valid.extend(BUILTINS.iter().map(|b| b.0.to_owned()));
-            return Err(unknown("E005", "function", &name.node, name.span, &valid).into());
+            let built_in: Vec<String> = BUILTINS.iter().map(|b| b.0.to_owned()).collect();
+            return Err(self.functions.unknown_function(name, &built_in).into());
         };
         if decl.params.len() != values.len() {
             return Err(wrong_count(name, values.len(), decl.params.len(), Some(decl)).into());

@@ -28,6 +28,7 @@ pub mod lazy;
 pub mod library;
 pub mod meaning;
 mod names;
+pub mod namespace;
 pub mod options;
 pub mod ratio;
 pub mod region;

@@ -5,7 +5,7 @@
 //! twice. A file's own declarations take precedence over those of the files that it uses, and
 //! these over the built-in library. An algorithm is identified by its collective and its name.
 //! The collective is a declaration and not a word: an `all_reduce` that a user declares has no
-//! library algorithms.
+//! library algorithms. [`crate::namespace`] looks up names with dots.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
 use crate::ast::{AlgorithmDecl, CollectiveDecl, FnDecl, Ident};
 use crate::evaluator::BUILTINS;
 use crate::lazy::LazyDecl;
-use crate::scope::{Fault, Functions, Parameter, not_an_integer, unknown};
+use crate::scope::{Fault, Functions, Parameter, not_an_integer};
 
 /// Id of a collective in a [`Library`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -65,23 +65,73 @@ pub enum Layer {
     Library,
 }
 
+/// The namespace of the built-in library, which every file knows.
+pub const LIBRARY: &str = "collectives";
+
+/// What a namespace contains.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Space {
+    /// The built-in library.
+    Library,
+    /// A file with the files that it uses.
+    File(FileId),
+}
+
+/// Returns the name by which every file can use a declaration of the built-in library.
+pub fn in_library(name: &str) -> String {
+    format!("{LIBRARY}.{name}")
+}
+
+/// A file with its declarations.
 #[derive(Clone, Debug)]
-struct Unit {
-    file: FileId,
-    layer: Layer,
+pub(crate) struct Unit {
+    pub(crate) file: FileId,
+    pub(crate) layer: Layer,
     uses: Vec<FileId>,
+    /// The namespaces that the file names, in source order.
+    pub(crate) spaces: Vec<(Ident, Space)>,
+    /// Whether the file is seen only by a namespace.
+    pub(crate) apart: bool,
     functions: BTreeMap<String, usize>,
-    collectives: BTreeMap<String, CollId>,
-    /// By name of the collective and name of the algorithm.
+    pub(crate) collectives: BTreeMap<String, CollId>,
+    /// By name of the collective as written and name of the algorithm.
     algorithms: BTreeMap<(String, String), AlgId>,
     /// The parameters that the file sees, with their values.
     parameters: BTreeMap<String, Parameter>,
 }
 
+impl Unit {
+    fn new(file: FileId, layer: Layer) -> Unit {
+        Unit {
+            file,
+            layer,
+            uses: vec![],
+            spaces: vec![],
+            apart: false,
+            functions: BTreeMap::new(),
+            collectives: BTreeMap::new(),
+            algorithms: BTreeMap::new(),
+            parameters: BTreeMap::new(),
+        }
+    }
+
+    /// Iterates over the algorithms with this name for collectives with that one, whose heads may
+    /// write the collective with its namespace.
+    fn named<'a>(&'a self, coll: &'a str, name: &'a str) -> impl Iterator<Item = AlgId> + 'a {
+        let qualified = move |k: &(String, String)| {
+            k.1 == name && k.0.rsplit_once('.').is_some_and(|(_, last)| last == coll)
+        };
+        let plain = self.algorithms.get(&(coll.to_owned(), name.to_owned()));
+        plain.into_iter().chain(self.algorithms.iter().filter(move |a| qualified(a.0)).map(|a| a.1)).copied()
+    }
+}
+
 /// All declarations of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Library {
-    units: Vec<Unit>,
+    pub(crate) units: Vec<Unit>,
+    /// The files of the library by the names of their modules.
+    pub(crate) modules: BTreeMap<String, FileId>,
     functions: Vec<LazyDecl<FnDecl>>,
     collectives: Vec<LazyDecl<CollectiveDecl>>,
     algorithms: Vec<LazyDecl<AlgorithmDecl>>,
@@ -118,15 +168,7 @@ impl Library {
         let at = match self.units.iter().position(|u| u.file == file) {
             Some(i) => i,
             None => {
-                self.units.push(Unit {
-                    file,
-                    layer,
-                    uses: vec![],
-                    functions: BTreeMap::new(),
-                    collectives: BTreeMap::new(),
-                    algorithms: BTreeMap::new(),
-                    parameters: BTreeMap::new(),
-                });
+                self.units.push(Unit::new(file, layer));
                 self.units.len() - 1
             }
         };
@@ -265,7 +307,7 @@ impl Library {
     /// Returns the collective of an algorithm, if it exists.
     pub fn collective_of(&self, id: AlgId) -> Option<CollId> {
         let coll = self.algorithms[id.0 as usize].coll();
-        self.lookup(coll.span.file, |u| u.collectives.get(&coll.node).copied())
+        self.named(coll.span.file, &coll.node, |u, name| u.collectives.get(name).copied())
     }
 
     /// Returns the collective with that name, as seen from a file.
@@ -273,47 +315,86 @@ impl Library {
     /// # Errors
     /// Returns E005 with the valid names.
     pub fn find_collective(&self, from: FileId, name: &str, span: Span) -> Result<CollId, Fault> {
-        self.lookup(from, |u| u.collectives.get(name).copied()).ok_or_else(|| {
-            let mut valid = vec![];
-            self.visit(from, |u| valid.extend(u.collectives.keys().cloned()));
-            unknown("E005", "collective", name, span, &valid)
+        self.named(from, name, |u, name| u.collectives.get(name).copied()).ok_or_else(|| {
+            self.unknown_name("collective", (from, name, span), |u| u.collectives.keys().cloned().collect())
         })
     }
 
-    /// Returns the algorithm with that name for a collective, as seen from a file.
+    /// Returns the algorithm with that name for a collective, as seen from a file. The name may have
+    /// a namespace, the collective, or both before it.
     ///
     /// # Errors
     /// Returns E005 with the names of the collective's algorithms, and a note if other collectives
     /// have an algorithm with that name.
     pub fn find_algorithm(&self, from: FileId, coll: CollId, name: &str, span: Span) -> Result<AlgId, Fault> {
-        let key = (self.collective_name(coll).node.clone(), name.to_owned());
-        let hit = self.lookup(from, |u| {
-            u.algorithms.get(&key).copied().filter(|&a| self.collective_of(a) == Some(coll))
+        let of = &self.collective_name(coll).node;
+        let hit = self.named_algorithm(from, name, |u, stated, name| {
+            stated.is_none_or(|s| s == of).then_some(())?;
+            u.named(of, name).find(|&a| self.collective_of(a) == Some(coll))
         });
         hit.ok_or_else(|| {
-            let valid: Vec<String> =
-                self.algorithms_of(from, coll).iter().map(|&a| self.algorithm_name(a).node.clone()).collect();
-            let mut d = *unknown("E005", &format!("algorithm of {}", key.0), name, span, &valid);
+            let of_unit = |u: &Unit| -> Vec<String> {
+                let own = u.algorithms.iter().filter(|a| self.collective_of(*a.1) == Some(coll));
+                own.map(|a| a.0.1.clone()).collect()
+            };
+            let d = *self.unknown_name(&format!("algorithm of {of}"), (from, name, span), of_unit);
             let mut others: Vec<String> = vec![];
             self.visit(from, |u| {
-                others
-                    .extend(u.algorithms.keys().filter(|k| k.1 == name && k.0 != key.0).map(|k| k.0.clone()));
+                others.extend(u.algorithms.keys().filter(|k| k.1 == name && k.0 != *of).map(|k| k.0.clone()));
             });
             others.sort_unstable();
             others.dedup();
-            if !others.is_empty() {
-                d = d.note(format!(
+            Box::new(match others.is_empty() {
+                true => d,
+                false => d.note(format!(
                     "an algorithm belongs to one collective; there is a `{name}` for {}",
                     others.join(", ")
-                ));
-            }
-            Box::new(d)
+                )),
+            })
         })
+    }
+
+    /// Returns the algorithms that a name stands for, of all collectives, as seen from a file. The
+    /// name may have a namespace, the collective, or both before it.
+    pub fn algorithms_named(&self, from: FileId, name: &str) -> Vec<AlgId> {
+        let mut out: Vec<AlgId> = vec![];
+        let all: Option<()> = self.named_algorithm(from, name, |u, stated, name| {
+            for (key, &a) in &u.algorithms {
+                let coll = self.collective_of(a);
+                let fits = |c: CollId| stated.is_none_or(|s| s == self.collective_name(c).node);
+                let hidden = out.iter().any(|&b| self.collective_of(b) == coll);
+                if key.1 == name && coll.is_some_and(fits) && !hidden {
+                    out.push(a);
+                }
+            }
+            None
+        });
+        debug_assert!(all.is_none(), "every file is looked at");
+        out
     }
 
     /// Checks whether any collective has an algorithm with that name, as seen from a file.
     pub fn is_algorithm_name(&self, from: FileId, name: &str) -> bool {
-        self.lookup(from, |u| u.algorithms.keys().any(|k| k.1 == name).then_some(())).is_some()
+        let found = self.named_algorithm(from, name, |u, stated, name| {
+            let same = |k: &&(String, String)| k.1 == name && stated.is_none_or(|s| k.0 == s);
+            u.algorithms.keys().find(same).map(|_| ())
+        });
+        found.is_some()
+    }
+
+    /// Returns the error for a name that no algorithm has, as seen from a file. `more` are further
+    /// names that are valid at that place.
+    pub fn no_algorithm(
+        &self,
+        what: &str,
+        from: FileId,
+        (name, span): (&str, Span),
+        more: &[String],
+    ) -> Fault {
+        self.unknown_name(what, (from, name, span), |u| {
+            let own = u.algorithms.keys().map(|k| k.1.clone());
+            own.chain(more.iter().filter(|_| !name.contains('.')).cloned()).collect()
+        })
     }
 
     /// Returns the names of all algorithms that are visible from a file.
@@ -350,15 +431,7 @@ impl Library {
         if own.file != file {
             return found;
         }
-        let mut note = |what: &str, name: &Ident, old: Span| {
-            let mut d =
-                Diagnostic::error("E004", format!("this {what} `{}` hides another declaration", name.node));
-            d.severity = Severity::Note;
-            found.push(
-                d.primary(name.span, "declared here")
-                    .secondary(old, "this declaration cannot be used in that file"),
-            );
-        };
+        let mut note = |what: &str, name: &Ident, old: Span| found.push(self.hides(what, name, old));
         let rest: Vec<&Unit> = behind.iter().map(|&i| &self.units[i]).collect();
         for (name, &new) in &own.functions {
             if let Some(&old) = rest.iter().find_map(|u| u.functions.get(name)) {
@@ -381,15 +454,46 @@ impl Library {
         found
     }
 
+    /// Returns the note that a declaration hides the one at `old`, which is of another file.
+    pub fn hides(&self, what: &str, name: &Ident, old: Span) -> Diagnostic {
+        let title = format!("this {what} `{}` hides another declaration", name.node);
+        let still = match self.is_builtin(old.file) {
+            true => format!("in that file this one is `{}`", in_library(&name.node)),
+            false => "this declaration cannot be used in that file".to_owned(),
+        };
+        let mut d =
+            Diagnostic::error("E004", title).primary(name.span, "declared here").secondary(old, still);
+        d.severity = Severity::Note;
+        d
+    }
+
+    /// Returns E004 for each two algorithms of a file that have one name and one collective, which
+    /// they write differently.
+    pub fn twice_qualified(&self, file: FileId) -> Diagnostics {
+        let mut found = Diagnostics::new();
+        let all = self.algorithms_in(file);
+        for (i, &new) in all.iter().enumerate() {
+            let (name, coll) = (self.algorithm_name(new), self.collective_of(new));
+            let same =
+                |o: &&AlgId| self.algorithm_name(**o).node == name.node && self.collective_of(**o) == coll;
+            if let (Some(&old), Some(coll)) = (all[..i].iter().find(same), coll) {
+                let what = format!("algorithm of {}", self.collective_name(coll).node);
+                found.push(twice(&what, name, self.algorithm_name(old).span));
+            }
+        }
+        found
+    }
+
     /// Returns units in the order of lookup: the file, the files that it uses (each before those
     /// that it uses in turn), the library.
-    fn order(&self, from: FileId) -> Vec<usize> {
+    pub(crate) fn order(&self, from: FileId) -> Vec<usize> {
         let mut out = vec![];
         self.walk(from, &mut |i| out.push(i));
         out
     }
 
-    fn walk(&self, from: FileId, push: &mut dyn FnMut(usize)) {
+    /// Visits a file and the files that it uses, each before those that it uses in turn.
+    pub(crate) fn used(&self, from: FileId, push: &mut dyn FnMut(usize)) -> Vec<usize> {
         let mut seen: Vec<usize> = vec![];
         let mut todo = vec![from];
         while let Some(file) = todo.pop() {
@@ -400,16 +504,21 @@ impl Library {
                 todo.extend(self.units[i].uses.iter().rev());
             }
         }
-        // Text without a file (built by a test or a pass) sees everything.
+        seen
+    }
+
+    fn walk(&self, from: FileId, push: &mut dyn FnMut(usize)) {
+        let seen = self.used(from, push);
+        // Text without a file (built by a test or a pass) sees everything that needs no namespace.
         let nowhere = seen.is_empty();
-        for i in 0..self.units.len() {
-            if !seen.contains(&i) && (nowhere || self.units[i].layer == Layer::Library) {
+        for (i, unit) in self.units.iter().enumerate() {
+            if !seen.contains(&i) && (nowhere && !unit.apart || unit.layer == Layer::Library) {
                 push(i);
             }
         }
     }
 
-    fn lookup<T>(&self, from: FileId, get: impl Fn(&Unit) -> Option<T>) -> Option<T> {
+    pub(crate) fn lookup<T>(&self, from: FileId, mut get: impl FnMut(&Unit) -> Option<T>) -> Option<T> {
         // Fast path for the common case, which avoids computing the order.
         if let Some(own) = self.units.iter().find(|u| u.file == from)
             && let Some(v) = get(own)
@@ -419,7 +528,7 @@ impl Library {
         self.order(from).into_iter().find_map(|i| get(&self.units[i]))
     }
 
-    fn visit(&self, from: FileId, mut f: impl FnMut(&Unit)) {
+    pub(crate) fn visit(&self, from: FileId, mut f: impl FnMut(&Unit)) {
         for i in self.order(from) {
             f(&self.units[i]);
         }
@@ -428,16 +537,26 @@ impl Library {
 
 impl Functions for Library {
     fn function(&self, name: &Ident) -> Option<&FnDecl> {
-        self.lookup(name.span.file, |u| u.functions.get(&name.node).copied()).map(|i| self.functions[i].get())
+        let found = self.named(name.span.file, &name.node, |u, name| u.functions.get(name).copied());
+        found.map(|i| self.functions[i].get())
     }
-    fn function_names(&self, from: FileId) -> Vec<String> {
-        let mut names = vec![];
-        self.visit(from, |u| names.extend(u.functions.keys().cloned()));
-        names
+    fn unknown_function(&self, name: &Ident, more: &[String]) -> Fault {
+        self.unknown_name("function", (name.span.file, &name.node, name.span), |u| {
+            let more = more.iter().filter(|_| !name.node.contains('.'));
+            u.functions.keys().chain(more).cloned().collect()
+        })
     }
     fn parameter(&self, name: &str, span: Span) -> Option<Result<i64, Fault>> {
-        let unit = self.units.iter().find(|u| u.file == span.file)?;
-        Some(match unit.parameters.get(name)? {
+        let of = |file: FileId, name: &str| {
+            self.units.iter().find(|u| u.file == file).and_then(|u| u.parameters.get(name))
+        };
+        let found = match name.rsplit_once('.') {
+            None => of(span.file, name),
+            Some((space, last)) => {
+                self.files_of(self.space(span.file, space)?).into_iter().find_map(|f| of(f, last))
+            }
+        };
+        Some(match found? {
             Parameter::Int(i) => Ok(*i),
             Parameter::Other(what) => Err(not_an_integer(name, what, span)),
             Parameter::Declared => Err(Box::new(

@@ -118,9 +118,8 @@ impl<'a> NameCheck<'a> {
             (Some(&(_, least, most)), _) => (least, most, Span::NONE),
             (None, Some(f)) => (f.params.len(), f.params.len(), f.name.span),
             (None, None) => {
-                let mut valid = self.lib.function_names(name.span.file);
-                valid.extend(BUILTINS.iter().map(|b| b.0.to_owned()));
-                self.found.push(*unknown("E005", "function", &name.node, name.span, &valid));
+                let built_in: Vec<String> = BUILTINS.iter().map(|b| b.0.to_owned()).collect();
+                self.found.push(*self.lib.unknown_function(name, &built_in));
                 return;
             }
         };

@@ -15,10 +15,10 @@ use crate::workspace::Workspace;
 use kbc_checker::{CheckOptions, check as prove};
 use kbc_diag::{Diagnostic, Diagnostics, FileId};
 use kbc_frontend::load::Loaded;
+use kbc_frontend::lower::named_algorithms;
 use kbc_ir::types::{CutRule, DType, ReduceOp};
 use kbc_passes::standalone::Standalone;
 use kbc_rounds::claim::{Claim, claims, compare};
-use kbc_rounds::eval::unknown;
 use kbc_rounds::rounds::coordinates;
 use kbc_rounds::{AlgId, Call, Library, Limits, Verifier, cost};
 use std::collections::BTreeSet;
@@ -56,24 +56,7 @@ pub fn requested(
     let Some(asked) = algorithm_request::algorithm(workspace, &source.of)? else {
         return Ok(RequestedAlgorithms { ids: all, asked: None, beside: false });
     };
-    let named = |id: &AlgId| {
-        let d = library.algorithm(*id);
-        d.name.node == asked.name.node || format!("{}.{}", d.coll.node, d.name.node) == asked.name.node
-    };
-    let mut others: Vec<AlgId> = vec![];
-    for coll in all.iter().filter_map(|id| library.collective_of(*id)).collect::<BTreeSet<_>>() {
-        let seen = root.map_or(vec![], |root| library.algorithms_of(root, coll));
-        others.extend(seen.into_iter().filter(|id| !all.contains(id)));
-    }
-    let mut ids: Vec<AlgId> = all.iter().copied().filter(named).collect();
-    if ids.is_empty() {
-        ids = others.iter().copied().filter(named).collect();
-    }
-    if ids.is_empty() {
-        let valid = all.iter().chain(&others).map(|id| library.algorithm_name(*id).node.clone());
-        let valid: Vec<String> = valid.collect();
-        return Err((*unknown("E005", "algorithm", &asked.name.node, asked.name.span, &valid)).into());
-    }
+    let ids = named_algorithms(library, root, &all, &asked.name).map_err(|d| *d)?;
     Ok(RequestedAlgorithms { ids, asked: Some(asked), beside: false })
 }
 

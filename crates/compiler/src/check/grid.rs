@@ -9,7 +9,7 @@ use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_passes::expand::Arg;
 use kbc_rounds::ast::{AlgorithmDecl, Expr, ExprKind, Ident};
 use kbc_rounds::claim::variants;
-use kbc_rounds::eval::{AlgRef, ConcreteEvaluator, ListScope, Value, unknown};
+use kbc_rounds::eval::{AlgRef, ConcreteEvaluator, ListScope, Value};
 use kbc_rounds::head::{algorithm_valued, unknown_parameter};
 use kbc_rounds::options::{among_arguments, option_value};
 use kbc_rounds::{AlgId, Library};
@@ -198,7 +198,7 @@ fn parameter(
             Ok(Value::Alg(Arc::new(AlgRef { name: n.clone(), file })))
         }
         (ExprKind::Name(n), true) => {
-            Err((*unknown("E005", "algorithm", n, value.span, &library.algorithm_names(file))).into())
+            Err((*library.no_algorithm("algorithm", file, (n, value.span), &[])).into())
         }
         (_, is_alg) => {
             let kind = if is_alg { "an algorithm" } else { "a number" };

@@ -45,6 +45,8 @@ pub fn json(built: &Built) -> Outcome<Value> {
     let Some(schedule) = built.module.schedule() else { return Ok(json!({ "collectives": [] })) };
     let options = TimeOptions { path: false, ..TimeOptions::default() };
     let (timing, lower) = timed(built.subject(schedule), &built.topology, &options, &mut NoObserver)?;
+    // The bandwidth out of each part of the partition.
+    let leaving = |c: &Collective| evaluate(&built.topology, &c.problem, &c.bound.partition).map(|l| l.0);
     let one = |c: &Collective| {
         let b = &c.bound;
         let part = |part: &Vec<_>| part.iter().map(|&d| built.topology.name(d)).collect::<Vec<_>>();
@@ -59,9 +61,11 @@ pub fn json(built: &Built) -> Outcome<Value> {
             "reduction_ns": b.reduction_ns,
             "bandwidth_ns": b.bandwidth_ns,
             "bandwidth_bottleneck": b.bandwidth_bottleneck,
+            "bandwidth_method": b.method.words(),
             "slack_ns": b.slack_ns,
             "exact": b.exact,
             "partition": b.partition.iter().map(part).collect::<Vec<_>>(),
+            "leaving_bytes_per_second": leaving(c),
         })
     };
     Ok(json!({

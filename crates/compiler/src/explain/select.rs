@@ -88,6 +88,7 @@ fn one_json(all: &Selection, taken: &Selection, bound: Option<&Bound>) -> Value 
             "simulated_ns": p.simulated,
             "rounds": p.rounds,
             "sent_bytes": p.sent,
+            "model": method(&p.method),
         }),
         Verdict::Unpriced => json!({ "algorithm": c.algorithm.as_str(), "verdict": "legal" }),
         Verdict::Rejected(why) => {
@@ -110,6 +111,15 @@ fn one_json(all: &Selection, taken: &Selection, bound: Option<&Bound>) -> Value 
         "bottleneck": bound.map(|b| &b.bottleneck),
         "candidates": all.candidates.iter().map(candidate).collect::<Vec<_>>(),
     })
+}
+
+/// Returns what an estimate comes from.
+fn method(m: &Method) -> Value {
+    match m {
+        Method::Rounds => json!({ "from": "rounds" }),
+        Method::SomeGroups(some, all) => json!({ "from": "groups", "groups": some, "of": all }),
+        Method::Extrapolated(ranks) => json!({ "from": "extrapolation", "ranks": ranks }),
+    }
 }
 
 /// Returns the time that is used for an algorithm.

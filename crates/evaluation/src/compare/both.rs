@@ -20,6 +20,9 @@ pub(super) struct Both {
 pub(super) struct ComparedSide {
     pub(super) status: &'static str,
     pub(super) why: Option<String>,
+    /// The failure, if the side is wrong or refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) failure: Option<serde_json::Value>,
     pub(super) algorithm: Option<String>,
     pub(super) time_ns: Option<f64>,
     pub(super) bound_ns: Option<f64>,
@@ -38,6 +41,7 @@ impl ComparedSide {
         ComparedSide {
             status: f.status.name(),
             why: f.why.clone(),
+            failure: f.failure.clone(),
             algorithm: f.algorithm.clone(),
             time_ns: f.time_ns.filter(|_| f.status.holds()),
             bound_ns: f.bound_ns,

@@ -16,6 +16,7 @@ use both::{Both, ComparedSide, SAME, ratio};
 use crossing::{Crossing, Sample, crossings};
 use kbc_compiler::failure::{Failure, Outcome};
 use kbc_compiler::measure::ready;
+use kbc_compiler::options::Selection;
 use kbc_compiler::report::human::{bytes, time};
 use kbc_compiler::report::{Report, path};
 use kbc_compiler::workspace::Workspace;
@@ -37,20 +38,8 @@ pub struct Sides {
     pub of: Option<String>,
     /// A parameter and its values: `n=64..1048576`, which doubles, or `n=64,100,1000`.
     pub over: Option<String>,
-    /// Values of parameters, each as `NAME=VALUE`.
-    pub define: Vec<String>,
-    /// The topology that replaces the one of the program.
-    pub topology: Option<String>,
-    /// Settings of the machine.
-    pub set: Vec<String>,
-    /// The program, if the file has several.
-    pub program: Option<String>,
-    /// The algorithm of a file of algorithms, with its arguments.
-    pub algorithm: Option<String>,
-    /// Its number of ranks.
-    pub ranks: Option<String>,
-    /// Algorithms of the collectives for which the program names none.
-    pub using: Vec<String>,
+    /// The part of the program, and the values of its parameters.
+    pub select: Selection,
 }
 
 impl Sides {
@@ -219,10 +208,10 @@ fn kind(sides: &Sides) -> Outcome<ComparedKind> {
             let d = wrong("the program on which to compare them is missing".into());
             Err(usage(d.help("name a program: --of specs/all_reduce.kb")))
         }
-        (ComparedKind::Topologies, _) if sides.topology.is_some() => {
+        (ComparedKind::Topologies, _) if sides.select.topology.is_some() => {
             Err(usage(wrong("--topology does not apply to a comparison of topologies".into())))
         }
-        (ComparedKind::Algorithms, _) if !sides.using.is_empty() => {
+        (ComparedKind::Algorithms, _) if !sides.select.using.is_empty() => {
             Err(usage(wrong("--using does not apply to a comparison of algorithms".into())))
         }
         _ => Ok(a),
@@ -250,25 +239,18 @@ fn over(text: &str) -> Outcome<(String, Vec<u64>)> {
 
 fn point(sides: &Sides, kind: ComparedKind, side: &str, over: Option<(&str, u64)>, row: usize) -> RowRequest {
     let program = if kind == ComparedKind::Programs { side } else { sides.of.as_deref().unwrap_or(side) };
-    let topology =
-        if kind == ComparedKind::Topologies { Some(side.to_owned()) } else { sides.topology.clone() };
-    let mut using = sides.using.clone();
-    if kind == ComparedKind::Algorithms {
-        using.push(side.to_owned());
+    let mut of = sides.select.clone();
+    match kind {
+        ComparedKind::Topologies => of.topology = Some(side.to_owned()),
+        ComparedKind::Algorithms => of.using.push(side.to_owned()),
+        ComparedKind::Programs => {}
     }
-    let mut define = sides.define.clone();
-    define.extend(over.map(|(n, v)| format!("{n}={v}")));
+    of.define.extend(over.map(|(n, v)| format!("{n}={v}")));
     RowRequest {
         row,
         values: vec![AxisValue { label: side.to_owned(), parts: BTreeMap::new() }],
         program: RowProgram::File(program.to_owned()),
-        named: sides.program.clone(),
-        algorithm: sides.algorithm.clone(),
-        ranks: sides.ranks.clone(),
-        topology,
-        set: sides.set.clone(),
-        define,
-        using,
+        of,
     }
 }
 

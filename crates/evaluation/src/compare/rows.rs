@@ -80,16 +80,8 @@ fn read(workspace: &mut Workspace, path: &str) -> Outcome<Rows> {
 /// E588: one that is no file of rows, or two of different grids; an option that means nothing for
 /// rows.
 pub fn compare(workspace: &mut Workspace, sides: &Sides) -> Outcome<RowsReport> {
-    let flags = [
-        ("--of", sides.of.is_some()),
-        ("--over", sides.over.is_some()),
-        ("-D", !sides.define.is_empty()),
-        ("--topology", sides.topology.is_some()),
-        ("--set", !sides.set.is_empty()),
-        ("--program", sides.program.is_some()),
-        ("--using", !sides.using.is_empty()),
-    ];
-    refuse(&flags, "two files of rows")?;
+    refuse(&[("--of", sides.of.is_some()), ("--over", sides.over.is_some())], "two files of rows")?;
+    refuse(&sides.select.given(), "two files of rows")?;
     let (columns, a) = read(workspace, &sides.a)?;
     let (_, b) = read(workspace, &sides.b)?;
     if a.len() != b.len() || a.iter().zip(&b).any(|(a, b)| a["row"] != b["row"]) {

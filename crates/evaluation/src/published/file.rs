@@ -69,6 +69,9 @@ pub struct ReferenceRun {
     /// Value of `--topology`.
     #[serde(default)]
     pub topology: Option<String>,
+    /// Value of `--mesh`.
+    #[serde(default)]
+    pub mesh: Option<String>,
     /// Value of `--set`.
     #[serde(default)]
     pub set: Vec<String>,

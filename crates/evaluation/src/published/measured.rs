@@ -9,14 +9,15 @@ use super::file::{Figure, Measure, ReferenceRun, read};
 use crate::traffic;
 use kbc_compiler::analyse;
 use kbc_compiler::bounds::{self, Subject};
-use kbc_compiler::failure::Outcome;
+use kbc_compiler::failure::{Failure, Outcome};
 use kbc_compiler::measure;
 use kbc_compiler::options::{Selection, Source};
 use kbc_compiler::workspace::Workspace;
-use kbc_diag::{Diagnostic, FileId};
+use kbc_diag::{Diagnostic, FileId, SourceMap};
 use kbc_machine::topology::Topology;
 use kbc_time::{TimeOptions, simulate};
 use serde::Serialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The measured value of a run (ns, or notifies of all ranks in a call), and the work that was done
@@ -46,6 +47,12 @@ pub struct Row {
     within: Option<f64>,
     /// Whether the deviation is as small as the file demands.
     pub ok: bool,
+    /// Why it is not ok, as JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<Value>,
+    /// Whether its program failed.
+    #[serde(skip)]
+    pub failed: bool,
     from: Option<String>,
     note: Option<String>,
 }
@@ -66,27 +73,42 @@ pub struct MeasuredFile {
 pub fn one(workspace: &mut Workspace, path: &str) -> Outcome<MeasuredFile> {
     let (file, text) = workspace.read(path)?;
     let reference = read(&text, file)?;
-    let mut done: BTreeMap<(ReferenceRun, Measure), Measured> = BTreeMap::new();
+    let mut done: BTreeMap<(ReferenceRun, Measure), Result<Measured, Value>> = BTreeMap::new();
     let mut ours: BTreeMap<&str, f64> = BTreeMap::new();
     let mut figures = vec![];
     for f in &reference.figures {
         workspace.progress(&f.name);
-        let mut evidence = None;
+        let (mut evidence, mut failure) = (None, None);
         let value = match (&f.run, &f.change, &f.rate, &f.ratio) {
             (Some(run), ..) => {
                 let key = (run.clone(), f.measure);
-                let Measured { value, executed } = match done.get(&key) {
-                    Some(done) => *done,
-                    None => measured(workspace, file, run, f.measure)?,
+                let known = match done.get(&key) {
+                    Some(done) => done.clone(),
+                    None => match measured(workspace, file, run, f.measure) {
+                        Ok(found) => Ok(found),
+                        Err(why @ Failure::Program(_)) => {
+                            workspace.report(why.messages());
+                            Err(why.json(&workspace.map))
+                        }
+                        Err(other) => return Err(other),
+                    },
                 };
-                done.insert(key, Measured { value, executed });
-                evidence = Some(if executed { "executed" } else { "proven" });
-                ours.insert(&f.name, value);
-                Some(match f.unit.as_str() {
-                    "us" => value / 1e3,
-                    "ms" => value / 1e6,
-                    _ => value,
-                })
+                done.insert(key, known.clone());
+                match known {
+                    Ok(Measured { value, executed }) => {
+                        evidence = Some(if executed { "executed" } else { "proven" });
+                        ours.insert(&f.name, value);
+                        Some(match f.unit.as_str() {
+                            "us" => value / 1e3,
+                            "ms" => value / 1e6,
+                            _ => value,
+                        })
+                    }
+                    Err(why) => {
+                        failure = Some(why);
+                        None
+                    }
+                }
             }
             (_, Some(c), ..) => {
                 let both = ours.get(c.from.as_str()).zip(ours.get(c.to.as_str()));
@@ -102,15 +124,21 @@ pub fn one(workspace: &mut Workspace, path: &str) -> Outcome<MeasuredFile> {
             }
             _ => None,
         };
-        figures.push(row(f, value, evidence));
+        figures.push(Row { evidence, ..row(f, value, failure, &workspace.map) });
     }
     Ok(MeasuredFile { file: path.to_owned(), source: reference.source.trim().to_owned(), figures })
 }
 
-fn row(f: &Figure, ours: Option<f64>, evidence: Option<&'static str>) -> Row {
+fn row(f: &Figure, ours: Option<f64>, failure: Option<Value>, map: &SourceMap) -> Row {
     let deviation = ours.zip(f.published).map(|(ours, published)| match f.change {
         Some(_) => ours - published,
         None => (ours / published - 1.0) * 100.0,
+    });
+    let ok = failure.is_none() && f.within.is_none_or(|w| deviation.is_some_and(|d| d.abs() <= w));
+    let failed = failure.is_some();
+    let failure = failure.or_else(|| {
+        let deviates = Diagnostic::error("E997", format!("{} deviates more than the file allows", f.name));
+        (!ok).then(|| Failure::Program(deviates.into()).json(map))
     });
     Row {
         name: f.name.clone(),
@@ -118,9 +146,11 @@ fn row(f: &Figure, ours: Option<f64>, evidence: Option<&'static str>) -> Row {
         published: f.published,
         ours,
         deviation,
-        evidence,
+        evidence: None,
         within: f.within,
-        ok: f.within.is_none_or(|w| deviation.is_some_and(|d| d.abs() <= w)),
+        ok,
+        failure,
+        failed,
         from: f.from.clone(),
         note: f.note.as_ref().map(|n| n.trim().to_owned()),
     }
@@ -157,7 +187,7 @@ fn measured(
     let source = Source {
         file: beside(&run.program),
         of: Selection {
-            mesh: None,
+            mesh: run.mesh.clone(),
             define: run.define.iter().map(|(name, value)| format!("{name}={value}")).collect(),
             topology,
             set: run.set.clone(),
@@ -201,7 +231,8 @@ pub fn human(found: &MeasuredFile) -> String {
             (Some(w), false) => format!("  NOT within {w} {points}"),
             (None, _) => String::new(),
         };
-        let evidence = r.evidence.map_or(String::new(), |e| format!("  {e}"));
+        let evidence = if r.failed { Some("failed") } else { r.evidence };
+        let evidence = evidence.map_or(String::new(), |e| format!("  {e}"));
         out +=
             &format!("{:width$}  {published:>14}  {ours:>14}  {deviation:>10}{evidence}{allowed}\n", r.name);
         for note in r.from.iter().chain(&r.note) {

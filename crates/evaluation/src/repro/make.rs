@@ -132,6 +132,10 @@ fn is_file(topology: &str) -> bool {
 /// Draws published figures beside those of kbc.
 fn published(workspace: &mut Workspace, r: &ReferenceChart, path: &str) -> Outcome<DocFile> {
     let found = one(workspace, path)?;
+    if let Some(failed) = found.figures.iter().find(|f| f.failed) {
+        let why = format!("the program of `{}` in {path} fails", failed.name);
+        return Err(fault(&r.name, &Fault::new(why)).into());
+    }
     let row = |f: &published::Row| {
         let scale = in_ns(&f.unit)?;
         Some(ReferenceRow { name: f.name.clone(), model: f.ours? * scale, reference: f.published? * scale })

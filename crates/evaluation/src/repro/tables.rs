@@ -93,7 +93,7 @@ fn cell(column: &str, v: &Value) -> String {
 fn table(m: &Marker<'_>, lines: &[SweepLine]) -> Result<String, String> {
     let named = m.columns.iter().map(|c| c.0).chain(m.only.iter().map(|o| o.0)).chain(m.across);
     for column in named {
-        if lines.iter().any(|l| !l.0.iter().any(|c| c.0 == column)) {
+        if lines.iter().any(|l| !l.columns.iter().any(|c| c.0 == column)) {
             return Err(format!("the rows of `{}` have no column `{column}`", m.sweep));
         }
     }
@@ -152,7 +152,8 @@ mod tests {
 
     fn rows() -> BTreeMap<String, Vec<SweepLine>> {
         let line = |m: &str, n: u64, t: f64| {
-            SweepLine(vec![("m".into(), m.into()), ("n".into(), n.into()), ("time_ns".into(), t.into())])
+            let columns = vec![("m".into(), m.into()), ("n".into(), n.into()), ("time_ns".into(), t.into())];
+            SweepLine { columns, failure: None }
         };
         BTreeMap::from([(
             "s".to_owned(),

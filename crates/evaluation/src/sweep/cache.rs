@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 /// Version of the format of entries, which is a part of every key.
-const FORM: &str = "kbc sweep cache 2";
+const FORM: &str = "kbc sweep cache 3";
 
 /// Returns a digest in hexadecimal.
 pub fn digest(bytes: &[u8]) -> String {
@@ -155,13 +155,10 @@ impl Cache {
             RowProgram::Text(t) => ["text", t].map(&mut word),
             RowProgram::Ccl(f) => ["ccl", f].map(&mut word),
         };
-        for option in [&point.named, &point.topology, &point.algorithm, &point.ranks] {
-            word(option.as_ref().map_or("none", |_| "some"));
-            word(option.as_deref().unwrap_or(""));
-        }
-        for list in [&point.set, &point.define, &point.using] {
-            word(&list.len().to_string());
-            list.iter().for_each(|w| word(w));
+        for (flag, values) in point.of.flags() {
+            word(flag);
+            word(&values.len().to_string());
+            values.iter().for_each(|w| word(w));
         }
         key.hex()
     }

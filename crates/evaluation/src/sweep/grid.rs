@@ -3,6 +3,7 @@
 //! This module owns `{axis}` and `{axis.part}`, the order of rows, and shards.
 
 use super::spec::{Axis, AxisValue, Read, is_name, place, wrong};
+use kbc_compiler::options::Selection;
 use kbc_diag::{Diagnostic, FileId, Span};
 use std::collections::BTreeSet;
 
@@ -24,20 +25,9 @@ pub struct RowRequest {
     pub values: Vec<AxisValue>,
     /// The program.
     pub program: RowProgram,
-    /// Value of `--program`.
-    pub named: Option<String>,
-    /// Value of `--algorithm`.
-    pub algorithm: Option<String>,
-    /// Value of `--ranks`.
-    pub ranks: Option<String>,
-    /// Value of `--topology`.
-    pub topology: Option<String>,
-    /// Values of `--set`.
-    pub set: Vec<String>,
-    /// Values of `-D`, each as `NAME=VALUE`.
-    pub define: Vec<String>,
-    /// Values of `--using`; empty ones have no effect.
-    pub using: Vec<String>,
+    /// The options of the command line. A machine file is relative to the sweep file, and empty
+    /// values of `--using` have no effect.
+    pub of: Selection,
 }
 
 /// A program of a row.
@@ -114,6 +104,7 @@ impl Grid {
         let rows = rows
             .ok_or_else(|| wrong(format!("a sweep can have at most {MAX_ROWS} rows"), at("axes", "axes")))?;
         let mut seen: BTreeSet<&str> = super::table::USUAL.iter().map(|u| u.0).collect();
+        seen.insert(super::table::FAILURE);
         let axes = read.axes.iter().map(|a| ("axes", &a.name));
         for (under, name) in axes.chain(read.columns.iter().map(|c| ("columns", &c.0))) {
             if !seen.insert(name) {
@@ -189,13 +180,16 @@ fn point(read: &Read, row: usize, used: &mut BTreeSet<String>) -> Result<RowRequ
     let point = RowRequest {
         row,
         program,
-        named: spec.program.as_deref().map(&mut full).transpose()?,
-        algorithm: spec.algorithm.as_deref().map(&mut full).transpose()?.filter(|a| !a.is_empty()),
-        ranks: read.ranks.as_deref().map(&mut full).transpose()?,
-        topology: spec.topology.as_deref().map(&mut full).transpose()?,
-        set: spec.set.iter().map(|s| full(s)).collect::<Result<_, _>>()?,
-        using: spec.using.iter().map(|u| full(u)).collect::<Result<_, _>>()?,
-        define,
+        of: Selection {
+            define,
+            topology: spec.topology.as_deref().map(&mut full).transpose()?,
+            mesh: spec.mesh.as_deref().map(&mut full).transpose()?,
+            set: spec.set.iter().map(|s| full(s)).collect::<Result<_, _>>()?,
+            program: spec.program.as_deref().map(&mut full).transpose()?,
+            algorithm: spec.algorithm.as_deref().map(&mut full).transpose()?.filter(|a| !a.is_empty()),
+            ranks: read.ranks.as_deref().map(&mut full).transpose()?,
+            using: spec.using.iter().map(|u| full(u)).collect::<Result<_, _>>()?,
+        },
         values: values.iter().map(|v| (*v).clone()).collect(),
     };
     Ok(point)
@@ -260,7 +254,7 @@ mod tests {
         let labels: Vec<&str> = p.values.iter().map(|v| v.label.as_str()).collect();
         assert_eq!(labels, ["b", "tcm", "16"]);
         assert_eq!(p.program, RowProgram::File("y.kb".into()));
-        assert_eq!((p.set.join(";"), p.define.join(";")), ("queue: tcm, 1".into(), "n=16".into()));
+        assert_eq!((p.of.set.join(";"), p.of.define.join(";")), ("queue: tcm, 1".into(), "n=16".into()));
     }
 
     #[test]
@@ -315,12 +309,14 @@ mod tests {
     /// Keys have the names of flags. Files with the old names are read for one release.
     #[test]
     fn old_keys_are_those_of_flags() {
-        let new =
-            format!("{HEAD}file: a.kb\nprogram: p\nranks: 8\nalgorithm: '{{x}}'\naxes: {{x: [ring]}}\n");
+        let new = format!(
+            "{HEAD}file: a.kb\nprogram: p\nmesh: m\nranks: 8\nalgorithm: '{{x}}'\naxes: {{x: [ring]}}\n"
+        );
         let point = &grid(&new).expect("a sweep").points[0];
         assert_eq!(point.program, RowProgram::File("a.kb".into()));
-        let flags = [&point.named, &point.ranks, &point.algorithm].map(|o| o.as_deref().unwrap_or(""));
-        assert_eq!(flags, ["p", "8", "ring"]);
+        let of = &point.of;
+        let flags = [&of.program, &of.mesh, &of.ranks, &of.algorithm].map(|o| o.as_deref().unwrap_or(""));
+        assert_eq!(flags, ["p", "m", "8", "ring"]);
         for (old, new) in [
             ("program: a.kb\nnamed: '{x}'", "file: a.kb\nprogram: '{x}'"),
             ("program: '{x}.kb'", "file: '{x}.kb'"),

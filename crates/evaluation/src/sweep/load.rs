@@ -39,9 +39,11 @@ pub fn load(workspace: &mut Workspace, path: &str) -> Outcome<Loaded> {
     let (file, text) = workspace.read(path)?;
     let grid = Grid::new(spec::read(&text, file)?, &text)?;
     let columns: Vec<String> = match grid.points.first() {
-        Some(p) => {
-            table::line(&grid, &text, p, &row::refused(String::new()))?.0.into_iter().map(|c| c.0).collect()
-        }
+        Some(p) => table::line(&grid, &text, p, &row::refused(String::new(), None))?
+            .columns
+            .into_iter()
+            .map(|c| c.0)
+            .collect(),
         None => vec![],
     };
     let mut figures = figures::entries(&grid.read, &text, &columns)?;

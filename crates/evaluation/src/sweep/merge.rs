@@ -2,7 +2,7 @@
 //! version of kbc made them.
 
 use super::grid::Grid;
-use super::table::SweepLine;
+use super::table::{FAILURE, SweepLine};
 use kbc_diag::Diagnostic;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -59,7 +59,10 @@ pub fn merge(
             if let Some(missing) = columns.iter().find(|c| !map.contains_key(*c)) {
                 return Err(wrong(format!("{place} has no column `{missing}`")));
             }
-            let line = SweepLine(columns.iter().map(|c| (c.clone(), map[c].clone())).collect());
+            let line = SweepLine {
+                columns: columns.iter().map(|c| (c.clone(), map[c].clone())).collect(),
+                failure: map.get(FAILURE).cloned(),
+            };
             match rows.get(&row) {
                 Some((before, _)) if *before == line => {}
                 Some((_, first)) => {

@@ -6,11 +6,12 @@
 use super::grid::{RowProgram, RowRequest};
 use crate::ccl::{CclOptions, prepare};
 use kbc_compiler::analyse;
-use kbc_compiler::failure::Outcome;
+use kbc_compiler::failure::{Failure, Outcome};
 use kbc_compiler::measure::{MeasuredSchedule, TimingChecks};
 use kbc_compiler::options::{Selection, Source};
 use kbc_compiler::perturb;
 use kbc_compiler::workspace::{Workspace, plain};
+use kbc_diag::Diagnostic;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -53,6 +54,8 @@ pub struct Facts {
     pub status: Status,
     /// Code and title of the reason, if the row is wrong or refused.
     pub why: Option<String>,
+    /// The failure as JSON, if the row is wrong or refused.
+    pub failure: Option<serde_json::Value>,
     /// Number of elements compared on all ranks.
     pub checked: u64,
     /// Number of elements that differ.
@@ -107,7 +110,7 @@ pub fn beside(sweep: &str, path: &str) -> String {
 
 /// Returns the machine of a row: a shape, or a file relative to the sweep file.
 fn machine(sweep: &str, point: &RowRequest) -> Option<String> {
-    point.topology.as_ref().map(|t| match t.ends_with(".yaml") || t.ends_with(".yml") {
+    point.of.topology.as_ref().map(|t| match t.ends_with(".yaml") || t.ends_with(".yml") {
         true => beside(sweep, t),
         false => t.clone(),
     })
@@ -115,7 +118,7 @@ fn machine(sweep: &str, point: &RowRequest) -> Option<String> {
 
 /// Returns the values of `--using` of a row, without empty ones.
 fn using(point: &RowRequest) -> impl Iterator<Item = &String> {
-    point.using.iter().filter(|u| !u.is_empty())
+    point.of.using.iter().filter(|u| !u.is_empty())
 }
 
 /// Returns the program of a row as a command takes it. The text of a program becomes a file beside
@@ -133,17 +136,13 @@ pub fn source(workspace: &mut Workspace, sweep: &str, point: &RowRequest) -> Out
         }
         RowProgram::Ccl(path) => return Ok(prepare(workspace, &bench(sweep, point, path))?.source),
     };
-    let of = Selection {
-        mesh: None,
-        define: point.define.clone(),
-        topology: machine(sweep, point),
-        set: point.set.clone(),
-        program: point.named.clone(),
-        algorithm: point.algorithm.clone(),
-        ranks: point.ranks.clone(),
-        using: using(point).cloned().collect(),
-    };
-    Ok(Source { file, of, post: None })
+    Ok(Source { file, of: options(sweep, point), post: None })
+}
+
+/// Returns the options of a row as a command takes them.
+fn options(sweep: &str, point: &RowRequest) -> Selection {
+    let using = using(point).cloned().collect();
+    Selection { topology: machine(sweep, point), using, ..point.of.clone() }
 }
 
 /// Returns the arguments of `kbc dev bench ccl` for a row of a ccl.yaml.
@@ -151,8 +150,8 @@ fn bench(sweep: &str, point: &RowRequest, ccl: &str) -> CclOptions {
     CclOptions {
         topology: machine(sweep, point).unwrap_or_default(),
         ccl: beside(sweep, ccl),
-        define: point.define.clone(),
-        set: point.set.clone(),
+        define: point.of.define.clone(),
+        set: point.of.set.clone(),
         using: using(point).map(|u| beside(sweep, u)).collect(),
     }
 }
@@ -172,14 +171,13 @@ pub fn command(sweep: &str, point: &RowRequest) -> Vec<String> {
             true,
         ),
     };
-    let mut flag = |name: &str, value: String| out.extend([name.to_owned(), value]);
-    point.define.iter().for_each(|d| flag("-D", d.clone()));
-    machine(sweep, point).into_iter().for_each(|t| flag("--topology", t));
-    point.set.iter().for_each(|s| flag("--set", s.clone()));
-    point.named.iter().for_each(|n| flag("--program", n.clone()));
-    point.algorithm.iter().for_each(|a| flag("--algorithm", a.clone()));
-    point.ranks.iter().for_each(|r| flag("--ranks", r.clone()));
-    using(point).for_each(|u| flag("--using", if files { beside(sweep, u) } else { u.clone() }));
+    let mut of = options(sweep, point);
+    if files {
+        of.using.iter_mut().for_each(|u| *u = beside(sweep, u));
+    }
+    for (flag, values) in of.flags() {
+        out.extend(values.iter().flat_map(|v| [flag.to_owned(), v.clone()]));
+    }
     out
 }
 
@@ -199,10 +197,13 @@ pub fn facts(workspace: &Workspace, source: &Source, ready: &MeasuredSchedule) -
         Some(_) => Status::Right,
         None => Status::Proven,
     };
-    let why = wrong.then(|| {
+    let differs = wrong.then(|| {
         let hints = compare.as_ref().map_or(String::new(), |c| c.hints.join("; "));
-        format!("E430 the result differs from the single-device result {hints}").trim_end().to_owned()
+        let title = format!("the result differs from the single-device result {hints}");
+        Diagnostic::error("E430", title.trim_end())
     });
+    let why = differs.as_ref().map(|d| format!("{} {}", d.code, d.title));
+    let failure = differs.map(|d| Failure::Program(d.into()).json(&workspace.map));
     let joined = |of: &dyn Fn(&kbc_compiler::report::CollectiveReport) -> String| {
         let mut all: Vec<String> = report.collectives.iter().map(of).collect();
         all.dedup();
@@ -216,6 +217,7 @@ pub fn facts(workspace: &Workspace, source: &Source, ready: &MeasuredSchedule) -
     Ok(Facts {
         status,
         why,
+        failure,
         checked: compare.as_ref().map_or(0, |c| c.elements),
         mismatches: compare.as_ref().map_or(0, |c| c.mismatches),
         time_ns: report.time_ns.filter(|_| !wrong),
@@ -244,10 +246,11 @@ pub fn facts(workspace: &Workspace, source: &Source, ready: &MeasuredSchedule) -
 }
 
 /// Returns the facts of a row that kbc does not compile.
-pub fn refused(why: String) -> Facts {
+pub fn refused(why: String, failure: Option<serde_json::Value>) -> Facts {
     Facts {
         status: Status::Refused,
         why: Some(why),
+        failure,
         checked: 0,
         mismatches: 0,
         time_ns: None,

@@ -155,11 +155,13 @@ fn one(
         Ok(SweepRow { row: point.row, facts, cached: false })
     })();
     match found {
-        Err(Failure::Program(d)) => {
-            workspace.report(&d);
+        Err(failure @ Failure::Program(_)) => {
+            let d = failure.messages();
+            workspace.report(d);
             let first = d.list.iter().find(|d| d.severity == Severity::Error);
             let why = first.map_or_else(String::new, |d| format!("{} {}", d.code, d.title));
-            Ok(SweepRow { row: point.row, facts: row::refused(why), cached: false })
+            let facts = row::refused(why, Some(failure.json(&workspace.map)));
+            Ok(SweepRow { row: point.row, facts, cached: false })
         }
         other => other,
     }

@@ -49,6 +49,9 @@ pub struct Spec {
     /// A template: the value of `--topology`.
     #[serde(default)]
     pub topology: Option<String>,
+    /// A template: the value of `--mesh`.
+    #[serde(default)]
+    pub mesh: Option<String>,
     /// Templates: the values of `--set`.
     #[serde(default)]
     pub set: Vec<String>,

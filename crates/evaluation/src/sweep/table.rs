@@ -41,6 +41,9 @@ pub const USUAL: [(&str, FactValue); 24] = [
     ("row", |_| Value::Null),
 ];
 
+/// The key of the failure of a row in JSON.
+pub const FAILURE: &str = "failure";
+
 fn text(of: &Option<String>) -> Value {
     of.as_ref().map_or(Value::Null, |t| t.as_str().into())
 }
@@ -74,14 +77,19 @@ fn typed(text: String) -> Value {
     }
 }
 
-/// A row with its columns in order.
+/// A row.
 #[derive(Clone, PartialEq, Debug)]
-pub struct SweepLine(pub Vec<(String, Value)>);
+pub struct SweepLine {
+    /// Its columns in order.
+    pub columns: Vec<(String, Value)>,
+    /// The failure, if the row is wrong or refused. Only JSON has it.
+    pub failure: Option<Value>,
+}
 
 impl SweepLine {
     /// Returns the value of a column; null if there is none.
     pub fn get(&self, column: &str) -> &Value {
-        self.0.iter().find(|c| c.0 == column).map_or(&Value::Null, |c| &c.1)
+        self.columns.iter().find(|c| c.0 == column).map_or(&Value::Null, |c| &c.1)
     }
 
     /// Returns the value of a column as a number.
@@ -92,8 +100,9 @@ impl SweepLine {
 
 impl Serialize for SweepLine {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let mut map = s.serialize_map(Some(self.0.len()))?;
-        for (name, value) in &self.0 {
+        let failure = self.failure.iter().map(|f| (FAILURE, f));
+        let mut map = s.serialize_map(None)?;
+        for (name, value) in self.columns.iter().map(|(n, v)| (n.as_str(), v)).chain(failure) {
             map.serialize_entry(name, value)?;
         }
         map.end()
@@ -168,7 +177,7 @@ pub fn line(grid: &Grid, text: &str, point: &RowRequest, facts: &Facts) -> Resul
         out.push((name.clone(), if empty { Value::Null } else { computed(&full) }));
     }
     out.extend(USUAL.iter().filter(|u| u.0 != "row").map(|(name, of)| ((*name).to_owned(), of(facts))));
-    Ok(SweepLine(out))
+    Ok(SweepLine { columns: out, failure: facts.failure.clone() })
 }
 
 /// Returns all rows.
@@ -187,10 +196,10 @@ pub fn csv(lines: &[SweepLine]) -> Result<Vec<u8>, Diagnostic> {
     let unfit = |e: String| Diagnostic::error("E991", format!("rows without a form: {e}"));
     let mut out = csv::WriterBuilder::new().terminator(csv::Terminator::Any(b'\n')).from_writer(vec![]);
     if let Some(first) = lines.first() {
-        out.write_record(first.0.iter().map(|c| &c.0)).map_err(|e| unfit(e.to_string()))?;
+        out.write_record(first.columns.iter().map(|c| &c.0)).map_err(|e| unfit(e.to_string()))?;
     }
     for l in lines {
-        out.write_record(l.0.iter().map(|c| plain(&c.1))).map_err(|e| unfit(e.to_string()))?;
+        out.write_record(l.columns.iter().map(|c| plain(&c.1))).map_err(|e| unfit(e.to_string()))?;
     }
     out.into_inner().map_err(|e| unfit(e.to_string()))
 }
@@ -204,8 +213,8 @@ pub fn jsonl(lines: &[SweepLine], sweep: &str) -> Result<String, Diagnostic> {
     let mut out = String::new();
     for l in lines {
         let mut all = l.clone();
-        all.0.push(("sweep".into(), sweep.into()));
-        all.0.push(("kbc".into(), env!("CARGO_PKG_VERSION").into()));
+        all.columns.push(("sweep".into(), sweep.into()));
+        all.columns.push(("kbc".into(), env!("CARGO_PKG_VERSION").into()));
         let unfit = |e: serde_json::Error| Diagnostic::error("E991", format!("rows without a form: {e}"));
         out += &serde_json::to_string(&all).map_err(unfit)?;
         out.push('\n');

@@ -29,6 +29,7 @@ use serde::Serialize;
 pub struct TrafficReport {
     schema: u32,
     command: &'static str,
+    ok: bool,
     file: String,
     schedule: String,
     ranks: u64,
@@ -161,6 +162,7 @@ fn of(file: &str, schedule: &Schedule, target: Option<&str>) -> Outcome<TrafficR
     Ok(TrafficReport {
         schema: SCHEMA,
         command: "explain traffic",
+        ok: true,
         file: file.to_owned(),
         schedule: schedule.name.to_string(),
         ranks,

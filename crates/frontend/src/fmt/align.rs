@@ -110,14 +110,16 @@ fn keys<'a>(it: &'a Layout<'_>, line: &Line) -> BTreeMap<Key<'a>, usize> {
         let piece = &it.all[i];
         let text = match piece.token {
             Token::Comment(_) => continue,
-            Token::Name(_) | Token::Number(_) | Token::String(_) if i > 0 => match it.all[i - 1].token {
-                Token::Colon => "a name after :",
-                Token::Assign => "a name after =",
-                Token::Comma => "a name after ,",
-                Token::Semicolon => "a name after ;",
-                _ if wants_semicolon(&it.all, i) => "a name after ;",
-                _ => "a name",
-            },
+            Token::Name(_) | Token::Path(_) | Token::Number(_) | Token::String(_) if i > 0 => {
+                match it.all[i - 1].token {
+                    Token::Colon => "a name after :",
+                    Token::Assign => "a name after =",
+                    Token::Comma => "a name after ,",
+                    Token::Semicolon => "a name after ;",
+                    _ if wants_semicolon(&it.all, i) => "a name after ;",
+                    _ => "a name",
+                }
+            }
             _ => &piece.text,
         };
         let n = count.entry((piece.depth, text)).or_default();

@@ -27,7 +27,7 @@ pub fn gap(all: &[Piece<'_>], i: usize) -> usize {
         // The key of a file: "file.npz":key
         (Token::Colon, _) => usize::from(i < 2 || !matches!(all[i - 2].token, Token::String(_))),
         (_, Token::OpenParen) => usize::from(n.apart || !calls(p)),
-        (Token::Name(_) | Token::CloseBracket, Token::OpenBracket) => 0,
+        (Token::Name(_) | Token::Path(_) | Token::CloseBracket, Token::OpenBracket) => 0,
         (_, Token::OpenBracket) if p.called => 0,
         _ => 1,
     }
@@ -46,6 +46,7 @@ fn calls(p: &Piece<'_>) -> bool {
         || matches!(
             p.token,
             Token::Name(_)
+                | Token::Path(_)
                 | Token::Sum
                 | Token::Partial
                 | Token::Only

@@ -15,6 +15,7 @@ use kbc_ir::Name;
 use kbc_ir::graph::{CollKind, OpKind};
 use kbc_ir::scalar::{Compare, Scalar, ScalarBin, ScalarUn};
 use kbc_ir::types::{DType, ReduceOp};
+use kbc_rounds::CollId;
 use kbc_rounds::ast::{Expr, ExprKind};
 use kbc_rounds::eval::unknown;
 
@@ -122,13 +123,29 @@ impl Lowering<'_> {
             "transpose" | "reshape" | "slice" | "pad" | "concat" => self.shape(call, span),
             "iota" | "full" => self.fill(call, span),
             _ => match self.cx.library.find_collective(call.name.span.file, word, call.name.span) {
-                Ok(coll) => self.own_collective(coll, call, span),
+                Ok(coll) => match self.operation_of(coll, word) {
+                    None => self.own_collective(coll, call, span),
+                    Some(word) => {
+                        let what = format!("an operation with a namespace, `{}`, is", call.name.node);
+                        self.found.push(super::later(call.name.span, &what, &format!("write `{word}(..)`")));
+                        None
+                    }
+                },
                 Err(_) => {
                     self.no_such_operation(call);
                     None
                 }
             },
         }
+    }
+
+    /// Returns the operation for a collective of the library that is called with its namespace. Its
+    /// arguments are those of the operation, and not those of a collective that a file declares.
+    fn operation_of<'w>(&self, coll: CollId, word: &'w str) -> Option<&'w str> {
+        let library = self.cx.library;
+        let (_, last) = word.rsplit_once('.')?;
+        let operation = CollKind::parse(last).is_some() || OPERATIONS.contains(&last);
+        (operation && library.is_builtin(library.collective_name(coll).span.file)).then_some(last)
     }
 
     /// Returns the number that replaces an argument that was not given. It has no element type.
@@ -139,6 +156,10 @@ impl Lowering<'_> {
 
     fn no_such_operation(&mut self, call: &Call) {
         let word = call.name.node.as_str();
+        if let Some(d) = self.cx.loaded.unknown_in_space("kernel, program or collective", &call.name) {
+            self.found.push(d);
+            return;
+        }
         // Errors inside the arguments are reported, too. Bare names and lists are skipped, because
         // they may be words of the operation.
         for arg in call.args.iter().filter(|a| !matches!(a.kind, TensorKind::Name(_) | TensorKind::List(_))) {

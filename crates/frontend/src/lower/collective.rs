@@ -17,7 +17,7 @@ use kbc_ir::scalar::{Scalar, ScalarBin};
 use kbc_ir::types::ReduceOp;
 use kbc_rounds::CollId;
 use kbc_rounds::ast::{AlgorithmDecl, Expr, ExprKind, Ident};
-use kbc_rounds::eval::{ConcreteEvaluator, Fault, ListScope, unknown};
+use kbc_rounds::eval::{ConcreteEvaluator, Fault, ListScope};
 use kbc_rounds::head::{algorithm_valued, unknown_parameter};
 use kbc_rounds::options::{OptionKind, among_arguments, option_kind, option_value};
 
@@ -321,7 +321,7 @@ impl Cx<'_> {
                 Ok(UsingArg::Name(Name::from(n)))
             }
             ExprKind::Name(n) => {
-                Err(unknown("E005", "algorithm", n, value.span, &library.algorithm_names(value.span.file)))
+                Err(library.no_algorithm("algorithm", value.span.file, (n, value.span), &[]))
             }
             _ => Err(Box::new(
                 Diagnostic::error("E006", format!("parameter `{}` must be an algorithm", name.node))

@@ -74,7 +74,7 @@ impl Lowering<'_> {
         };
         let using = self.using_of(coll, named.take("using"));
         let sound = named.finish(&mut self.found) && (1..=most).contains(&call.args.len());
-        let own = ContractCollective::named(&decl.name.node);
+        let own = ContractCollective::named(&call.name.node);
         let c = Collective {
             kind: CollKind::ByContract,
             own: Some(Box::new(own)),

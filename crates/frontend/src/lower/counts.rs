@@ -172,8 +172,7 @@ impl Cx<'_> {
         if self.library.function(name).is_some() {
             return Some(name.clone());
         }
-        let valid = self.library.function_names(name.span.file);
-        let d = kbc_rounds::eval::unknown("E005", "function", &name.node, name.span, &valid);
+        let d = self.library.unknown_function(name, &[]);
         let also = if what.code == "E216" { "; `cut: ceil` divides as PyTorch does" } else { "" };
         found.push(d.note(format!("a name here must be a function of {}{also}", what.parameters)));
         None

@@ -82,8 +82,7 @@ impl Lowering<'_> {
             OptionValue::Expr(Expr { kind: ExprKind::Name(f), span }) => {
                 let f = Ident::new(f.clone(), *span);
                 if self.cx.library.function(&f).is_none() {
-                    let valid = self.cx.library.function_names(span.file);
-                    let d = kbc_rounds::eval::unknown("E005", "function", &f.node, *span, &valid);
+                    let d = self.cx.library.unknown_function(&f, &[]);
                     let note =
                         "a name here must be a function of a group and the number of groups: fn f(i, n) = ..";
                     self.found.push(d.note(note));

@@ -200,7 +200,7 @@ impl Variables {
                 types.push(t.to_owned());
             }
         }
-        let parameter = |n: &str| loaded.params(root).any(|p| p.name.node == n);
+        let parameter = |n: &str| loaded.param(root, n).is_some();
         let integers: BTreeSet<String> =
             of(ArgumentKind::Int).filter(open).map(|a| a.name.node.clone()).collect();
         let mut all: Vec<String> =
@@ -440,7 +440,7 @@ impl Instance<'_> {
         let root = loaded.root.unwrap_or_default();
         let mut options = options.clone();
         // The other definitions are sizes of this program, or of another program of the file.
-        options.defines.retain(|d| loaded.params(root).any(|p| p.name.node == d.0));
+        options.defines.retain(|d| loaded.param(root, &d.0).is_some());
         let mut params = Params::new(loaded, root, &options.defines, vec![])?;
         if let (Some(axes), None, None) = (&self.variables.mesh, &options.topology, &options.machine)
             && loaded.nearest_topologies(root).is_empty()

@@ -402,6 +402,9 @@ impl<'b> Body<'b, '_> {
                 );
             }
             None => {
+                if let Some(d) = self.kernels.loaded.unknown_in_space("kernel", name) {
+                    return self.fault(d);
+                }
                 let mut valid: Vec<String> = ScalarUn::ALL.iter().map(|f| f.name().to_owned()).collect();
                 valid.extend(["min", "max", "select", "pow_int"].map(str::to_owned));
                 valid.extend(self.kernels.loaded.callables(file).filter_map(|c| match c {

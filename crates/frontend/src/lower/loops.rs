@@ -222,7 +222,7 @@ impl Lowering<'_> {
     /// Returns the value of an index. Reports an error and returns None if it is not an integer.
     fn number_of_entry(&mut self, e: &Expr) -> Option<i64> {
         let mut used = vec![];
-        super::params::names(e, &mut used);
+        e.free_names(&mut |name, at| used.push((name, at)));
         let tensor = |n: &&(&str, Span)| matches!(self.names.get(n.0), Some((Some(Value::Tensor(_)), _)));
         if let Some((name, at)) = used.iter().find(tensor) {
             let d = Diagnostic::error("E237", format!("`{name}` is a tensor and cannot be an index"));

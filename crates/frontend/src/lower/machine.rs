@@ -196,7 +196,7 @@ fn follow(
     };
     for (part, size) in written.parts.iter().zip(sizes) {
         let ExprKind::Name(name) = &part.kind else { continue };
-        if let Some(p) = loaded.params(part.span.file).find(|p| p.name.node == *name) {
+        if let Some(p) = loaded.param(part.span.file, name) {
             params.bind(p, size, &new.to_string())?;
         }
     }

@@ -45,7 +45,7 @@ pub use instance::{CallTrial, instances, is_generic, programs, uncalled_kernels,
 pub use params::ParamValue;
 
 use crate::ast::{Arg, DataKind, Item, LocalDecl, ProgramDecl};
-use crate::load::Loaded;
+use crate::load::{Callable, Loaded};
 use crate::machine::MachineFile;
 use bind::ArgumentKind;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
@@ -56,7 +56,7 @@ use kbc_machine::topology::perturb::Perturb;
 use kbc_machine::topology::{OwnLink, Settings, Topology};
 use kbc_rounds::ast::{Expr, ExprKind, Ident};
 use kbc_rounds::eval::{Fault, unknown};
-use kbc_rounds::{AlgId, Layer, Library};
+use kbc_rounds::{AlgId, CollId, Layer, Library};
 use kernel::Kernels;
 use locals::Locals;
 use params::Params;
@@ -190,9 +190,7 @@ pub fn only_called(loaded: &Loaded, root: FileId) -> bool {
 pub fn unsized_inputs(loaded: &Loaded, options: &LowerOptions) -> Vec<Unsized> {
     let Some(root) = loaded.root else { return vec![] };
     let Ok(Target::Program(program)) = target(loaded, root, options) else { return vec![] };
-    let open = |n: &&str| {
-        options.defines.iter().all(|d| d.0 != **n) && loaded.params(root).all(|p| p.name.node != **n)
-    };
+    let open = |n: &&str| options.defines.iter().all(|d| d.0 != **n) && loaded.param(root, n).is_none();
     let free: Vec<&str> = bind::sizes(&program.args).into_iter().filter(open).collect();
     let names = |a: &&Arg| {
         a.ty.dims.iter().any(|d| matches!(&d.size.kind, ExprKind::Name(n) if free.contains(&n.as_str())))
@@ -378,6 +376,24 @@ fn target<'a>(loaded: &'a Loaded, root: FileId, options: &LowerOptions) -> Resul
     }
     let own: Vec<&Item> = loaded.file(root).map_or(vec![], |f| f.tree().items.iter().collect());
     let item = match &options.program {
+        Some(name) if name.contains('.') => {
+            let asked = Ident::new(name.clone(), Span::new(root, 0, 0));
+            return match loaded.callable(root, name) {
+                Some(Callable::Program(p)) => Ok(Target::Program(p)),
+                Some(Callable::Local(l)) => Ok(Target::Local(l)),
+                Some(Callable::Kernel(_) | Callable::Tile(_)) => {
+                    let d =
+                        Diagnostic::error("E005", format!("`{name}` is a kernel, and a program is expected"));
+                    Err(d.into())
+                }
+                None => {
+                    let d = loaded.unknown_in_space("program", &asked);
+                    let mut list: Vec<Diagnostic> = d.into_iter().collect();
+                    list.iter_mut().for_each(|d| d.labels.clear());
+                    Err(Diagnostics { list })
+                }
+            };
+        }
         Some(name) => {
             let own = loaded.order(root).into_iter().filter(|f| f.layer == Layer::User);
             let all = own.flat_map(|f| &f.tree().items);
@@ -413,50 +429,81 @@ pub fn compiles_algorithm(loaded: &Loaded, options: &LowerOptions) -> bool {
     options.algorithm.is_some() || !loaded.file(root).is_some_and(|f| f.tree().items.iter().any(program))
 }
 
-/// Finds an algorithm by `NAME` or `COLLECTIVE.NAME`: an algorithm of the file, or else an
-/// algorithm that the file sees for one of the collectives of its own algorithms.
+/// Returns the algorithms that `NAME` or `COLLECTIVE.NAME` stands for, each also with a namespace
+/// before it: algorithms in `all`, or else algorithms that the file sees for one of the collectives
+/// of those, or else, with a namespace, of any collective.
+///
+/// # Errors
+/// Returns E005 for an unknown name.
+pub fn named_algorithms(
+    library: &Library,
+    root: Option<FileId>,
+    all: &[AlgId],
+    name: &Ident,
+) -> Result<Vec<AlgId>, Fault> {
+    let short = |id: &AlgId| library.algorithm_name(*id).node.clone();
+    let full = |id: &AlgId| {
+        Some(format!(
+            "{}.{}",
+            library.collective_of(*id).map(|c| library.collective_name(c))?.node,
+            short(id)
+        ))
+    };
+    let named = |id: &&AlgId| short(id) == name.node || full(id).is_some_and(|f| f == name.node);
+    let own: BTreeSet<CollId> = all.iter().filter_map(|id| library.collective_of(*id)).collect();
+    let seen = own.iter().flat_map(|c| root.map_or(vec![], |root| library.algorithms_of(root, *c)));
+    let others: Vec<AlgId> = seen.filter(|id| !all.contains(id)).collect();
+    let mut hits: Vec<AlgId> = all.iter().filter(named).copied().collect();
+    if hits.is_empty() {
+        hits = others.iter().filter(named).copied().collect();
+    }
+    let from = root.unwrap_or(Span::NONE.file);
+    if hits.is_empty() && name.node.contains('.') {
+        hits = library.algorithms_named(from, &name.node);
+        let of_own = |id: &AlgId| library.collective_of(*id).is_some_and(|c| own.contains(&c));
+        if hits.iter().any(of_own) {
+            hits.retain(of_own);
+        }
+    }
+    if !hits.is_empty() {
+        return Ok(hits);
+    }
+    let mut d = if name.node.contains('.') {
+        library.no_algorithm("algorithm", from, (&name.node, name.span), &[])
+    } else {
+        let valid: Vec<String> = all.iter().chain(&others).map(short).collect();
+        unknown("E005", "algorithm", &name.node, name.span, &valid)
+    };
+    if name.span.is_none() {
+        d.labels.clear();
+    }
+    Err(d)
+}
+
+/// Finds the one algorithm that [`named_algorithms`] returns for the algorithms of a file.
 ///
 /// # Errors
 /// Returns E005 for an unknown name, and E224 for a name that several collectives have.
 pub fn find_algorithm(loaded: &Loaded, root: FileId, name: &Ident) -> Result<AlgId, Diagnostics> {
     let library = &loaded.library;
-    let all = library.algorithms_in(root);
-    let full = |id: AlgId| {
-        let a = library.algorithm(id);
-        format!("{}.{}", a.coll.node, a.name.node)
+    let hits = named_algorithms(library, Some(root), &library.algorithms_in(root), name)?;
+    if let [one] = hits[..] {
+        return Ok(one);
+    }
+    let space = name.node.rsplit_once('.').map(|n| n.0).filter(|s| library.space(root, s).is_some());
+    let full = |a: &AlgId| {
+        let a = library.algorithm(*a);
+        let coll = a.coll.node.rsplit('.').next().unwrap_or_default();
+        format!("{}{coll}.{}", space.map_or(String::new(), |s| format!("{s}.")), a.name.node)
     };
-    let short = |id: AlgId| library.algorithm_name(id).node.clone();
-    let mut others: Vec<AlgId> = vec![];
-    for coll in all.iter().filter_map(|id| library.collective_of(*id)).collect::<BTreeSet<_>>() {
-        others.extend(library.algorithms_of(root, coll).into_iter().filter(|id| !all.contains(id)));
-    }
-    let named = |id: &AlgId| short(*id) == name.node || full(*id) == name.node;
-    let mut hits: Vec<AlgId> = all.iter().copied().filter(named).collect();
-    if hits.is_empty() {
-        hits = others.iter().copied().filter(named).collect();
-    }
-    match hits[..] {
-        [one] => Ok(one),
-        [] => {
-            let valid: Vec<String> = all.iter().chain(&others).map(|&a| short(a)).collect();
-            let mut d = *unknown("E005", "algorithm", &name.node, name.span, &valid);
-            if name.span.is_none() {
-                d.labels.clear();
-            }
-            Err(d.into())
-        }
-        _ => {
-            let which: Vec<String> = hits.iter().map(|&a| full(a)).collect();
-            let title = format!("several collectives have an algorithm `{}`", name.node);
-            let d = Diagnostic::error("E224", title);
-            let place = library.algorithm(hits[0]).name.span;
-            let placed = match name.span.is_none() {
-                true => d.primary(place, "one of them"),
-                false => d.primary(name.span, "named here"),
-            };
-            Err(placed.help(format!("name one: --algorithm {}", which.join(" or "))).into())
-        }
-    }
+    let which: Vec<String> = hits.iter().map(full).collect();
+    let d = Diagnostic::error("E224", format!("several collectives have an algorithm `{}`", name.node));
+    let place = library.algorithm(hits[0]).name.span;
+    let placed = match name.span.is_none() {
+        true => d.primary(place, "one of them"),
+        false => d.primary(name.span, "named here"),
+    };
+    Err(placed.help(format!("name one: --algorithm {}", which.join(" or "))).into())
 }
 
 /// Returns the algorithm of a file that has no program. If the file has several, the user must name

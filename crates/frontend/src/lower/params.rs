@@ -138,7 +138,7 @@ impl<'a> Params<'a> {
 
     fn define(&mut self, name: &str, text: &str) -> Result<(), Fault> {
         let value = self.command_line(name, text)?;
-        let decl = self.loaded.params(self.root).find(|p| p.name.node == name);
+        let decl = self.loaded.param(self.root, name);
         let extra = self.extras.iter().position(|e| e.0 == name);
         let wanted = match (decl, extra) {
             (Some(p), _) => self.value(&p.value).ok(),
@@ -147,6 +147,7 @@ impl<'a> Params<'a> {
                 let mut valid: Vec<String> =
                     self.loaded.params(self.root).map(|p| p.name.node.clone()).collect();
                 valid.extend(self.extras.iter().map(|e| e.0.to_owned()));
+                valid.extend(self.loaded.qualified_params(self.root));
                 let mut d = *unknown("E420", "parameter", name, Span::NONE, &valid);
                 d.labels.clear();
                 d.title = format!("-D {name}={text}: the program has no parameter `{name}`");
@@ -220,7 +221,11 @@ impl<'a> Params<'a> {
 
     /// Returns the parameter with this name that a file sees.
     pub fn find(&self, from: FileId, name: &str) -> Option<&'a ParamDecl> {
-        self.seen.get(&from)?.get(name).copied()
+        if name.contains('.') {
+            self.loaded.param(from, name)
+        } else {
+            self.seen.get(&from)?.get(name).copied()
+        }
     }
 
     /// Returns the value of one of the extra names: from `-D`, from the file's parameter with that
@@ -439,8 +444,8 @@ impl Functions for Params<'_> {
     fn function(&self, name: &Ident) -> Option<&FnDecl> {
         self.loaded.library.function(name)
     }
-    fn function_names(&self, from: FileId) -> Vec<String> {
-        self.loaded.library.function_names(from)
+    fn unknown_function(&self, name: &Ident, more: &[String]) -> Fault {
+        self.loaded.library.unknown_function(name, more)
     }
     fn parameter(&self, name: &str, span: Span) -> Option<Result<i64, Fault>> {
         let decl = self.find(span.file, name)?;

@@ -9,7 +9,7 @@ use super::contract_collectives::adds;
 use super::params::ParamValue;
 use super::{Cx, collective};
 use crate::load::Loaded;
-use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::graph::{
     CollKind, Collective, ContractCollective, Graph, GraphOp, Holding, Input, OpKind, Using,
@@ -37,7 +37,10 @@ fn standard(loaded: &Loaded, id: AlgId) -> Option<CollKind> {
     let library = &loaded.library;
     let coll = library.collective_of(id).map(|c| library.collective(c))?;
     let built_in = loaded.file(coll.name.span.file).is_some_and(|f| f.layer == Layer::Library);
-    CollKind::parse(&coll.name.node).filter(|_| built_in)
+    // The graph has the name without a namespace, which may stand for another collective.
+    let file = library.algorithm_name(id).span.file;
+    let plain = library.find_collective(file, &coll.name.node, Span::NONE).ok();
+    CollKind::parse(&coll.name.node).filter(|_| built_in && plain == library.collective_of(id))
 }
 
 /// Returns the number of blocks per rank at the start, or at the end: 1, or `ranks` if the contract
@@ -179,7 +182,7 @@ pub(super) fn lower(
     let x = graph.push(op(OpKind::Input(0), "x"), &[]);
     let done = Collective {
         kind,
-        own: (kind == CollKind::ByContract).then(|| Box::new(ContractCollective::named(&coll.name.node))),
+        own: (kind == CollKind::ByContract).then(|| Box::new(ContractCollective::named(&decl.coll.node))),
         red: (kind.reduces() || adds(coll)).then_some(ReduceOp::Sum),
         axis: axis.name,
         joined: vec![],

@@ -598,6 +598,9 @@ impl<'a> Body<'_, 'a> {
                 self.fault(d)
             }
             None => {
+                if let Some(d) = self.l.cx.loaded.unknown_in_space("kernel", name) {
+                    return self.fault(d);
+                }
                 let mut valid: Vec<String> = ScalarUn::ALL.iter().map(|f| f.name().to_owned()).collect();
                 valid.extend(["min", "max", "select", "pow_int", "f32", "f16", "bf16"].map(str::to_owned));
                 valid.extend(self.l.cx.loaded.callables(name.span.file).filter_map(|c| match c {

@@ -18,9 +18,8 @@ pub(super) fn check(loaded: &Loaded, file: &LoadedFile, found: &mut Diagnostics)
             // Which collective a call stands for may depend on placements, so an algorithm of any
             // collective may have the parameter.
             let own = |name: &str| {
-                let mut named =
-                    library.algorithms().filter(|id| library.algorithm_name(*id).node == u.alg.node);
-                named.any(|id| library.algorithm(id).params.iter().any(|p| p.0.node == name))
+                let named = library.algorithms_named(u.alg.span.file, &u.alg.node);
+                named.into_iter().any(|id| library.algorithm(id).params.iter().any(|p| p.0.node == name))
             };
             found.list.extend(among_arguments(&u.alg, (&u.args, &u.options), u.span, own));
         }

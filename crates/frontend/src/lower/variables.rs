@@ -161,7 +161,7 @@ struct Head<'a> {
 
 impl Head<'_> {
     fn parameter(&self, name: &str) -> Option<&Ident> {
-        self.loaded.params(self.file).map(|p| &p.name).find(|n| n.node == name)
+        self.loaded.param(self.file, name).map(|p| &p.name)
     }
 
     /// Checks the declared variables themselves.

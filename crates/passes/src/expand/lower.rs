@@ -529,8 +529,10 @@ impl Lower<'_> {
                 .primary(op.span, "run `select` first")
                 .into());
         };
-        let file = if using.span.is_none() { op.span.file } else { using.span.file };
-        let at = if using.span.is_none() { op.span } else { using.span };
+        // A text of the command line or of the IR sees what the program sees.
+        let own = !using.span.is_none() && self.lib.knows(using.span.file);
+        let at = if own { using.span } else { op.span };
+        let file = at.file;
         let lib = &*crate::part_of::library_for(self.lib, c.own.as_deref(), file);
         let coll = lib.find_collective(file, c.name(), at).map_err(|d| Diagnostics::from(*d))?;
         let alg = lib.find_algorithm(file, coll, &using.alg, at).map_err(|d| Diagnostics::from(*d))?;
@@ -571,6 +573,7 @@ impl Lower<'_> {
             lib,
             coll,
             alg,
+            written: using.alg.as_str(),
             args: &args,
             options: &options,
             red: c.red.unwrap_or(ReduceOp::Sum),

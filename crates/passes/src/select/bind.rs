@@ -4,7 +4,7 @@ use kbc_diag::{Diagnostic, FileId, Span};
 use kbc_ir::graph::{Using, UsingArg};
 use kbc_ir::types::Axis;
 use kbc_rounds::ast::{AlgorithmDecl, Expr, ExprKind, Ident};
-use kbc_rounds::eval::{AlgRef, ConcreteEvaluator, ListScope, Value, unknown};
+use kbc_rounds::eval::{AlgRef, ConcreteEvaluator, ListScope, Value};
 use kbc_rounds::head::{algorithm_valued, unknown_parameter};
 use kbc_rounds::options::{option_kind, option_value};
 use kbc_rounds::rounds::coordinates;
@@ -133,9 +133,7 @@ fn parameter(
         (UsingArg::Name(n), true) if library.is_algorithm_name(file, n) => {
             Ok(Value::Alg(Arc::new(AlgRef { name: n.to_string(), file })))
         }
-        (UsingArg::Name(n), true) => {
-            Err(*unknown("E005", "algorithm", n, span, &library.algorithm_names(file)))
-        }
+        (UsingArg::Name(n), true) => Err(*library.no_algorithm("algorithm", file, (n, span), &[])),
         (value, is_alg) => {
             let kind = if is_alg { "an algorithm" } else { "a number" };
             let got = match value {

@@ -17,4 +17,4 @@ pub use description::{
     Claim, CountClaim, Evidence, Global, KernelText, OWN, Package, PackagedProgram, Source, problems, refused,
 };
 pub use sizes::{Sizes, fit_sizes};
-pub use window::{Layout, RowKind, WindowRow, window_text};
+pub use window::{Layout, RowKind, SizedWindow, WindowRow};

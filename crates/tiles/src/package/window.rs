@@ -91,59 +91,143 @@ impl Layout {
     }
 }
 
-/// Returns the memory map of a rank's window at given sizes, as text: byte ranges, their content,
-/// and the number of launches that a domain serves before a counter leaves its 32 bits.
-///
-/// # Errors
-/// Returns E457 if the layout has no value at these sizes.
-pub fn window_text(kernel: &Kernel, nranks: u64, count: u64) -> Result<String, Diagnostic> {
-    let layout = Layout::of(kernel)?;
-    let value = |e: &Expr| {
-        let var = |n: &Name| match n.as_str() {
-            crate::tile::NRANKS => i64::try_from(nranks).ok(),
-            crate::tile::COUNT => i64::try_from(count).ok(),
-            _ => None,
+/// The window of every rank at given sizes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SizedWindow {
+    /// Name of the kernel.
+    pub kernel: Name,
+    /// Total size in bytes.
+    pub bytes: i64,
+    /// Rows, as in [`Layout`].
+    pub rows: Vec<SizedRow>,
+    /// The most that a launch adds to a counter; 0 if no counter is used.
+    pub most_added: i64,
+    /// Number of launches that a domain serves; None for any number, because no counter is used.
+    pub launches: Option<i64>,
+}
+
+/// A row of a [`SizedWindow`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SizedRow {
+    /// Name.
+    pub name: Name,
+    /// Offset of the first byte.
+    pub at: i64,
+    /// Size in bytes.
+    pub bytes: i64,
+    /// The content.
+    pub kind: SizedKind,
+}
+
+/// The content of a [`SizedRow`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SizedKind {
+    /// Counters, each on a line of its own.
+    Signals {
+        /// Number of counters.
+        count: i64,
+        /// Most that a launch adds to one of them.
+        per_call: i64,
+    },
+    /// Slots of data.
+    Slots {
+        /// Number of slots.
+        slots: i64,
+        /// Elements per slot.
+        capacity: i64,
+        /// Element type.
+        dtype: kbc_ir::types::DType,
+        /// Which ranks access them.
+        reach: Reach,
+    },
+}
+
+impl SizedWindow {
+    /// Returns the window of a kernel that the passes have laid out.
+    ///
+    /// # Errors
+    /// Returns E457 if the layout has no value at these sizes.
+    pub fn of(kernel: &Kernel, nranks: u64, count: u64) -> Result<SizedWindow, Diagnostic> {
+        let layout = Layout::of(kernel)?;
+        let value = |e: &Expr| {
+            let var = |n: &Name| match n.as_str() {
+                crate::tile::NRANKS => i64::try_from(nranks).ok(),
+                crate::tile::COUNT => i64::try_from(count).ok(),
+                _ => None,
+            };
+            let fail = |why: EvalError| {
+                refused(format!("the window has no size at {nranks} ranks, {count} elements: {why}"))
+            };
+            e.eval(&Sized { var, kernel, nranks }).map_err(fail)
         };
-        let fail = |why: EvalError| {
-            refused(format!("the window has no size at {nranks} ranks, {count} elements: {why}"))
-        };
-        e.eval(&Sized { var, kernel, nranks }).map_err(fail)
-    };
-    let mut out = format!("window of {} ({} bytes of every rank)\n", kernel.name, value(&layout.bytes)?);
-    for row in &layout.rows {
-        let (at, bytes) = (value(&row.at)?, value(&row.bytes)?);
-        let what = match &row.kind {
-            RowKind::Signals { count, per_call } => {
-                let most = value(per_call)?;
-                let each = if value(count)? == 1 { "counter, one line" } else { "counters, one line each" };
-                format!("{} {each}; at most {most} added in a launch", value(count)?)
-            }
-            RowKind::Slots { slots, capacity, dtype, reach } => {
-                let who = if *reach == Reach::Peers { "" } else { "; this rank alone" };
-                let word = if value(slots)? == 1 { "slot" } else { "slots" };
-                format!("{} {word} of {} {dtype}{who}", value(slots)?, value(capacity)?)
-            }
-        };
-        // Writing to a string cannot fail.
-        let _ = writeln!(out, "  {:<28} {:<20} {what}", row.name.as_str(), format!("{at}..{}", at + bytes));
-    }
-    let mut most = 0;
-    for row in &layout.rows {
-        if let RowKind::Signals { per_call, .. } = &row.kind {
-            most = most.max(value(per_call)?);
+        let mut rows = vec![];
+        for row in &layout.rows {
+            let kind = match &row.kind {
+                RowKind::Signals { count, per_call } => {
+                    SizedKind::Signals { count: value(count)?, per_call: value(per_call)? }
+                }
+                RowKind::Slots { slots, capacity, dtype, reach } => SizedKind::Slots {
+                    slots: value(slots)?,
+                    capacity: value(capacity)?,
+                    dtype: *dtype,
+                    reach: *reach,
+                },
+            };
+            rows.push(SizedRow {
+                name: row.name.clone(),
+                at: value(&row.at)?,
+                bytes: value(&row.bytes)?,
+                kind,
+            });
         }
+        let added = rows.iter().map(|r| match r.kind {
+            SizedKind::Signals { per_call, .. } => per_call,
+            SizedKind::Slots { .. } => 0,
+        });
+        let most_added = added.max().unwrap_or(0);
+        let launches = if most_added == 0 { None } else { Some(value(&layout.launches)?) };
+        Ok(SizedWindow {
+            kernel: kernel.name.clone(),
+            bytes: value(&layout.bytes)?,
+            rows,
+            most_added,
+            launches,
+        })
     }
-    if most == 0 {
-        out += "a domain serves any number of launches, because no counter is used\n";
-        return Ok(out);
+
+    /// Returns the memory map as text: byte ranges, their content, and the number of launches that a
+    /// domain serves before a counter leaves its 32 bits.
+    pub fn text(&self) -> String {
+        let mut out = format!("window of {} ({} bytes of every rank)\n", self.kernel, self.bytes);
+        for row in &self.rows {
+            let what = match row.kind {
+                SizedKind::Signals { count, per_call } => {
+                    let each = if count == 1 { "counter, one line" } else { "counters, one line each" };
+                    format!("{count} {each}; at most {per_call} added in a launch")
+                }
+                SizedKind::Slots { slots, capacity, dtype, reach } => {
+                    let who = if reach == Reach::Peers { "" } else { "; this rank alone" };
+                    let word = if slots == 1 { "slot" } else { "slots" };
+                    format!("{slots} {word} of {capacity} {dtype}{who}")
+                }
+            };
+            let range = format!("{}..{}", row.at, row.at + row.bytes);
+            // Writing to a string cannot fail.
+            let _ = writeln!(out, "  {:<28} {range:<20} {what}", row.name.as_str());
+        }
+        let most = self.most_added;
+        match self.launches {
+            None => out += "a domain serves any number of launches, because no counter is used\n",
+            Some(launches) => {
+                let _ = writeln!(
+                    out,
+                    "a domain serves {launches} launches\n  counters begin at 0 and are only added to; a launch adds at most {most} to one, and \
+                     {most} * launches is at most 2^31 - 1"
+                );
+            }
+        }
+        out
     }
-    let _ = writeln!(
-        out,
-        "a domain serves {} launches\n  counters begin at 0 and are only added to; a launch adds at most {most} to one, and \
-         {most} * launches is at most 2^31 - 1",
-        value(&layout.launches)?
-    );
-    Ok(out)
 }
 
 /// Environment of scalars and tables at given sizes.

@@ -36,6 +36,8 @@ pub struct Request<'a> {
     pub coll: CollId,
     /// The algorithm.
     pub alg: AlgId,
+    /// Its name as the use writes it, with a namespace if it has one.
+    pub written: &'a str,
     /// Arguments of the algorithm.
     pub args: &'a [(String, Arg)],
     /// Options of the use.
@@ -152,8 +154,7 @@ pub(in crate::expand) fn label(r: &Request<'_>) -> String {
             .collect();
         if list.is_empty() { String::new() } else { format!("{before}({})", list.join(", ")) }
     };
-    let name = &r.lib.algorithm(r.alg).name.node;
-    format!("{name}{}{}", list("", r.args), list(" with ", r.options))
+    format!("{}{}{}", r.written, list("", r.args), list(" with ", r.options))
 }
 
 pub(in crate::expand) fn window(
