@@ -17,7 +17,8 @@ const NOWHERE: FileId = Span::NONE.file;
 /// Prints a table.
 ///
 /// # Errors
-/// Returns E416 for an unknown name, E005 for one that is not in its namespace, and the errors of reading and parsing files.
+/// Returns E416 for an unknown name, E005 for one that is not in its namespace, and the errors of
+/// reading and parsing files.
 pub fn run(session: &mut Session, args: &List) -> Outcome {
     let (what, files) = match args.what.split_first() {
         Some((first, rest)) if WHAT.contains(&first.as_str()) => (first.as_str(), rest),

@@ -63,7 +63,8 @@ impl Item {
         }
     }
 
-    /// Returns the declared name. A `use` declares none: the namespace that it may name has no item.
+    /// Returns the declared name. A `use` declares none: the namespace that it may name has no
+    /// item.
     pub fn name(&self) -> Option<&Ident> {
         Some(match self {
             Item::Use(_) => return None,

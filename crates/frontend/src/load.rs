@@ -1,9 +1,9 @@
 //! Loading: reads a file and everything that it uses, with the built-in library behind it.
 //!
 //! This module follows `use` (each file is read once, and cycles are allowed) and machine files,
-//! defines which file sees which names and by which namespaces, and performs the checks that need no sizes: names declared
-//! twice, algorithms, kernels, parameters. Texts come from a [`Sources`]; this module does not open
-//! files. [`crate::lower`] makes a program of the result.
+//! defines which file sees which names and by which namespaces, and performs the checks that need
+//! no sizes: names declared twice, algorithms, kernels, parameters. Texts come from a [`Sources`];
+//! this module does not open files. [`crate::lower`] makes a program of the result.
 
 use crate::ast::{
     File, Item, KernelDecl, LocalDecl, MeshDecl, ParamDecl, ProgramDecl, TableDecl, TableSource,
@@ -243,8 +243,8 @@ impl Loaded {
         order.flat_map(|f| f.tree().items.iter().filter_map(callable)).find(|c| c.name().node == last)
     }
 
-    /// Returns E005 for a kernel, program or collective that is not in the namespace of its name, or
-    /// whose namespace is unknown. Returns None for a name without a namespace.
+    /// Returns E005 for a kernel, program or collective that is not in the namespace of its name,
+    /// or whose namespace is unknown. Returns None for a name without a namespace.
     pub(crate) fn unknown_in_space(&self, what: &str, name: &Ident) -> Option<Diagnostic> {
         let names = |id: FileId| -> Vec<String> {
             let items = self.file(id).map(|f| f.tree().items.iter().filter_map(callable));

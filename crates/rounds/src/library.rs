@@ -320,8 +320,8 @@ impl Library {
         })
     }
 
-    /// Returns the algorithm with that name for a collective, as seen from a file. The name may have
-    /// a namespace, the collective, or both before it.
+    /// Returns the algorithm with that name for a collective, as seen from a file. The name may
+    /// have a namespace, the collective, or both before it.
     ///
     /// # Errors
     /// Returns E005 with the names of the collective's algorithms, and a note if other collectives

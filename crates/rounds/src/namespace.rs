@@ -113,7 +113,8 @@ impl Library {
         module.or_else(|| given().map(|s| s.0.node.clone()))
     }
 
-    /// Returns what the first file that has it declares by a name, which may begin with a namespace.
+    /// Returns what the first file that has it declares by a name, which may begin with a
+    /// namespace.
     pub(crate) fn named<T>(
         &self,
         from: FileId,
@@ -183,8 +184,8 @@ impl Library {
         unknown("E005", what, name, span, &valid)
     }
 
-    /// Returns E005 for a name of another kind of declaration that is not in its namespace, or whose
-    /// namespace is unknown; None for a name without one. `list` gives the names of one file.
+    /// Returns E005 for a name of another kind of declaration that is not in its namespace, or
+    /// whose namespace is unknown; None for a name without one. `list` gives the names of one file.
     pub fn unknown_in_space(
         &self,
         what: &str,
@@ -221,7 +222,8 @@ impl Library {
         Box::new(if names.is_empty() { d } else { d.help(format!("did you mean {}?", names.join(" or "))) })
     }
 
-    /// Returns E005 for a namespace that a file does not know. `at` is the whole name and its place.
+    /// Returns E005 for a namespace that a file does not know. `at` is the whole name and its
+    /// place.
     fn no_space(&self, from: FileId, space: &str, (name, span): (&str, Span)) -> Fault {
         // The place may be one where the name does not stand as it is.
         let exact = (span.end - span.start) as usize == name.len();

@@ -59,8 +59,8 @@ pub trait Scope<V = Value> {
 pub trait Functions {
     /// Returns the function with that name, as seen from the file of `name`.
     fn function(&self, name: &Ident) -> Option<&FnDecl>;
-    /// Returns E005 for a name that no visible function has. `more` are further names that are valid
-    /// at that place.
+    /// Returns E005 for a name that no visible function has. `more` are further names that are
+    /// valid at that place.
     fn unknown_function(&self, name: &Ident, more: &[String]) -> Fault;
     /// Returns the value of the parameter with this name, as seen from the file of `span`, where
     /// the name is used. Returns None if the file sees no such parameter.

@@ -195,8 +195,8 @@ impl SizedWindow {
         })
     }
 
-    /// Returns the memory map as text: byte ranges, their content, and the number of launches that a
-    /// domain serves before a counter leaves its 32 bits.
+    /// Returns the memory map as text: byte ranges, their content, and the number of launches that
+    /// a domain serves before a counter leaves its 32 bits.
     pub fn text(&self) -> String {
         let mut out = format!("window of {} ({} bytes of every rank)\n", self.kernel, self.bytes);
         for row in &self.rows {
