@@ -1,0 +1,6 @@
+//! What the unit tests in `tests/units` need of the inner parts of this crate. It is no interface:
+//! no other crate uses it.
+
+pub use crate::library::index::{INDEX, ItemKind, declared, has_others};
+pub use crate::machine::starts::{NONE as NO_TEXT, starts};
+pub use crate::machine::yaml::{Document, NodeKind};
