@@ -24,3 +24,5 @@ pub mod fuzz;
 pub mod mutate;
 pub mod selection;
 pub mod standin;
+#[doc(hidden)]
+pub mod testing;

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod engines;
+mod units;
 
 use std::path::Path;
 

@@ -15,3 +15,4 @@ mod tile_passes;
 mod tile_races;
 mod tile_verify;
 mod trace;
+mod units;

@@ -21,3 +21,5 @@ pub mod interp;
 pub mod jit;
 pub mod stall;
 pub mod store;
+#[doc(hidden)]
+pub mod testing;

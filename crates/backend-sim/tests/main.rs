@@ -6,3 +6,4 @@ mod adversary;
 mod interp;
 mod jit;
 mod jit_alone;
+mod units;

@@ -16,13 +16,15 @@ const FAN: usize = 32;
 
 /// A vector clock.
 #[derive(Clone, Debug)]
-pub(super) enum Clock {
+pub enum Clock {
+    /// Few streams: an entry for each.
     Flat(Vec<u32>),
+    /// Many streams: a tree whose parts clocks share.
     Shared(Arc<Node>),
 }
 
 #[derive(Debug)]
-pub(super) enum Node {
+pub enum Node {
     Leaf([u32; FAN]),
     Inner(Vec<Arc<Node>>),
 }
@@ -37,7 +39,7 @@ enum Joined {
 
 /// Cache of recent joins of inner nodes. The ranks below one parent all join the same parts.
 #[derive(Debug, Default)]
-pub(super) struct Recent {
+pub struct Recent {
     list: Vec<Option<CachedJoin>>,
 }
 
@@ -75,7 +77,7 @@ impl Recent {
 impl Clock {
     /// Creates a clock of zeros for `streams` streams. If `group` is not trivial, only one stream
     /// of each orbit is walked.
-    pub(super) fn new(streams: usize, group: &Group) -> Clock {
+    pub fn new(streams: usize, group: &Group) -> Clock {
         if !group.trivial() || streams < SHARED_FROM {
             return Clock::Flat(vec![0; streams]);
         }
@@ -93,7 +95,8 @@ impl Clock {
         if !group.trivial() || streams < SHARED_FROM as u64 { streams } else { 4 * FAN as u64 }
     }
 
-    pub(super) fn get(&self, i: usize) -> u32 {
+    /// Returns the entry of stream `i`.
+    pub fn get(&self, i: usize) -> u32 {
         match self {
             Clock::Flat(list) => list[i],
             Clock::Shared(root) => {
@@ -123,7 +126,7 @@ impl Clock {
     }
 
     /// Raises entry `i` to at least `to`.
-    pub(super) fn raise(&mut self, i: usize, to: u32) {
+    pub fn raise(&mut self, i: usize, to: u32) {
         if self.get(i) < to {
             self.set(i, to);
         }
@@ -142,7 +145,7 @@ impl Clock {
 
     /// Joins (entrywise maximum) `from`, moved by element `h`, into this clock. A rank has `width`
     /// streams.
-    pub(super) fn join(&mut self, group: &Group, h: u64, width: usize, from: &Clock, recent: &mut Recent) {
+    pub fn join(&mut self, group: &Group, h: u64, width: usize, from: &Clock, recent: &mut Recent) {
         match (self, from) {
             (Clock::Flat(to), Clock::Flat(from)) => group.join(h, width, to, from),
             (Clock::Shared(to), Clock::Shared(from)) => match joined(to, from, recent) {
@@ -225,46 +228,5 @@ fn joined(a: &Arc<Node>, b: &Arc<Node>, recent: &mut Recent) -> Joined {
             }
         }
         _ => unreachable!("nodes of one depth are of one kind"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A shared clock equals the flat clock entry by entry through sets and joins, and joins of
-    /// equal clocks share nodes.
-    #[test]
-    fn shared_clocks_are_flat_ones() {
-        let streams = 3000;
-        let group = Group::new(streams as u64, vec![]);
-        let mut shared = vec![Clock::new(streams, &group); 4];
-        assert!(matches!(shared[0], Clock::Shared(_)));
-        let mut flat = vec![Clock::Flat(vec![0; streams]); 4];
-        let mut x = 1u64;
-        let mut recent = Recent::default();
-        let mut draw = |n: usize| {
-            x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (x >> 33) as usize % n
-        };
-        for _ in 0..2000 {
-            let (a, b) = (draw(4), draw(4));
-            if draw(3) == 0 && a != b {
-                let from = (shared[b].clone(), flat[b].clone());
-                shared[a].join(&group, 0, 1, &from.0, &mut recent);
-                flat[a].join(&group, 0, 1, &from.1, &mut recent);
-            } else {
-                let (i, to) = (draw(streams), draw(1000) as u32);
-                shared[a].raise(i, to);
-                flat[a].raise(i, to);
-            }
-        }
-        for (s, f) in shared.iter().zip(&flat) {
-            assert!((0..streams).all(|i| s.get(i) == f.get(i)));
-        }
-        let whole = shared[0].clone();
-        shared[0].join(&group, 0, 1, &whole, &mut recent);
-        let (Clock::Shared(a), Clock::Shared(b)) = (&shared[0], &whole) else { panic!("shared") };
-        assert!(Arc::ptr_eq(a, b));
     }
 }

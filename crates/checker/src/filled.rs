@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// The writer of a run of elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Writer {
+pub struct Writer {
     /// The call of the stream that wrote.
     pub call: u64,
     /// The region that wrote, or [`HOST`].
@@ -23,10 +23,11 @@ pub(super) const HOST: u32 = u32::MAX;
 
 /// Disjoint runs of elements: first element to (one past the last, writer).
 #[derive(Default)]
-struct Runs(BTreeMap<u64, (u64, Writer)>);
+pub struct Runs(BTreeMap<u64, (u64, Writer)>);
 
 impl Runs {
-    fn write(&mut self, lo: u64, hi: u64, by: Writer) {
+    /// Fills the elements `lo..hi`.
+    pub fn write(&mut self, lo: u64, hi: u64, by: Writer) {
         if self.0.get(&lo) == Some(&(hi, by)) {
             return;
         }
@@ -64,7 +65,7 @@ impl Runs {
     }
 
     /// Empties the elements `lo..hi`.
-    fn clear(&mut self, lo: u64, hi: u64) {
+    pub fn clear(&mut self, lo: u64, hi: u64) {
         self.write(lo, hi, Writer { call: u64::MAX, region: HOST });
         // A run merges only with a run of the same writer, and no emptied run is ever left in the
         // map, so this one still begins at `lo`.
@@ -72,7 +73,7 @@ impl Runs {
     }
 
     /// Returns the runs of `lo..hi` in order. Elements that nothing has filled have no writer.
-    fn of(&self, lo: u64, hi: u64) -> Vec<(u64, u64, Option<Writer>)> {
+    pub fn of(&self, lo: u64, hi: u64) -> Vec<(u64, u64, Option<Writer>)> {
         let mut out = vec![];
         let mut at = lo;
         let before = self.0.range(..=lo).next_back().filter(|(_, (end, _))| *end > lo);
@@ -173,44 +174,5 @@ impl Filled {
     /// Empties a memory because another memory at the same addresses was written.
     pub(super) fn clear_aliased(&mut self, rep: usize, mem: Mem) {
         self.memories.remove(&(rep, mem));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Runs hold what an array of elements holds, whatever is written.
-    #[test]
-    fn runs_are_elements() {
-        const N: u64 = 40;
-        let mut seed = 9u64;
-        let mut roll = |n: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 33) % n
-        };
-        for _ in 0..200 {
-            let (mut runs, mut plain) = (Runs::default(), vec![None; N as usize]);
-            for _ in 0..30 {
-                let lo = roll(N);
-                let hi = lo + 1 + roll(N - lo);
-                let by = Writer { call: roll(2), region: roll(2) as u32 };
-                let by = (roll(4) > 0).then_some(by);
-                match by {
-                    Some(by) => runs.write(lo, hi, by),
-                    None => runs.clear(lo, hi),
-                }
-                plain[lo as usize..hi as usize].fill(by);
-                let (a, n) = (roll(N), roll(N));
-                let b = (a + n).min(N);
-                let mut seen = vec![];
-                for (lo, hi, by) in runs.of(a, b) {
-                    seen.extend((lo..hi).map(|_| by));
-                }
-                assert_eq!(seen, plain[a as usize..b as usize]);
-            }
-            let neighbours: Vec<_> = runs.0.iter().collect();
-            assert!(neighbours.windows(2).all(|w| w[0].1.0 < *w[1].0 || w[0].1.1 != w[1].1.1));
-        }
     }
 }

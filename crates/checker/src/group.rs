@@ -10,7 +10,7 @@ use super::moves::LinePart;
 
 /// A digit of the linear rank that the group moves.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Digit {
+pub struct Digit {
     /// Stride of the digit in the rank's linear index.
     pub stride: u64,
     /// Number of values of the digit.
@@ -34,7 +34,7 @@ impl Digit {
 /// A group of products of shifts and xors on digits of the rank. An element is represented by the
 /// rank to which it takes rank 0.
 #[derive(Clone, Debug)]
-pub(super) struct Group {
+pub struct Group {
     /// Number of ranks.
     pub ranks: u64,
     /// The digits that move, by descending stride. The list is empty for the trivial group, where
@@ -47,7 +47,7 @@ pub(super) struct Group {
 
 impl Group {
     /// Creates the group of these digits on `ranks` ranks.
-    pub(super) fn new(ranks: u64, mut digits: Vec<Digit>) -> Group {
+    pub fn new(ranks: u64, mut digits: Vec<Digit>) -> Group {
         digits.sort_by_key(|d| std::cmp::Reverse(d.stride));
         let mut reps = vec![];
         let mut rep_index = vec![u32::MAX; ranks as usize];

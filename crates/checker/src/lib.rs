@@ -37,6 +37,8 @@ mod ranks;
 mod report;
 mod setup;
 mod symmetry;
+#[doc(hidden)]
+pub mod testing;
 mod typing;
 
 pub use expect::{PartRun, RankContract, RequiredParts, rank_contract};

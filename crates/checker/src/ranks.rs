@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// A set of ranks of a group. Each set has exactly one form, so sets are equal if their forms are.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Ranks {
+pub enum Ranks {
     /// Bits, in a group of up to 64 ranks.
     Word(u64),
     /// One run: first, and one past the last. The empty set is 0, 0.
@@ -22,14 +22,16 @@ pub(super) enum Ranks {
 
 /// A rotation of the positions in every block: `i` goes to `(i + by) mod block` within its block.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rotation {
+pub struct Rotation {
+    /// Size of a block in ranks.
     pub block: u64,
+    /// Positions by which it moves.
     pub by: u64,
 }
 
 impl Rotation {
     /// Returns the position to which `i` goes.
-    pub(super) fn act(&self, i: u64) -> u64 {
+    pub fn act(&self, i: u64) -> u64 {
         let y = i % self.block;
         i - y + (y + self.by) % self.block
     }
@@ -41,17 +43,17 @@ fn words(ranks: u64) -> usize {
 
 impl Ranks {
     /// Returns the empty set in a group of `ranks` ranks.
-    pub(super) fn none(ranks: u64) -> Ranks {
+    pub fn none(ranks: u64) -> Ranks {
         if ranks <= 64 { Ranks::Word(0) } else { Ranks::Run(0, 0) }
     }
 
     /// Returns the set of one rank.
-    pub(super) fn one(ranks: u64, rank: u32) -> Ranks {
+    pub fn one(ranks: u64, rank: u32) -> Ranks {
         if ranks <= 64 { Ranks::Word(1 << rank) } else { Ranks::Run(rank, rank + 1) }
     }
 
     /// Collects ranks in any order into a set. Fails with a rank that occurs twice.
-    pub(super) fn collect(ranks: u64, mut list: Vec<u32>) -> Result<Ranks, u32> {
+    pub fn collect(ranks: u64, mut list: Vec<u32>) -> Result<Ranks, u32> {
         list.sort_unstable();
         if let Some(w) = list.windows(2).find(|w| w[0] == w[1]) {
             return Err(w[0]);
@@ -96,16 +98,17 @@ impl Ranks {
     }
 
     /// Returns the number of ranks.
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.runs().map(|(lo, hi)| (hi - lo) as usize).sum()
     }
 
     /// Returns the ranks in order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.runs().flat_map(|(lo, hi)| lo..hi)
     }
 
-    pub(super) fn contains(&self, rank: u32) -> bool {
+    /// Returns whether the rank is one of them.
+    pub fn contains(&self, rank: u32) -> bool {
         match self {
             Ranks::Word(w) => rank < 64 && w >> rank & 1 == 1,
             Ranks::Bits(bits) => bits.get(rank as usize / 64).is_some_and(|w| w >> (rank % 64) & 1 == 1),
@@ -114,7 +117,7 @@ impl Ranks {
     }
 
     /// Adds a set of the same group. Returns the ranks that were in both.
-    pub(super) fn add(&mut self, ranks: u64, new: &Ranks) -> Vec<u32> {
+    pub fn add(&mut self, ranks: u64, new: &Ranks) -> Vec<u32> {
         if let (Ranks::Word(a), Ranks::Word(b)) = (&mut *self, new) {
             let both = *a & b;
             *a |= b;
@@ -137,7 +140,7 @@ impl Ranks {
     }
 
     /// Returns the set with every rank moved by rotations, applied one after another.
-    pub(super) fn moved(&self, ranks: u64, by: &[Rotation]) -> Ranks {
+    pub fn moved(&self, ranks: u64, by: &[Rotation]) -> Ranks {
         if let Ranks::Word(_) = self {
             let to = |i: u32| by.iter().fold(i as u64, |i, r| r.act(i));
             return Ranks::Word(self.iter().fold(0, |w, r| w | 1 << to(r)));
@@ -206,62 +209,4 @@ fn runs_of_bits(bits: &[u64]) -> impl Iterator<Item = (u32, u32)> + '_ {
         at = next(lo, false);
         Some((lo, at))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn pseudo(seed: u64) -> impl FnMut(u64) -> u64 {
-        let mut x = seed;
-        move |n| {
-            x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (x >> 33) % n
-        }
-    }
-
-    /// Union, overlap and moves equal those of plain lists, in every form.
-    #[test]
-    fn sets_are_sets() {
-        for ranks in [5u64, 64, 65, 96, 720] {
-            let mut draw = pseudo(ranks);
-            for round in 0..300 {
-                let mut list = |long: u64| {
-                    let mut out: Vec<u32> = vec![];
-                    for _ in 0..=draw(4) {
-                        let lo = draw(ranks);
-                        let len = 1 + draw(long.min(ranks));
-                        out.extend((lo..(lo + len).min(ranks)).map(|r| r as u32));
-                    }
-                    if round % 5 == 0 {
-                        out.extend((0..ranks as u32).filter(|r| r % 3 == 0));
-                    }
-                    out.sort_unstable();
-                    out.dedup();
-                    out
-                };
-                let (a, b) = (list(1), list(ranks));
-                let set = |l: &[u32]| Ranks::collect(ranks, l.to_vec()).expect("no rank twice");
-                let mut sum = set(&a);
-                let both = sum.add(ranks, &set(&b));
-                assert_eq!(both, a.iter().copied().filter(|r| b.contains(r)).collect::<Vec<_>>());
-                let mut all: Vec<u32> = a.iter().chain(&b).copied().collect();
-                all.sort_unstable();
-                all.dedup();
-                assert_eq!(sum, set(&all));
-                assert_eq!(sum.iter().collect::<Vec<_>>(), all);
-                assert!((0..ranks as u32).all(|r| sum.contains(r) == all.contains(&r)));
-                let divisors: Vec<u64> = (1..=ranks).filter(|d| ranks % d == 0).collect();
-                let block = divisors[draw(divisors.len() as u64) as usize];
-                let by = [Rotation { block, by: draw(block) }, Rotation { block: ranks, by: draw(ranks) }];
-                let moved = all.iter().map(|r| by.iter().fold(*r as u64, |i, r| r.act(i)) as u32).collect();
-                assert_eq!(sum.moved(ranks, &by), Ranks::collect(ranks, moved).expect("no rank twice"));
-            }
-        }
-    }
-
-    #[test]
-    fn a_rank_twice_is_said() {
-        assert_eq!(Ranks::collect(100, vec![3, 9, 3]), Err(3));
-    }
 }

@@ -13,32 +13,45 @@ use kbc_ir::name::Name;
 use kbc_ir::schedule::Table;
 
 /// Maximum number of digits that move together.
-pub(super) const MAX_DIGITS: usize = 3;
+pub const MAX_DIGITS: usize = 3;
 
 /// The value on a translated rank, where `t` is the distance by which the digit moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Ty {
+pub enum Ty {
     /// The same value.
     Same,
-    /// `value + c t` modulo `m`. `whole` states that the quotient by `m` is the same.
-    Shift { c: i64, m: i64, whole: bool },
+    /// `value + c t` modulo `m`.
+    Shift {
+        /// The distance by which the value moves for each step of the digit.
+        c: i64,
+        /// The modulus.
+        m: i64,
+        /// Whether the quotient by `m` is the same.
+        whole: bool,
+    },
     /// `value ^ (shift(t, sh) & mask)`.
-    Xor { sh: i32, mask: i64 },
+    Xor {
+        /// The bits by which `t` is shifted to the right; to the left if negative.
+        sh: i32,
+        /// The bits that change.
+        mask: i64,
+    },
     /// Unknown.
     Any,
 }
 
 /// The type under each digit; [`Ty::Same`] beyond the last one.
-pub(super) type Tys = [Ty; MAX_DIGITS];
+pub type Tys = [Ty; MAX_DIGITS];
 
 /// The types of a value that is the same on all ranks of an orbit.
-pub(super) const SAME: Tys = [Ty::Same; MAX_DIGITS];
+pub const SAME: Tys = [Ty::Same; MAX_DIGITS];
 
 /// A value, its types, and facts that hold on every rank of the orbit.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Val {
+pub struct Val {
     /// Its value on the walked rank.
     pub v: i64,
+    /// Its type under each digit.
     pub tys: Tys,
     /// Contains the value.
     pub range: Interval,
@@ -48,12 +61,12 @@ pub(super) struct Val {
 
 impl Val {
     /// Returns a value that is the same on all ranks of an orbit.
-    pub(super) fn fixed(v: i64) -> Val {
+    pub fn fixed(v: i64) -> Val {
         Val { v, tys: SAME, range: Interval::only(v), class: Congruence::only(v) }
     }
 
     /// Returns a value of these types in an interval and a congruence.
-    pub(super) fn new(v: i64, tys: Tys, range: Interval, class: Congruence) -> Val {
+    pub fn new(v: i64, tys: Tys, range: Interval, class: Congruence) -> Val {
         if tys == SAME {
             return Val::fixed(v);
         }
@@ -77,7 +90,7 @@ impl Val {
     }
 
     /// Whether it is the same value on every rank of the orbit, so that rules may use it.
-    pub(super) fn is_fixed(&self) -> bool {
+    pub fn is_fixed(&self) -> bool {
         self.tys == SAME
     }
 
@@ -102,8 +115,10 @@ impl Val {
 }
 
 /// Names with values, innermost last.
-pub(super) struct Env<'a> {
+pub struct Env<'a> {
+    /// The names with their values.
     pub vars: Vec<(Name, Val)>,
+    /// The tables that expressions may read.
     pub tables: &'a [Table],
 }
 
@@ -113,16 +128,16 @@ fn gcd(a: i64, b: i64) -> i64 {
 }
 
 /// Returns the type of `c t mod m`, and recognises zero.
-pub(super) fn shift(c: i64, m: i64, whole: bool) -> Ty {
+pub fn shift(c: i64, m: i64, whole: bool) -> Ty {
     let c = c.rem_euclid(m);
     if whole && c == 0 { Ty::Same } else { Ty::Shift { c, m, whole } }
 }
 
-pub(super) fn xor(sh: i32, mask: i64) -> Ty {
+pub fn xor(sh: i32, mask: i64) -> Ty {
     if mask == 0 { Ty::Same } else { Ty::Xor { sh, mask } }
 }
 
-pub(super) fn log2(v: i64) -> Option<u32> {
+pub fn log2(v: i64) -> Option<u32> {
     (v > 0 && v & (v - 1) == 0).then(|| v.trailing_zeros())
 }
 
@@ -134,7 +149,7 @@ fn each(rule: impl Fn(usize) -> Option<Ty>) -> Tys {
 impl Env<'_> {
     /// Evaluates an expression to its value and types. Returns None if it has no value; the walk
     /// reports that.
-    pub(super) fn eval(&self, e: &Expr) -> Option<Val> {
+    pub fn eval(&self, e: &Expr) -> Option<Val> {
         Some(match e {
             Expr::Int(v) => Val::fixed(*v),
             Expr::Var(n) => self.vars.iter().rev().find(|(m, _)| m == n)?.1,
@@ -305,14 +320,14 @@ fn times(c: i64, m: i64, whole: bool, k: i64) -> Option<Ty> {
     Some(shift(c.checked_mul(k)?, m.checked_mul(k.checked_abs()?)?, whole && k > 0))
 }
 
-pub(super) fn divided(c: i64, m: i64, whole: bool, d: i64) -> Option<Ty> {
+pub fn divided(c: i64, m: i64, whole: bool, d: i64) -> Option<Ty> {
     if d > 0 && whole && d % m == 0 {
         return Some(Ty::Same);
     }
     (d > 0 && c % d == 0 && m % d == 0).then(|| shift(c / d, m / d, whole))
 }
 
-pub(super) fn modulo(c: i64, m: i64, whole: bool, n: i64) -> Option<Ty> {
+pub fn modulo(c: i64, m: i64, whole: bool, n: i64) -> Option<Ty> {
     if n <= 0 {
         return None;
     }
@@ -322,184 +337,10 @@ pub(super) fn modulo(c: i64, m: i64, whole: bool, n: i64) -> Option<Ty> {
     (whole && n % m == 0).then(|| shift(c, m, true))
 }
 
-pub(super) fn lowered(sh: i32, mask: i64, by: u32) -> Ty {
+pub fn lowered(sh: i32, mask: i64, by: u32) -> Ty {
     xor(sh + by as i32, mask >> by)
 }
 
 fn raised(sh: i32, mask: i64, by: u32) -> Option<Ty> {
     Some(xor(sh - by as i32, mask.checked_mul(1i64.checked_shl(by)?)?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A generator of small numbers, with the same sequence every time.
-    struct Dice(u64);
-
-    impl Dice {
-        fn roll(&mut self, n: u64) -> u64 {
-            self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (self.0 >> 33) % n
-        }
-
-        fn expr(&mut self, depth: u32) -> Expr {
-            if depth == 0 || self.roll(6) == 0 {
-                return match self.roll(5) {
-                    0 | 1 => Expr::var("x"),
-                    2 => Expr::var("y"),
-                    _ => Expr::Int(self.roll(9) as i64),
-                };
-            }
-            match self.roll(8) {
-                0 => Expr::Select(
-                    Box::new(self.expr(depth - 1)),
-                    Box::new(self.expr(depth - 1)),
-                    Box::new(self.expr(depth - 1)),
-                ),
-                1 => {
-                    let op = UnOp::ALL[self.roll(UnOp::ALL.len() as u64) as usize];
-                    Expr::Un(op, Box::new(self.expr(depth - 1)))
-                }
-                n => {
-                    let op = BinOp::ALL[self.roll(BinOp::ALL.len() as u64) as usize];
-                    // The rules apply to constants on the right; large ones overflow on some ranks.
-                    let right = match n {
-                        2 if self.roll(4) == 0 => Expr::Int(i64::MAX - self.roll(9) as i64),
-                        2..6 => Expr::Int(self.roll(9) as i64),
-                        _ => self.expr(depth - 1),
-                    };
-                    Expr::Bin(op, Box::new(self.expr(depth - 1)), Box::new(right))
-                }
-            }
-        }
-    }
-
-    /// The position of a digit in the coordinate `x`, which has `top` times as many values as the
-    /// digit reaches.
-    #[derive(Clone, Copy)]
-    struct Layout {
-        stride: i64,
-        size: i64,
-        top: i64,
-        xors: bool,
-    }
-
-    impl Layout {
-        fn ranks(self) -> i64 {
-            self.stride * self.size * self.top
-        }
-
-        fn ty(self) -> Ty {
-            let Layout { stride, size, xors, .. } = self;
-            match xors {
-                true => Ty::Xor { sh: -(stride.trailing_zeros() as i32), mask: (size - 1) * stride },
-                false => Ty::Shift { c: stride, m: stride * size, whole: true },
-            }
-        }
-
-        fn moved(self, x: i64, t: i64) -> i64 {
-            let digit = x / self.stride % self.size;
-            let to = if self.xors { digit ^ t } else { (digit + t) % self.size };
-            x + (to - digit) * self.stride
-        }
-    }
-
-    /// Checks the types of `e` against all values, for a coordinate `x` with a digit that moves,
-    /// beside another coordinate `y` of size 3 with a digit of its own.
-    fn holds(e: &Expr, layout: Layout) -> bool {
-        let other = Ty::Shift { c: 1, m: 3, whole: true };
-        let all = [Interval::of(0, layout.ranks() - 1), Interval::of(0, 2)];
-        let tys = |k: usize, ty| std::array::from_fn(|i| if i == k { ty } else { Ty::Same });
-        let x = ("x".into(), Val::new(0, tys(0, layout.ty()), all[0], Congruence::ANY));
-        let y = ("y".into(), Val::new(0, tys(1, other), all[1], Congruence::ANY));
-        let env = Env { vars: vec![x, y], tables: &[] };
-        let Some(found) = env.eval(e) else { return false };
-        let value = |x: i64, y: i64| {
-            let get = |n: &Name| Some(if *n == "x" { x } else { y });
-            e.eval(&get).ok()
-        };
-        // Ranks of one orbit: those with the quotient and the remainder of the walked rank, which
-        // is 0.
-        let orbit = (0..layout.size).map(|d| d * layout.stride);
-        for a in orbit {
-            for y in 0..3 {
-                let Some(u) = value(a, y) else { continue };
-                let what = || format!("`{e}` is {found:?}, but {u} at x = {a}, y = {y}");
-                assert!(found.range.contains(u) && found.class.contains(u), "{}", what());
-                assert!(!found.is_fixed() || u == found.v, "{}", what());
-                for t in 0..layout.size {
-                    let v = value(layout.moved(a, t), y);
-                    assert!(fits(found.tys[0], u, v, t), "{}; {v:?} after {t}", what());
-                }
-                for t in 0..3 {
-                    let v = value(a, (y + t) % 3);
-                    assert!(fits(found.tys[1], u, v, t), "{}; {v:?} after {t} of y", what());
-                }
-            }
-        }
-        found.tys[0] != Ty::Any
-    }
-
-    /// Whether `u` becomes `v`, if there is such a value, when the digit moves by `t`.
-    fn fits(ty: Ty, u: i64, v: Option<i64>, t: i64) -> bool {
-        let Some(v) = v else { return ty == Ty::Any };
-        match ty {
-            Ty::Any => true,
-            Ty::Same => u == v,
-            Ty::Shift { c, m, whole } => {
-                (v - u - c * t).rem_euclid(m) == 0 && (!whole || u.div_euclid(m) == v.div_euclid(m))
-            }
-            Ty::Xor { sh, mask } => v == u ^ (if sh >= 0 { t >> sh } else { t << -sh }) & mask,
-        }
-    }
-
-    #[test]
-    fn types_are_true_of_all_values() {
-        let mut dice = Dice(7);
-        let mut known = [0; 4];
-        for _ in 0..20_000 {
-            let e = dice.expr(4);
-            let size = [2, 4, 6, 8][dice.roll(4) as usize];
-            let (stride, top) = ([1, 2, 4, 3][dice.roll(4) as usize], 1 + dice.roll(3) as i64);
-            let plain = Layout { stride: 1, size, top: 1, xors: false };
-            known[0] += holds(&e, plain) as usize;
-            known[1] += holds(&e, Layout { stride, top, ..plain }) as usize;
-            if size != 6 {
-                known[2] += holds(&e, Layout { xors: true, ..plain }) as usize;
-                if stride != 3 {
-                    known[3] += holds(&e, Layout { stride, top, xors: true, ..plain }) as usize;
-                }
-            }
-        }
-        assert!(known.iter().all(|k| *k > 2000), "{known:?} expressions have a type");
-    }
-
-    /// The types of recombined digits, which peers and chunks in the algorithms with nodes,
-    /// recursion and swing need.
-    #[test]
-    fn digits_are_put_together_again() {
-        let typed = |text: Expr, layout: Layout| {
-            let range = Interval::of(0, layout.ranks() - 1);
-            let x = Val::new(0, [layout.ty(), Ty::Same, Ty::Same], range, Congruence::ANY);
-            Env { vars: vec![("x".into(), x)], tables: &[] }.eval(&text).expect("it has a value").tys[0]
-        };
-        let (x, i) = (|| Expr::var("x"), Expr::Int);
-        // The next rank in its node of 4, and the same rank of the next of 8 nodes.
-        let inner = x() / i(4) * i(4) + (x() + i(1)).modulo(4);
-        let outer = (x() / i(4) + i(1)).modulo(8) * i(4) + x().modulo(4);
-        let node = Layout { stride: 1, size: 4, top: 8, xors: false };
-        let nodes = Layout { stride: 4, size: 8, top: 1, xors: false };
-        assert_eq!((typed(inner.clone(), node), typed(outer.clone(), nodes)), (node.ty(), nodes.ty()));
-        assert_eq!((typed(inner, nodes), typed(outer, node)), (nodes.ty(), node.ty()));
-        // Halves of halves.
-        let bits = Layout { stride: 1, size: 16, top: 1, xors: true };
-        let half = x() / i(8) * i(8) + Expr::bin(BinOp::Xor, x().modulo(8), i(4));
-        assert_eq!(typed(half, bits), bits.ty());
-        // Even ranks move one way, odd ranks the other.
-        let twos = Layout { stride: 2, size: 8, top: 1, xors: false };
-        let even = Expr::bin(BinOp::Eq, x().modulo(2), i(0));
-        let partner = Expr::select(even, x() + i(3), x() - i(3)).modulo(16);
-        assert_eq!(typed(partner, twos), twos.ty());
-    }
 }

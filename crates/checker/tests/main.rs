@@ -8,3 +8,4 @@ mod checker_mutants;
 mod checker_ways;
 mod forms;
 mod queues;
+mod units;

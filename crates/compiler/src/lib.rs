@@ -231,6 +231,8 @@ pub mod run;
 pub mod signals;
 pub mod simulated;
 pub mod steps;
+#[doc(hidden)]
+pub mod testing;
 pub mod timeline;
 pub mod torch;
 pub mod values;

@@ -4,6 +4,7 @@
 mod client;
 mod failures;
 mod texts;
+mod units;
 
 use kbc_compiler::{Built, Options, Source, Workspace, compile};
 

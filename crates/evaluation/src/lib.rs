@@ -55,5 +55,7 @@ pub mod compare;
 pub mod published;
 pub mod repro;
 pub mod sweep;
+#[doc(hidden)]
+pub mod testing;
 pub mod traffic;
 mod yaml;

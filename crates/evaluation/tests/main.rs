@@ -1,3 +1,4 @@
 //! Tests of the evaluation; one binary, a module per subject.
 
 mod cache;
+mod units;

@@ -43,6 +43,8 @@ mod scale;
 pub mod scaling;
 mod series;
 mod strip;
+#[doc(hidden)]
+pub mod testing;
 mod text;
 mod theme;
 pub mod topology;

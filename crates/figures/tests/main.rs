@@ -4,4 +4,5 @@ mod samples;
 
 mod figures;
 mod properties;
+mod units;
 mod wrong;

@@ -17,6 +17,8 @@ mod newcomers;
 mod old;
 pub mod parse;
 pub mod table;
+#[doc(hidden)]
+pub mod testing;
 pub mod token;
 
 pub use parse::parse;

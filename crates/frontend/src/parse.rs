@@ -26,8 +26,9 @@ pub fn parse(file: FileId, text: &str) -> (File, Diagnostics) {
     (tree, found)
 }
 
-/// Parses the items of a part of a text. The part must begin and end between items.
-pub(crate) fn parse_part(file: FileId, text: &str, part: Range<usize>) -> (File, Diagnostics) {
+/// Parses the items of a part of a text, which must begin and end between items. Returns what
+/// [`parse`] returns, with positions in the whole text.
+pub fn parse_part(file: FileId, text: &str, part: Range<usize>) -> (File, Diagnostics) {
     let (tree, _, found) = parse_lexed(file, text, lex_part(file, text, part));
     (tree, found)
 }

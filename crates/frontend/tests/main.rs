@@ -16,3 +16,4 @@ mod pages;
 mod robust;
 mod tokens;
 mod tree;
+mod units;

@@ -216,7 +216,11 @@ fn a_let_ends_where_the_result_begins() {
         ("return x", 0, "x"),
         ("for i in 0..2 { let a = x y = f(a) y = a; } return y", 1, "y"),
         ("let a = x for i in 0..2 { a = f(a) b = a[i] } a", 1, "a"),
-        ("let a = { let b = x; let c = b; c } if 1 < 2 { let d = a; -d } else { a }", 4, "if (1 < 2) [[d = a; (-d)]] [a]"),
+        (
+            "let a = { let b = x; let c = b; c } if 1 < 2 { let d = a; -d } else { a }",
+            4,
+            "if (1 < 2) [[d = a; (-d)]] [a]",
+        ),
     ] {
         let file = clean(&format!("program f(x: f32) -> f32 {{ {text} }}"));
         let Some(Item::Program(p)) = file.items.first() else { panic!("{file:?}") };

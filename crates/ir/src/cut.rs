@@ -324,7 +324,3 @@ pub fn part<A: Algebra>(
     }
     (start, n)
 }
-
-#[cfg(test)]
-#[path = "cut_tests.rs"]
-mod tests;

@@ -67,6 +67,11 @@ impl Interval {
         Interval { lo: Some(lo), hi: None }
     }
 
+    /// Returns the interval of all integers up to `hi`.
+    pub const fn up_to(hi: i64) -> Interval {
+        Interval { lo: None, hi: Some(hi) }
+    }
+
     /// Returns the values of a variable that counts from a value in `lo` to one below a value in
     /// `hi`.
     pub fn counted(lo: Interval, hi: Interval) -> Interval {
@@ -497,7 +502,3 @@ pub fn entry(index: Interval, values: &[i64]) -> Fact {
     let total = index.closed() == Some((lo, hi));
     Interval::hull(&values[lo as usize..=hi as usize]).map_or(Fact::NOTHING, |within| Fact { within, total })
 }
-
-#[cfg(test)]
-#[path = "interval_tests.rs"]
-mod tests;

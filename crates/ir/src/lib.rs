@@ -40,6 +40,8 @@ mod rewrite;
 pub mod scalar;
 pub mod schedule;
 pub mod shape;
+#[doc(hidden)]
+pub mod testing;
 pub mod text;
 pub mod tiles;
 pub mod types;

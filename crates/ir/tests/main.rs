@@ -7,5 +7,6 @@ mod json;
 mod text;
 mod text_docs;
 mod text_properties;
+mod units;
 mod validate;
 mod verify;

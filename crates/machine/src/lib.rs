@@ -13,4 +13,6 @@ pub mod bounds;
 pub mod memory;
 pub mod placement;
 pub mod share;
+#[doc(hidden)]
+pub mod testing;
 pub mod topology;

@@ -4,3 +4,4 @@ mod bounds;
 mod graph;
 mod memory;
 mod topology;
+mod units;

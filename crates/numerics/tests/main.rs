@@ -5,3 +5,4 @@ mod formats;
 mod formats_minilm;
 mod local;
 mod numbers;
+mod units;

@@ -556,7 +556,7 @@ fn shrunk(shape: &Shape, halvings: u32) -> Shape {
 
 /// Returns a side halved this many times. A power of two stays a power of two; any other side
 /// becomes three times a power of two, so never a power of two.
-fn halved(side: u64, halvings: u32) -> u64 {
+pub(crate) fn halved(side: u64, halvings: u32) -> u64 {
     let exact = side >> halvings;
     match exact {
         0 => 1,
@@ -606,7 +606,7 @@ fn point(job: &Job<'_>, call: &Call, small: &Smaller, p: u64) -> Result<Point, S
 
 /// Extrapolates three values at growing numbers of ranks to `p`. The differences form a geometric
 /// sequence.
-fn growth([a, b, c]: [f64; 3], [pa, pb, pc]: [u64; 3], p: u64) -> f64 {
+pub(crate) fn growth([a, b, c]: [f64; 3], [pa, pb, pc]: [u64; 3], p: u64) -> f64 {
     let (first, second) = (b - a, c - b);
     let scale = (pc as f64 / pb as f64).ln();
     let before = (pb as f64 / pa as f64).ln();
@@ -619,26 +619,4 @@ fn growth([a, b, c]: [f64; 3], [pa, pb, pc]: [u64; 3], p: u64) -> f64 {
     let q = (second / first) / (scale / before);
     let sum = if (q - 1.0).abs() < 1e-6 { steps } else { q * (q.powf(steps) - 1.0) / (q - 1.0) };
     (c + second * sum).max(0.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn growth_is_exact_for_the_terms_of_the_library() {
-        let terms: [fn(f64) -> f64; 5] =
-            [|p| 2.0 * (p - 1.0), |p| p.log2() + 2.0, |p| (p - 1.0) / p, |p| p * p / 8.0, |_| 7.0];
-        for f in terms {
-            let got = growth([f(16.0), f(32.0), f(64.0)], [16, 32, 64], 4096);
-            assert!((got - f(4096.0)).abs() <= 1e-9 * f(4096.0).max(1.0), "{got} {}", f(4096.0));
-        }
-    }
-
-    #[test]
-    fn sides_shrink_in_their_class() {
-        assert_eq!((0..5).map(|h| halved(64, h)).collect::<Vec<_>>(), [64, 32, 16, 8, 4]);
-        assert_eq!((0..6).map(|h| halved(100, h)).collect::<Vec<_>>(), [100, 48, 24, 12, 6, 3]);
-        assert_eq!(halved(2, 4), 1);
-    }
 }

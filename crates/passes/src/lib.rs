@@ -23,6 +23,8 @@ pub mod reshard;
 pub mod select;
 pub mod standalone;
 pub mod synchronize;
+#[doc(hidden)]
+pub mod testing;
 mod turns;
 
 pub use pass::{Changed, Findings, Options, Pass, PassCx, PassInfo, PassOption, TimeModel};

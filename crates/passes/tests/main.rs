@@ -25,3 +25,4 @@ mod rounds;
 mod shapes;
 mod synchronize;
 mod turns;
+mod units;

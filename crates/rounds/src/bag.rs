@@ -17,7 +17,7 @@ pub(crate) struct Extra {
 
 /// A multiset of contributions (key, rank); never empty.
 #[derive(Clone, Debug)]
-pub(crate) struct Bag {
+pub struct Bag {
     keys: Vec<u32>,
     /// For each key, as many words as the number of ranks needs.
     words: Vec<u64>,
@@ -26,11 +26,12 @@ pub(crate) struct Bag {
 }
 
 /// Returns the number of 64-bit words for one bit per rank.
-pub(crate) fn words_for(ranks: u32) -> usize {
+pub fn words_for(ranks: u32) -> usize {
     (ranks as usize).div_ceil(64).max(1)
 }
 
 impl Bag {
+    /// Returns the contribution of `rank` alone. `width` is the number of words for one bit per rank.
     pub fn single(key: u32, rank: u32, width: usize) -> Bag {
         let mut words = vec![0; width];
         words[rank as usize / 64] |= 1 << (rank % 64);
@@ -123,27 +124,5 @@ impl Bag {
         out.keys.iter_mut().for_each(|k| *k += shift);
         out.extra.iter_mut().for_each(|e| e.key += shift);
         out
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sums_count() {
-        let w = words_for(70);
-        let (a, b) = (Bag::single(3, 1, w), Bag::single(3, 69, w));
-        let ab = a.plus(&b, 7);
-        assert_eq!(ab.contributions().collect::<Vec<_>>(), [(3, 1), (3, 69)]);
-        let abb = ab.plus(&b, 8);
-        let three = abb.plus(&b, 9).plus(&Bag::single(2, 0, w), 10);
-        assert_eq!(
-            (three.count(3, 69), three.first(3, 69), three.count(3, 1), three.count(2, 0)),
-            (3, Some(8), 1, 1)
-        );
-        assert_eq!((three.count(4, 0), three.first(3, 1)), (0, None));
-        assert!(ab.is(&Bag::single(1, 69, w).plus(&Bag::single(1, 1, w), 0), 2));
-        assert!(!abb.is(&ab, 0) && !ab.is(&abb, 0));
     }
 }

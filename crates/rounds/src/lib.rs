@@ -38,6 +38,8 @@ pub mod rounds;
 pub mod scope;
 mod slice;
 mod synchronous;
+#[doc(hidden)]
+pub mod testing;
 pub mod verify;
 mod view;
 pub mod write;

@@ -129,30 +129,3 @@ pub(crate) fn selector_text(index: &Expr, len: Option<&Expr>, listed: bool) -> S
     let len = len.map_or(String::new(), |l| format!("; {}", expr(l)));
     format!("{}{len}{}", expr(index), if listed { " for .." } else { "" })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use kbc_diag::Span;
-
-    fn at(kind: ExprKind) -> Expr {
-        Expr { kind, span: Span::NONE }
-    }
-
-    fn two(op: BinaryOp, a: Expr, b: Expr) -> Expr {
-        at(ExprKind::Binary(op, Box::new(a), Box::new(b)))
-    }
-
-    #[test]
-    fn brackets_where_they_are_needed() {
-        let n = |s: &str| at(ExprKind::Name(s.into()));
-        let one = || at(ExprKind::Int(1));
-        let minus = |a, b| two(BinaryOp::Sub, a, b);
-        assert_eq!(expr(&minus(minus(n("r"), n("s")), one())), "r - s - 1");
-        assert_eq!(expr(&minus(n("r"), minus(n("s"), one()))), "r - (s - 1)");
-        assert_eq!(expr(&two(BinaryOp::Mul, minus(n("r"), one()), n("w"))), "(r - 1) * w");
-        let shift = two(BinaryOp::Shl, one(), minus(n("k"), one()));
-        assert_eq!(expr(&two(BinaryOp::BitXor, n("r"), shift)), "r ^ (1 << (k - 1))");
-        assert_eq!(expr(&at(ExprKind::Unary(UnaryOp::Neg, Box::new(minus(n("r"), one()))))), "-(r - 1)");
-    }
-}

@@ -7,3 +7,4 @@ mod garbled;
 mod language;
 mod library;
 mod mutants;
+mod units;

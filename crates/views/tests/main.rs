@@ -2,3 +2,4 @@
 
 mod page;
 mod record;
+mod units;

@@ -21,7 +21,7 @@ pub mod rounds;
 pub mod scalar;
 pub mod schedules;
 mod tiles;
-mod written;
+pub(crate) mod written;
 
 use catalogue::Catalogue;
 use compare::{Agreed, CompareOptions, compare};

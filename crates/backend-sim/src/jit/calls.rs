@@ -164,8 +164,9 @@ pub(super) extern "C" fn gather_word(dst: *mut u32, src: *const u8, stride: i64,
 /// Runs a loop with the wider vectors of this processor, if it has them: the same operations on the
 /// same numbers.
 macro_rules! widest {
-    ($name:ident($src:ident: &[$s:ty], $dst:ident: &mut [$d:ty]) $body:block) => {
-        fn $name($src: &[$s], $dst: &mut [$d]) {
+    ($(#[$doc:meta])* $name:ident($src:ident: &[$s:ty], $dst:ident: &mut [$d:ty]) $body:block) => {
+        $(#[$doc])*
+        pub fn $name($src: &[$s], $dst: &mut [$d]) {
             #[cfg(target_arch = "x86_64")]
             {
                 #[target_feature(enable = "avx2")]
@@ -180,10 +181,14 @@ macro_rules! widest {
     };
 }
 
-widest!(bf16_to_f32(src: &[bf16], dst: &mut [f32]) {
+widest!(
+/// Converts a block of bf16 to f32. Both have the same length.
+bf16_to_f32(src: &[bf16], dst: &mut [f32]) {
     dst.iter_mut().zip(src).for_each(|(o, x)| *o = f32::from_bits(u32::from(x.to_bits()) << 16));
 });
-widest!(f32_to_bf16(src: &[f32], dst: &mut [bf16]) {
+widest!(
+/// Converts a block of f32 to bf16. Both have the same length.
+f32_to_bf16(src: &[f32], dst: &mut [bf16]) {
     for (o, x) in dst.iter_mut().zip(src) {
         // Rounds to nearest even; a NaN keeps a bit of its payload.
         let bits = x.to_bits();
@@ -226,7 +231,8 @@ mod f16c {
     }
 }
 
-fn f16_to_f32(src: &[f16], dst: &mut [f32]) {
+/// Converts a block of f16 to f32. Both have the same length.
+pub fn f16_to_f32(src: &[f16], dst: &mut [f32]) {
     #[cfg(target_arch = "x86_64")]
     if f16c::is_there() {
         // SAFETY: the processor has the instructions.
@@ -235,7 +241,8 @@ fn f16_to_f32(src: &[f16], dst: &mut [f32]) {
     src.convert_to_f32_slice(dst);
 }
 
-fn f32_to_f16(src: &[f32], dst: &mut [f16]) {
+/// Converts a block of f32 to f16. Both have the same length.
+pub fn f32_to_f16(src: &[f32], dst: &mut [f16]) {
     #[cfg(target_arch = "x86_64")]
     if f16c::is_there() {
         // SAFETY: the processor has the instructions.
@@ -358,46 +365,4 @@ pub(super) extern "C" fn matmul(plan: *const i64) -> i64 {
         }
     }
     0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Converts every f16, and for each the f32 around it and around the midpoint to the next f16.
-    #[test]
-    fn blocks_of_f16_convert_as_single_ones_do() {
-        let all: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).chain([f16::ONE; 5]).collect();
-        let mut wide = vec![0f32; all.len()];
-        f16_to_f32(&all, &mut wide);
-        assert!(wide.iter().zip(&all).all(|(w, b)| w.to_bits() == b.to_f32().to_bits() || w.is_nan()));
-        for step in [0i32, 1, -1, 0xfff, 0x1000, 0x1001] {
-            let from: Vec<f32> =
-                wide.iter().map(|w| f32::from_bits(w.to_bits().wrapping_add_signed(step))).collect();
-            let mut to = vec![f16::ZERO; from.len()];
-            f32_to_f16(&from, &mut to);
-            for (x, got) in from.iter().zip(&to) {
-                let want = f16::from_f32(*x);
-                assert!(want.to_bits() == got.to_bits() || (want.is_nan() && got.is_nan()), "{x:e}");
-            }
-        }
-    }
-
-    /// Converts every bf16, and for each the f32 around the midpoint to the next bf16.
-    #[test]
-    fn blocks_of_bf16_convert_as_single_ones_do() {
-        let all: Vec<bf16> = (0..=u16::MAX).map(bf16::from_bits).collect();
-        let mut wide = vec![0f32; all.len()];
-        bf16_to_f32(&all, &mut wide);
-        assert!(wide.iter().zip(&all).all(|(w, b)| w.to_bits() == b.to_f32().to_bits() || w.is_nan()));
-        for low in [0u32, 1, 0x7fff, 0x8000, 0x8001, 0xffff] {
-            let from: Vec<f32> = (0..=u16::MAX).map(|b| f32::from_bits(u32::from(b) << 16 | low)).collect();
-            let mut to = vec![bf16::ZERO; from.len()];
-            f32_to_bf16(&from, &mut to);
-            for (x, got) in from.iter().zip(&to) {
-                let want = bf16::from_f32(*x);
-                assert!(want.to_bits() == got.to_bits() || (want.is_nan() && got.is_nan()), "{x:e}");
-            }
-        }
-    }
 }

@@ -13,7 +13,7 @@
 
 mod abi;
 mod address;
-mod calls;
+pub(crate) mod calls;
 mod element;
 mod kernel;
 mod local;

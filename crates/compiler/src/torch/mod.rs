@@ -1,7 +1,7 @@
 //! PyTorch programs, one a rank, as files or a folder of them (docs/reference/torch.md): checked
 //! here, made `.kb` in [`mod@make`].
 
-mod arrays;
+pub(crate) mod arrays;
 pub mod files;
 pub mod make;
 pub mod verdict;

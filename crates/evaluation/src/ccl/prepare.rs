@@ -280,7 +280,7 @@ fn names(decl: &AlgorithmDecl) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the words of a name: `RingAllreduce-tcm` has ring, allreduce and tcm.
-fn words(name: &str) -> Vec<String> {
+pub(crate) fn words(name: &str) -> Vec<String> {
     let mut out: Vec<String> = vec![];
     let mut before = ' ';
     for c in name.chars() {
@@ -388,7 +388,7 @@ fn exchange(run: &Run, counts: &Counts, known: &[String]) -> Result<Diagnostics,
 }
 
 /// Returns the largest number of rows that is at most the number of columns.
-fn rows_of(n: u64) -> u64 {
+pub(crate) fn rows_of(n: u64) -> u64 {
     (1..=n.isqrt()).rev().find(|r| n.is_multiple_of(*r)).unwrap_or(1)
 }
 
@@ -469,22 +469,4 @@ fn idle(decl: &AlgorithmDecl, run: &Run, counts: &Counts) -> Diagnostics {
         tell("root_cube", format!("`{}` has no root cube", run.algorithm));
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_have_words() {
-        assert_eq!(words("RingAllreduce-tcm_2d"), ["ring", "allreduce", "tcm", "2d"]);
-        assert_eq!(words("__IPCQ ring"), ["ipcq", "ring"]);
-        assert!(words("-").is_empty());
-    }
-
-    #[test]
-    fn ranks_are_laid_out_as_square_as_they_can_be() {
-        let sides: Vec<(u64, u64)> = [1, 2, 6, 7, 8, 12, 16].map(|n| (n / rows_of(n), rows_of(n))).into();
-        assert_eq!(sides, [(1, 1), (2, 1), (3, 2), (7, 1), (4, 2), (4, 3), (4, 4)]);
-    }
 }

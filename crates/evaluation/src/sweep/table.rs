@@ -49,7 +49,7 @@ fn text(of: &Option<String>) -> Value {
 }
 
 /// Rounds a number to `digits` decimals; whole numbers become integers.
-fn number(of: Option<f64>, digits: i32) -> Value {
+pub(crate) fn number(of: Option<f64>, digits: i32) -> Value {
     let scale = 10f64.powi(digits);
     of.map_or(Value::Null, |x| {
         let r = (x * scale).round() / scale;
@@ -112,7 +112,7 @@ impl Serialize for SweepLine {
 /// Evaluates a column such as `{bytes} * 16 + 8` after its names are filled in. A sum of products
 /// and quotients of numbers becomes a number; any other text remains text. Plus and minus need
 /// spaces around them, so that `2-4` and `1e+3` remain single words.
-fn computed(text: &str) -> Value {
+pub(crate) fn computed(text: &str) -> Value {
     let (mut sum, mut rest, mut sign) = (0.0, text, 1.0);
     loop {
         let next =
@@ -255,26 +255,4 @@ pub fn human(grid: &Grid, lines: &[SweepLine]) -> String {
         out.push('\n');
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn columns_compute_products_and_keep_words() {
-        assert_eq!(computed("16 * 256"), Value::from(4096));
-        assert_eq!(computed("6 / 4"), Value::from(1.5));
-        assert_eq!(computed("ring_1d"), Value::from("ring_1d"));
-        assert_eq!(computed("1 / 0"), Value::Null);
-        assert_eq!(computed("nan"), Value::from("nan"));
-    }
-
-    #[test]
-    fn numbers_are_short() {
-        assert_eq!(plain(&number(Some(1678.04), 3)), "1678.04");
-        assert_eq!(plain(&number(Some(0.30000000000000004), 3)), "0.3");
-        assert_eq!(plain(&number(Some(2.0), 3)), "2");
-        assert_eq!(plain(&number(None, 3)), "");
-    }
 }

@@ -10,7 +10,7 @@ use kbc_ir::text::reader::{LineCursor, expr, tree};
 use serde::{Deserialize, Serialize};
 
 /// The text of the file.
-const FILE: &str = include_str!("../../../../specs/ascend/kernels.yaml");
+pub(crate) const FILE: &str = include_str!("../../../../specs/ascend/kernels.yaml");
 
 /// The version of the format that is read.
 const FORM: u32 = 1;
@@ -18,19 +18,19 @@ const FORM: u32 = 1;
 /// The content of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kernels {
+pub(crate) struct Kernels {
     kernels: u32,
-    targets: Vec<String>,
+    pub targets: Vec<String>,
     source: String,
-    kernels_of: Vec<Kernel>,
+    pub kernels_of: Vec<Kernel>,
 }
 
 /// A kernel of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kernel {
-    name: String,
-    collective: String,
+pub(crate) struct Kernel {
+    pub name: String,
+    pub collective: String,
     link: String,
     stage_in: String,
     stage_out: String,
@@ -66,9 +66,9 @@ pub struct KernelTraffic {
 }
 
 /// The values of `P` (ranks) and `N` (bytes) in formulas.
-struct Sizes {
-    ranks: u64,
-    bytes: u64,
+pub(crate) struct Sizes {
+    pub ranks: u64,
+    pub bytes: u64,
 }
 
 impl Sizes {
@@ -119,7 +119,7 @@ fn wrong(title: String) -> Diagnostics {
     Diagnostic::error("E991", title).note("it is built into kbc: specs/ascend/kernels.yaml").into()
 }
 
-fn read(text: &str) -> Result<Kernels, Diagnostics> {
+pub(crate) fn read(text: &str) -> Result<Kernels, Diagnostics> {
     let all: Kernels = serde_yaml::from_str(text).map_err(|e| wrong(format!("a file of kernels: {e}")))?;
     if all.kernels != FORM {
         return Err(wrong(format!("unsupported version `kernels: {}`; this kbc reads {FORM}", all.kernels)));
@@ -137,41 +137,9 @@ fn formula(text: &str) -> Result<Expr, Diagnostics> {
     read.map_err(|d| wrong(format!("the formula {text}: {}", d.title)))
 }
 
-fn value(text: &str, sizes: &Sizes) -> Result<u64, Diagnostics> {
+pub(crate) fn value(text: &str, sizes: &Sizes) -> Result<u64, Diagnostics> {
     let value = formula(text)?
         .eval(&|n: &kbc_ir::Name| sizes.of(n))
         .map_err(|e| wrong(format!("the formula {text}: {e}")))?;
     u64::try_from(value).map_err(|_| wrong(format!("the formula {text} is {value}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_formula_has_a_value_and_no_kernel_moves_less_than_it_has_to() {
-        let all = read(FILE).unwrap();
-        for k in &all.kernels_of {
-            for ranks in [2, 4, 8, 16] {
-                let (_, list) = of(&all.targets[0], &k.collective, ranks, 1 << 16).unwrap().unwrap();
-                let m = list.iter().find(|m| m.name == k.name).unwrap();
-                let part = (ranks - 1) * (1 << 16) / ranks;
-                let least = if k.collective == "all_reduce" { 2 * part } else { part };
-                assert!(m.link >= least && m.written >= m.stage_in + m.stage_out, "{ranks}: {m:?}");
-                assert!(m.read >= m.stage_in + m.stage_out && m.notifies > 0, "{ranks}: {m:?}");
-            }
-        }
-        assert!(of("sim", "all_reduce", 4, 64).unwrap().is_none());
-        assert!(of("a2a3", "all_reduce", 1, 64).unwrap().unwrap().1.is_empty(), "nobody to signal to");
-    }
-
-    #[test]
-    fn a_wrong_file_is_an_error() {
-        assert!(read("kernels: 2\ntargets: []\nsource: x\nkernels_of: []\n").is_err());
-        assert!(read("kernels: 1\ntargets: []\nsource: x\n").is_err());
-        for text in ["", "P +", "Q", "N - 100", "P P"] {
-            assert!(value(text, &Sizes { ranks: 4, bytes: 64 }).is_err(), "{text}");
-        }
-        assert_eq!(value("2 * (P - 1) * N / P", &Sizes { ranks: 4, bytes: 64 }).unwrap(), 96);
-    }
 }

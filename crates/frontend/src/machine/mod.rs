@@ -13,8 +13,8 @@ pub mod nesting;
 mod network;
 mod perturb;
 mod placement;
-mod starts;
-mod yaml;
+pub(crate) mod starts;
+pub(crate) mod yaml;
 
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Spanned};

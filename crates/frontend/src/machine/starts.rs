@@ -11,14 +11,14 @@ use super::yaml::{Node, NodeKind};
 
 /// Returns the first byte of each node and key, by number, or [`NONE`] for a node without text.
 /// Returns None if the text and its tree do not match word by word.
-pub(super) fn starts(text: &str, root: &Node) -> Option<Vec<usize>> {
+pub fn starts(text: &str, root: &Node) -> Option<Vec<usize>> {
     let mut w = Walk { text, at: 0, out: vec![] };
     w.node(root, false)?;
     Some(w.out)
 }
 
 /// The position of a node without text.
-pub(super) const NONE: usize = usize::MAX;
+pub const NONE: usize = usize::MAX;
 
 struct Walk<'t> {
     text: &'t str,

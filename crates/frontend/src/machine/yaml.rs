@@ -15,26 +15,32 @@ use std::fmt;
 
 /// A node of the tree.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
+pub struct Node {
     /// The number of nodes and keys before it.
     pub number: usize,
+    /// Its kind, with what it contains.
     pub kind: NodeKind,
 }
 
 /// The kind of a node.
 #[derive(Clone, Debug)]
-pub(super) enum NodeKind {
+pub enum NodeKind {
+    /// Nothing.
     Null,
     /// A scalar as text. Numbers are in their standard form.
     Scalar(String),
+    /// A list.
     List(Vec<Node>),
+    /// A mapping, in the order of the text.
     Map(Vec<(Key, Node)>),
 }
 
 /// A key of a mapping.
 #[derive(Clone, Debug)]
-pub(super) struct Key {
+pub struct Key {
+    /// The number of nodes and keys before it.
     pub number: usize,
+    /// Its text.
     pub name: String,
 }
 
@@ -51,9 +57,12 @@ impl Node {
 }
 
 /// A text with its tree.
-pub(super) struct Document<'t> {
+pub struct Document<'t> {
+    /// The text.
     pub text: &'t str,
+    /// The file that it is in.
     pub file: FileId,
+    /// The root of its tree.
     pub root: Node,
     /// The positions of nodes, computed on first use. None for a text of unusual form.
     starts: OnceCell<Option<Vec<usize>>>,
@@ -114,7 +123,7 @@ impl<'t> Document<'t> {
     }
 
     /// Finds the position by parsing the text up to the node.
-    fn read_to(&self, number: usize) -> Option<usize> {
+    pub fn read_to(&self, number: usize) -> Option<usize> {
         let place = walk(self.text, Some(number)).err()?.location()?;
         Some(offset(self.text, place.line(), place.column()))
     }
@@ -266,92 +275,5 @@ impl<'de> Visitor<'de> for Seed<'_> {
             out.push((Key { number: key.number, name }, map.next_value_seed(self)?));
         }
         Ok(Node { number, kind: NodeKind::Map(out) })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nodes_are_found_again() {
-        let text =
-            "# a comment\nshape: ring(8)\nlinks:\n  (0)->(1): 1 GB/s, 2 ns  # slow\n  'q': [a, {b: 7}]\n";
-        let d = Document::read(text, FileId(0)).unwrap();
-        let NodeKind::Map(top) = &d.root.kind else { panic!() };
-        let at = |n: usize| {
-            let s = d.span(n);
-            &text[s.start as usize..s.end as usize]
-        };
-        assert_eq!((at(top[0].0.number), at(top[0].1.number)), ("shape", "ring(8)"));
-        let NodeKind::Map(links) = &top[1].1.kind else { panic!() };
-        assert_eq!((at(links[0].0.number), at(links[0].1.number)), ("(0)->(1)", "1 GB/s, 2 ns"));
-        let NodeKind::List(list) = &links[1].1.kind else { panic!() };
-        let NodeKind::Map(inner) = &list[1].kind else { panic!() };
-        assert_eq!(at(links[1].0.number), "'q'");
-        assert_eq!((at(list[0].number), at(inner[0].1.number)), ("a", "7"));
-        assert_eq!(d.verbatim(top[0].1.number, "ring(8)"), Some(text.find("ring").unwrap()));
-    }
-
-    /// Both methods find the same positions in every machine file of the repository, and in texts
-    /// with the forms that such files may have.
-    #[test]
-    fn places_are_those_of_the_reader() {
-        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../specs");
-        let mut texts = vec![
-            "a: [1, {b: 2, 'c': x y}, [ ]]\nb: {c: d}\n".to_owned(),
-            "# c\n---\na:   # d\n  - b: 1\n    c: \"x\\\"y\"\n  - - d\n    - 'it''s'\n  -\n    e: 0x10\n"
-                .to_owned(),
-            "links:\n  (0)->(1): 1 GB/s, 2 ns  # slow\n  #no\n  (1)->(0): 50 GB/s, 1 us\nx: ~\ny:\nz: true\n"
-                .to_owned(),
-            "\u{feff}ä: ö\nü: http://x y#z\n? k\n: v\n".to_owned(),
-        ];
-        for folder in ["topologies", "kernbench", "sweeps", "reference"] {
-            for entry in std::fs::read_dir(format!("{root}/{folder}")).unwrap() {
-                let path = entry.unwrap().path();
-                if path.extension().is_some_and(|e| e == "yaml") {
-                    texts.push(std::fs::read_to_string(path).unwrap());
-                }
-            }
-        }
-        let mut fast = 0;
-        for text in &texts {
-            let d = Document::read(text, FileId(0)).unwrap();
-            let Some(all) = starts::starts(text, &d.root) else { continue };
-            fast += 1;
-            for (number, start) in all.iter().enumerate().filter(|s| *s.1 != starts::NONE) {
-                assert_eq!(Some(*start), d.read_to(number), "node {number} of\n{text}");
-            }
-        }
-        assert!(fast >= 14, "{fast} of {}", texts.len());
-        for odd in ["a: &x 1\nb: *x\n", "a: |\n  text\n", "a: x\n  y\n"] {
-            let d = Document::read(odd, FileId(0)).unwrap();
-            assert_eq!(starts::starts(odd, &d.root), None, "{odd}");
-        }
-    }
-
-    #[test]
-    fn no_text_panics() {
-        for text in [
-            "",
-            "a: [",
-            "a: 1\na: 2",
-            "? [x]\n: 1",
-            "a: &x [*x]",
-            "- 1\n---\n- 2",
-            "\u{feff}a: 1",
-            "a: !t b",
-            "\t",
-            "a: \"\\q\"",
-            "ä: ö\nü: [",
-            "*x",
-            "a: &a [1]\nb: *a",
-            "&a [*a, *a]",
-        ] {
-            match Document::read(text, FileId(0)) {
-                Ok(d) => assert!((0..9).all(|n| d.span(n).end as usize <= text.len())),
-                Err(e) => assert_eq!(e.code, "E460", "{text}"),
-            }
-        }
     }
 }

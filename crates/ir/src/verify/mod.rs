@@ -51,7 +51,7 @@
 #![deny(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
 
 mod body;
-mod classes;
+pub(crate) mod classes;
 mod graph;
 mod host;
 mod layout;

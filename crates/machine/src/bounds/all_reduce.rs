@@ -138,7 +138,7 @@ fn chain(topo: &Topology, demand: &Demand, capacity: &Capacity, axis: usize) -> 
 }
 
 /// Returns the row of the partition that [`super::strength`] finds.
-fn strongest(topo: &Topology, demand: &Demand) -> Row {
+pub(super) fn strongest(topo: &Topology, demand: &Demand) -> Row {
     let net = Net::of(topo);
     // The search numbers the ranks first, and then the relays.
     let mut place = vec![usize::MAX; net.nodes];
@@ -197,10 +197,4 @@ fn by_places(topo: &Topology, demand: &Demand) -> Vec<Row> {
         out.push(Row { ns, split: Split::Parts(parts), method: Method::Found });
     }
     out
-}
-
-/// Returns the time of the search alone, for tests of the proofs in the module header.
-#[cfg(test)]
-pub(super) fn searched(topo: &Topology, demand: &Demand) -> f64 {
-    strongest(topo, demand).ns
 }

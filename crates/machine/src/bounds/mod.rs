@@ -16,7 +16,7 @@ mod demand;
 mod flow;
 mod latency;
 mod search;
-mod strength;
+pub(crate) mod strength;
 mod together;
 mod words;
 
@@ -327,66 +327,21 @@ fn capacity_of_corner(topo: &Topology) -> f64 {
     f64::from(topo.degree(DeviceId(0))) * topo.settings().link().bandwidth
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use kbc_diag::FileId;
+/// Returns the bandwidth row of an all-reduce over the partition that the search finds, in ns.
+pub(crate) fn strongest_partition(topo: &Topology, problem: &Problem) -> f64 {
+    all_reduce::strongest(topo, &Demand::new(problem)).ns
+}
 
-    /// On shapes whose best partition is proved to be all singletons, the search finds none better.
-    #[test]
-    fn closed_forms_equal_the_search() {
-        let mut shapes: Vec<String> = (2..14).map(|n| format!("ring({n})")).collect();
-        shapes.extend((2..10).map(|n| format!("full({n})")));
-        shapes.extend((2..10).map(|n| format!("mesh({n})")));
-        for a in 1..6 {
-            for b in 2..6 {
-                shapes.push(format!("mesh({a}, {b})"));
-                shapes.push(format!("torus({a}, {b})"));
-                shapes.push(format!("torus({a}, {b}) {{ wrap2: 2 }}"));
-            }
-        }
-        shapes.extend(["torus(2, 2, 3)", "torus(3, 2, 4) { wrap2: 2 }", "torus(3, 3, 3)"].map(String::from));
-        for text in shapes {
-            let topo = Topology::parse(&text, FileId(0)).unwrap();
-            let problem = Problem::new(CollKind::AllReduce, 1 << 20, topo.devices());
-            let b = bound(&topo, &problem).unwrap();
-            let searched = all_reduce::searched(&topo, &Demand::new(&problem));
-            assert!((b.bandwidth_ns / searched - 1.0).abs() < 1e-12, "{text}: {} {searched}", b.bandwidth_ns);
-            assert!(b.exact);
-        }
-    }
+/// Returns the time in ns of the best of the cuts that are evaluated without a search.
+pub(crate) fn evaluated_cut(topo: &Topology, problem: &Problem) -> Option<f64> {
+    let mut best = Best::default();
+    cuts::offer(topo, &Demand::new(problem), &Capacity::of(topo), &mut best);
+    best.0.map(|cut| cut.ns)
+}
 
-    /// On uniform machines, a search over all cuts finds none better than the evaluated cuts that
-    /// are reported as exact.
-    #[test]
-    fn evaluated_cuts_equal_the_search() {
-        for text in [
-            "ring(2)",
-            "ring(7)",
-            "torus(3, 4)",
-            "torus(2, 5) { wrap2: 2 }",
-            "torus(2, 2, 3)",
-            "mesh(6)",
-            "mesh(2, 3)",
-            "mesh(3, 4)",
-            "mesh(2, 2, 3)",
-            "full(6)",
-        ] {
-            let topo = Topology::parse(text, FileId(0)).unwrap();
-            for kind in bounded() {
-                let name = kind.name();
-                let p = topo.device_count();
-                for root in if kind.rooted() { (0..p).map(Some).collect() } else { vec![None] } {
-                    let problem = Problem { root, ..Problem::new(kind, 1 << 20, topo.devices()) };
-                    let demand = Demand::new(&problem);
-                    let mut quick = Best::default();
-                    cuts::offer(&topo, &demand, &Capacity::of(&topo), &mut quick);
-                    let mut all = Best::default();
-                    assert!(search::offer(&topo, &demand, &mut all), "{text} {name}");
-                    let (quick, all) = (quick.0.unwrap().ns, all.0.unwrap().ns);
-                    assert!((quick / all - 1.0).abs() < 1e-12, "{text} {name} {root:?}: {quick} {all}");
-                }
-            }
-        }
-    }
+/// Returns the time in ns of the best cut that the search finds, and whether it is the best of all.
+pub(crate) fn searched_cut(topo: &Topology, problem: &Problem) -> (Option<f64>, bool) {
+    let mut best = Best::default();
+    let of_all = search::offer(topo, &Demand::new(problem), &mut best);
+    (best.0.map(|cut| cut.ns), of_all)
 }

@@ -11,7 +11,7 @@ use kbc_ir::schedule::Peer;
 
 /// A window of a receiver, named by direction.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Direction {
+pub enum Direction {
     /// For messages that go up a coordinate, from the neighbour below.
     Minus(Name),
     /// For messages that go down a coordinate, from the neighbour above.
@@ -22,7 +22,7 @@ pub(super) enum Direction {
 
 impl Direction {
     /// Returns the window at which a message to this peer arrives.
-    pub(super) fn of(peer: &Peer, coords: &[(Name, u64)]) -> Direction {
+    pub fn of(peer: &Peer, coords: &[(Name, u64)]) -> Direction {
         let mut direction = None;
         for (e, (name, size)) in peer.iter().zip(coords) {
             if *e == Expr::Var(name.clone()) {
@@ -38,7 +38,7 @@ impl Direction {
     }
 
     /// Returns `r_minus`, `r_plus` or `peer`, for a coordinate `r`.
-    pub(super) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         match self {
             Direction::Minus(r) => format!("{r}_minus"),
             Direction::Plus(r) => format!("{r}_plus"),
@@ -70,27 +70,5 @@ fn step(e: &Expr, name: &Name, size: u64) -> Option<bool> {
         -1 => Some(false),
         d if size > 2 && d == size as i64 - 1 => Some(false),
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn windows_by_the_text_of_the_peer() {
-        let (x, y): (Name, Name) = ("x".into(), "y".into());
-        let coords = [(x.clone(), 2), (y.clone(), 3)];
-        let var = |n: &Name| Expr::Var(n.clone());
-        let at = |a, b| Direction::of(&vec![a, b], &coords);
-        assert_eq!(at((var(&x) + Expr::Int(1)).modulo(2), var(&y)), Direction::Minus(x.clone()));
-        assert_eq!(at((var(&x) - Expr::Int(1)).modulo(2), var(&y)), Direction::Plus(x.clone()));
-        assert_eq!(at(var(&x), (var(&y) + Expr::Int(2)).modulo(3)), Direction::Plus(y.clone()));
-        assert_eq!(at(var(&x), var(&y) + Expr::Int(1)), Direction::Minus(y.clone()));
-        assert_eq!(at(var(&x), var(&y) - Expr::Int(1)), Direction::Plus(y.clone()));
-        let both = at((var(&x) + Expr::Int(1)).modulo(2), var(&y) - Expr::Int(1));
-        assert_eq!(both, Direction::Peer);
-        assert_eq!(at(var(&x), Expr::Int(0)), Direction::Peer);
-        assert_eq!(at(var(&y), var(&x)), Direction::Peer);
     }
 }

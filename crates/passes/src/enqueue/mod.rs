@@ -109,7 +109,7 @@
 //! Not done here: windows for targets without queues (`lower-queues`), deadlocks of queues with too
 //! few slots (the checker), and the time that slots take (the event engine).
 
-mod direction;
+pub(crate) mod direction;
 mod order;
 mod receive;
 

@@ -170,8 +170,8 @@ impl Grid {
     }
 }
 
-/// Formats a set of ranks as runs.
-fn runs(set: &[u32]) -> String {
+/// Formats a sorted list of ranks as runs: `0-2,5*2` for 0, 1, 2, 5 and 5.
+pub fn runs(set: &[u32]) -> String {
     let mut out: Vec<String> = vec![];
     let mut once: Vec<(u32, usize)> = vec![];
     for r in set {
@@ -344,16 +344,4 @@ fn required_contents(
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sets_are_written_as_runs() {
-        assert_eq!(runs(&[]), "");
-        assert_eq!(runs(&[3]), "3");
-        assert_eq!(runs(&[0, 1, 2, 5, 5, 6, 8, 9]), "0-2,5*2,6,8-9");
-    }
 }

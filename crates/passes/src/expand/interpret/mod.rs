@@ -1,8 +1,6 @@
 //! Interpretation of an algorithm: its text as a tree of rounds, with the rank and the steps as
 //! variables. This part knows nothing of slots, signals and operations.
 
-#[cfg(test)]
-mod agree;
 mod body;
 mod builder;
 mod contract;
@@ -22,4 +20,5 @@ pub(in crate::expand) use group::{Group, World};
 pub(in crate::expand) use nodes::{Bound, Node, Transfer};
 pub(in crate::expand) use options::{Options, refused};
 pub(in crate::expand) use region::{Cx, FreshVars, Gen, Region};
+pub(crate) use sym::symbolic_number;
 pub(in crate::expand) use sym::{Evaluator, IntoStop, Ranges, Res, Stop, Sym, not_symbolic, strip};

@@ -461,3 +461,18 @@ impl IntoStop for Diagnostic {
         Stop::Error(Box::new(self))
     }
 }
+
+/// Returns the value of a number over the rank, which has the name `rank` in the text and in the
+/// result. Returns None if the number has no symbolic form.
+pub(crate) fn symbolic_number(
+    lib: &kbc_rounds::Library,
+    number: &kbc_rounds::ast::Expr,
+    rank: &Name,
+) -> Result<Option<Expr>, Box<Diagnostic>> {
+    let bindings = vec![(rank.to_string(), Sym::Int(Expr::Var(rank.clone())))];
+    match Evaluator::new(lib).int(number, &bindings) {
+        Ok(value) => Ok(Some(value)),
+        Err(Stop::NotSymbolic(..)) => Ok(None),
+        Err(Stop::Error(d)) => Err(d),
+    }
+}

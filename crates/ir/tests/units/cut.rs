@@ -1,10 +1,11 @@
-//! Tests of [`super`]: the rules of `cut` against counting and brute force.
+//! The rules of cuts against counting and brute force.
 
-use super::*;
-use crate::algebra::ExprAlgebra;
-use crate::expr::Expr;
-use crate::parts::Parts;
-use crate::types::Cut;
+use kbc_ir::Name;
+use kbc_ir::algebra::{ExprAlgebra, IntegerAlgebra};
+use kbc_ir::cut::*;
+use kbc_ir::expr::Expr;
+use kbc_ir::parts::Parts;
+use kbc_ir::types::{Cut, CutRule, Dim, Mesh};
 
 fn rules(n: u64, k: u64) -> Vec<CutRule> {
     // Lengths 0, 1, 2, ... and the rest.
@@ -44,7 +45,7 @@ fn counted(rule: &CutRule, n: u64, i: u64, k: u64) -> u64 {
 
 fn listed(parts: &Parts, _: &Expr, n: &Expr, i: &Expr) -> Expr {
     (1..=parts.of()).fold(Expr::Int(0), |at, j| {
-        let below = Expr::bin(crate::expr::BinOp::Lt, i.clone(), Expr::Int(j as i64));
+        let below = Expr::bin(kbc_ir::expr::BinOp::Lt, i.clone(), Expr::Int(j as i64));
         let end = if j < parts.of() { Expr::Int(parts.boundary(0, j) as i64) } else { n.clone() };
         Expr::select(below, at, end)
     })
@@ -159,7 +160,7 @@ fn large_numbers_do_not_wrap() {
 
 #[test]
 fn the_parts_of_all_ranks_tile_a_dimension() {
-    use crate::types::Axis;
+    use kbc_ir::types::Axis;
     let axis = |name: &str, size| Axis { name: name.into(), size, parts: vec![] };
     let mesh = Mesh { axes: vec![axis("a", 3), axis("b", 2)] };
     for n in [0, 1, 7, 12, 25] {

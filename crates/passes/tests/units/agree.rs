@@ -1,10 +1,9 @@
 //! Agreement of the two domains: the symbolic value of an expression, at a rank, is its concrete
 //! value on that rank.
 
-use super::sym::{Evaluator, Stop, Sym};
 use kbc_diag::Span;
 use kbc_ir::Name;
-use kbc_ir::expr;
+use kbc_passes::testing::symbolic_number;
 use kbc_rounds::ast::{BinaryOp, Expr, ExprKind, FoldOp, Gens, Ident, Range, UnaryOp};
 use kbc_rounds::eval::{self, ListScope, Value};
 use kbc_rounds::library::Library;
@@ -101,9 +100,7 @@ fn truth(x: &mut Numbers, depth: usize) -> Expr {
 #[test]
 fn symbolic_values_are_the_concrete_ones_on_every_rank() {
     let lib = Library::new();
-    let symbolic = Evaluator::new(&lib);
     let r = Name::from("r");
-    let env = vec![("r".to_owned(), Sym::Int(expr::Expr::Var(r.clone())))];
     let mut x = Numbers(1);
     let (mut compared, mut faults) = (0, 0);
     for _ in 0..4000 {
@@ -118,11 +115,11 @@ fn symbolic_values_are_the_concrete_ones_on_every_rank() {
                 }
             })
             .collect();
-        let value = match symbolic.int(&e, &env) {
-            Ok(value) => value,
+        let value = match symbolic_number(&lib, &e, &r) {
+            Ok(Some(value)) => value,
             // What has no symbolic form is left to the concrete one. An error must be one.
-            Err(Stop::NotSymbolic(..)) => continue,
-            Err(Stop::Error(d)) => {
+            Ok(None) => continue,
+            Err(d) => {
                 assert!(concrete.iter().any(Option::is_none), "{}: {e:?}", d.title);
                 faults += 1;
                 continue;

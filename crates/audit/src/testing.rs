@@ -1,0 +1,4 @@
+//! What the unit tests in `tests/units` need of the inner parts of this crate. It is no interface:
+//! no other crate uses it.
+
+pub use crate::fuzz::written::{OFTEN, TEXTS, schedules};

@@ -1,0 +1,3 @@
+//! Unit tests: parts of the crate by themselves, a module for each module of the crate.
+
+mod profile;

@@ -1,0 +1,8 @@
+//! What the unit tests in `tests/units` need of the inner parts of this crate. It is no interface:
+//! no other crate uses it.
+
+pub use crate::clock::{Clock, Recent};
+pub use crate::filled::{Runs, Writer};
+pub use crate::group::Group;
+pub use crate::ranks::{Ranks, Rotation};
+pub use crate::typing::{Env, Ty, Val};

@@ -1,0 +1,35 @@
+//! Values and texts of expressions.
+
+use kbc_ir::expr::{BinOp, Expr, apply_bin};
+
+#[test]
+fn division_and_mod_follow_the_divisor() {
+    for a in -9..10 {
+        for b in [-4, -3, -1, 1, 2, 5] {
+            let q = apply_bin(BinOp::Div, a, b).unwrap();
+            let m = apply_bin(BinOp::Mod, a, b).unwrap();
+            assert_eq!(q * b + m, a);
+            assert!(m == 0 || (m < 0) == (b < 0));
+            assert!(m.abs() < b.abs());
+        }
+    }
+}
+
+#[test]
+fn sums_join_like_terms() {
+    let v = |n: &str| Expr::var(n);
+    let e = v("call") * Expr::Int(3) + (v("s") - Expr::Int(1)) + Expr::Int(1);
+    assert_eq!(e.simplify().to_string(), "call * 3 + s");
+    let e = (v("r") - (Expr::Int(4) - v("k")) + (Expr::Int(4) - v("k"))).modulo(4);
+    assert_eq!(e.simplify().to_string(), "r % 4");
+    assert_eq!((Expr::Int(4) - v("k") - Expr::Int(1)).simplify().to_string(), "3 - k");
+}
+
+#[test]
+fn constants_fold_and_text_keeps_structure() {
+    let r = || Expr::var("r");
+    assert_eq!((r() + Expr::Int(3) - Expr::Int(5)).to_string(), "r - 2");
+    assert_eq!((r() - (r() - Expr::var("s"))).to_string(), "r - (r - s)");
+    assert_eq!(((r() + Expr::Int(1)) * Expr::Int(2)).modulo(4).to_string(), "(r + 1) * 2 % 4");
+    assert_eq!(Expr::bin(BinOp::Shl, Expr::Int(1), Expr::var("k")).to_string(), "1 << k");
+}

@@ -1,0 +1,7 @@
+//! Unit tests: parts of the crate by themselves, a module for each module of the crate.
+
+mod bounds;
+mod cores;
+mod data;
+mod strength;
+mod symmetry;

@@ -1,0 +1,6 @@
+//! Unit tests: parts of the crate by themselves, a module for each module of the crate.
+
+mod bag;
+mod eval;
+mod region;
+mod write;

@@ -1,0 +1,4 @@
+//! Unit tests: parts of the crate by themselves, a module for each module of the crate.
+
+mod python;
+mod sizes;
