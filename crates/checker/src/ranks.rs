@@ -43,12 +43,12 @@ fn words(ranks: u64) -> usize {
 
 impl Ranks {
     /// Returns the empty set in a group of `ranks` ranks.
-    pub fn none(ranks: u64) -> Ranks {
+    pub(super) fn none(ranks: u64) -> Ranks {
         if ranks <= 64 { Ranks::Word(0) } else { Ranks::Run(0, 0) }
     }
 
     /// Returns the set of one rank.
-    pub fn one(ranks: u64, rank: u32) -> Ranks {
+    pub(super) fn one(ranks: u64, rank: u32) -> Ranks {
         if ranks <= 64 { Ranks::Word(1 << rank) } else { Ranks::Run(rank, rank + 1) }
     }
 
@@ -98,7 +98,7 @@ impl Ranks {
     }
 
     /// Returns the number of ranks.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.runs().map(|(lo, hi)| (hi - lo) as usize).sum()
     }
 

@@ -44,7 +44,7 @@ pub enum Ty {
 pub type Tys = [Ty; MAX_DIGITS];
 
 /// The types of a value that is the same on all ranks of an orbit.
-pub const SAME: Tys = [Ty::Same; MAX_DIGITS];
+pub(super) const SAME: Tys = [Ty::Same; MAX_DIGITS];
 
 /// A value, its types, and facts that hold on every rank of the orbit.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,7 @@ pub struct Val {
 
 impl Val {
     /// Returns a value that is the same on all ranks of an orbit.
-    pub fn fixed(v: i64) -> Val {
+    pub(super) fn fixed(v: i64) -> Val {
         Val { v, tys: SAME, range: Interval::only(v), class: Congruence::only(v) }
     }
 
@@ -128,16 +128,16 @@ fn gcd(a: i64, b: i64) -> i64 {
 }
 
 /// Returns the type of `c t mod m`, and recognises zero.
-pub fn shift(c: i64, m: i64, whole: bool) -> Ty {
+pub(super) fn shift(c: i64, m: i64, whole: bool) -> Ty {
     let c = c.rem_euclid(m);
     if whole && c == 0 { Ty::Same } else { Ty::Shift { c, m, whole } }
 }
 
-pub fn xor(sh: i32, mask: i64) -> Ty {
+pub(super) fn xor(sh: i32, mask: i64) -> Ty {
     if mask == 0 { Ty::Same } else { Ty::Xor { sh, mask } }
 }
 
-pub fn log2(v: i64) -> Option<u32> {
+pub(super) fn log2(v: i64) -> Option<u32> {
     (v > 0 && v & (v - 1) == 0).then(|| v.trailing_zeros())
 }
 
@@ -320,14 +320,14 @@ fn times(c: i64, m: i64, whole: bool, k: i64) -> Option<Ty> {
     Some(shift(c.checked_mul(k)?, m.checked_mul(k.checked_abs()?)?, whole && k > 0))
 }
 
-pub fn divided(c: i64, m: i64, whole: bool, d: i64) -> Option<Ty> {
+pub(super) fn divided(c: i64, m: i64, whole: bool, d: i64) -> Option<Ty> {
     if d > 0 && whole && d % m == 0 {
         return Some(Ty::Same);
     }
     (d > 0 && c % d == 0 && m % d == 0).then(|| shift(c / d, m / d, whole))
 }
 
-pub fn modulo(c: i64, m: i64, whole: bool, n: i64) -> Option<Ty> {
+pub(super) fn modulo(c: i64, m: i64, whole: bool, n: i64) -> Option<Ty> {
     if n <= 0 {
         return None;
     }
@@ -337,7 +337,7 @@ pub fn modulo(c: i64, m: i64, whole: bool, n: i64) -> Option<Ty> {
     (whole && n % m == 0).then(|| shift(c, m, true))
 }
 
-pub fn lowered(sh: i32, mask: i64, by: u32) -> Ty {
+pub(super) fn lowered(sh: i32, mask: i64, by: u32) -> Ty {
     xor(sh + by as i32, mask >> by)
 }
 

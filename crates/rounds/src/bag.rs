@@ -31,7 +31,8 @@ pub fn words_for(ranks: u32) -> usize {
 }
 
 impl Bag {
-    /// Returns the contribution of `rank` alone. `width` is the number of words for one bit per rank.
+    /// Returns the contribution of `rank` alone. `width` is the number of words for one bit per
+    /// rank.
     pub fn single(key: u32, rank: u32, width: usize) -> Bag {
         let mut words = vec![0; width];
         words[rank as usize / 64] |= 1 << (rank % 64);

@@ -2,6 +2,6 @@
 
 mod crossover;
 mod place;
+mod quantities;
 mod text;
 mod theme;
-mod units;

@@ -1,5 +1,5 @@
-//! The index of the library: the names and positions of its items, so that an item is parsed when it
-//! is first used.
+//! The index of the library: the names and positions of its items, so that an item is parsed when
+//! it is first used.
 
 use super::LIBRARY;
 use crate::ast::Item;

@@ -11,7 +11,8 @@ fn brute(graph: &Graph) -> (i128, usize) {
         if k > 1 && (best.0 == i128::MAX || w * (best.1 as i128 - 1) < best.0 * (k as i128 - 1)) {
             best = (w, k);
         }
-        let Some(i) = (1..graph.ranks).rev().find(|&i| part[i] <= *part[..i].iter().max().unwrap()) else {
+        let Some(i) = (1..graph.ranks).rev().find(|&i| part[i] <= *part[..i].iter().max().expect("a rank"))
+        else {
             return best;
         };
         part[i] += 1;
