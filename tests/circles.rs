@@ -1,9 +1,9 @@
 //! Tests that the files of a crate do not import each other in a circle.
 //!
 //! A file imports another one if a path in it leads to an item of the other, in a `use` or where
-//! the item is used. Declarations of modules do not count. Some crates have no circle at all. In the
-//! others a module and the modules inside it may import each other, and the circles between other
-//! files are those of `tests/circles.txt`, which may only become fewer.
+//! the item is used. Declarations of modules do not count. Some crates have no circle at all. In
+//! the others a module and the modules inside it may import each other, and the circles between
+//! other files are those of `tests/circles.txt`, which may only become fewer.
 
 use crate::common::root;
 use std::collections::{BTreeMap, BTreeSet};

@@ -254,7 +254,7 @@ impl Values for Integers {
         Ok(if c { a } else { b })
     }
 
-    fn undecided<T>(&self, _: Option<Span>, eval: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+    fn undecided<T>(&self, _: Span, eval: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
         eval()
     }
 

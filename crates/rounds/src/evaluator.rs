@@ -228,16 +228,13 @@ pub trait Values: Sized {
         b: Self::Value,
         span: Span,
     ) -> Result<Self::Value, Self::Stop>;
-    /// Evaluates something that possibly nothing executes, because a condition is not decided. In a
-    /// branch of an `if`, `span` is the branch.
+    /// Evaluates something that possibly nothing executes, because a condition is not decided: a
+    /// branch of an `if`, a right side, or a term with a condition, at `span`.
     ///
     /// # Errors
     /// Returns the errors of `eval`, except that a fault may be left to a domain that decides.
-    fn undecided<T>(
-        &self,
-        branch: Option<Span>,
-        eval: impl FnOnce() -> Result<T, Self::Stop>,
-    ) -> Result<T, Self::Stop>;
+    fn undecided<T>(&self, span: Span, eval: impl FnOnce() -> Result<T, Self::Stop>)
+    -> Result<T, Self::Stop>;
 
     /// Evaluates one expression inside the others; limits the nesting or the work.
     ///
@@ -383,7 +380,7 @@ impl<V: Values> Evaluator<'_, V> {
                 }
                 let b = match known {
                     Some(_) => self.bool(b, scope),
-                    None => d.undecided(None, || self.bool(b, scope)),
+                    None => d.undecided(b.span, || self.bool(b, scope)),
                 };
                 d.connect(or, a, b?, expr.span)
             }
@@ -397,8 +394,8 @@ impl<V: Values> Evaluator<'_, V> {
                     Some(true) => self.eval(a, scope),
                     Some(false) => self.eval(b, scope),
                     None => {
-                        let a = d.undecided(Some(a.span), || self.eval(a, scope))?;
-                        let b = d.undecided(Some(b.span), || self.eval(b, scope))?;
+                        let a = d.undecided(a.span, || self.eval(a, scope))?;
+                        let b = d.undecided(b.span, || self.eval(b, scope))?;
                         d.select(c, a, b, expr.span)
                     }
                 }

@@ -116,7 +116,7 @@ impl<V: Values> Evaluator<'_, V> {
         let Some(cond) = cond.filter(|_| decided.is_none()) else {
             return join(self.int(fold.term, scope)?).map(Some);
         };
-        let with = d.undecided(Some(fold.term.span), || join(self.int(fold.term, scope)?))?;
+        let with = d.undecided(fold.term.span, || join(self.int(fold.term, scope)?))?;
         let without = match (&so_far, fold.op) {
             (Some(all), _) => all.clone(),
             (None, FoldOp::Sum) => d.integer(0),

@@ -83,8 +83,8 @@ impl<'s> Layout<'s> {
 
     /// Returns whether a line may end between two tokens.
     fn may_end(&self, p: &Piece<'_>, n: &Piece<'_>) -> bool {
-        // The body of an algorithm may begin a line after the clauses of its head, and so may a block
-        // that is a statement or the result of a program.
+        // The body of an algorithm may begin a line after the clauses of its head, and so may a
+        // block that is a statement or the result of a program.
         let body = n.start != Start::None;
         if n.token == Token::OpenBrace && !body || matches!(n.token, Token::CloseParen | Token::CloseBracket)
         {

@@ -6,8 +6,8 @@
 //! lowers written types.
 
 use super::locals::Local;
-use super::params::ParamValue;
 use super::program::Lowering;
+use super::values::ParamValue;
 use crate::ast::{self, Arg, DataKind};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Span};

@@ -4,7 +4,7 @@
 //! comparisons. They may stand in every form of expression except in calls and over ranges.
 
 use super::locals::Constant;
-use super::params::ParamValue;
+use super::values::ParamValue;
 use kbc_diag::{Diagnostic, Span};
 use kbc_rounds::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
 use kbc_rounds::eval::{ConcreteEvaluator, Fault, Scope, Value, unknown};

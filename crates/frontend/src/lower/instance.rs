@@ -7,9 +7,10 @@
 use super::bind::{ArgumentKind, kind, sizes};
 use super::choice::{MachineChoice, machine_choice};
 use super::locals::{Local, Locals};
-use super::params::{ParamValue, Params};
+use super::params::Params;
 use super::program::Lowering;
 use super::tensor::Value;
+use super::values::ParamValue;
 use super::{Cx, LowerOptions, Lowered, kernel::Kernels, machine, ok};
 use crate::ast::{
     Arg, Call, Dim, Item, Named, OptionValue, ProgramDecl, Tensor, TensorKind, Type, TypePlaceKind,

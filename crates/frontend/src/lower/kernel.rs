@@ -4,7 +4,8 @@
 //! Numbers keep their written value; evaluation defines the rounding.
 
 use super::locals::{Local, Locals};
-use super::params::{ParamValue, Params};
+use super::params::Params;
+use super::values::ParamValue;
 use crate::ast::KernelDecl;
 use crate::load::{Callable, Loaded};
 use kbc_diag::{Diagnostic, Diagnostics, Span};

@@ -8,9 +8,9 @@
 use super::Cx;
 use super::arguments::{Arguments, cannot, count_args, missing};
 use super::bind::KnownValue;
-use super::params::ParamValue;
 use super::program::{LoweredProgram, Lowering};
 use super::tensor::{Value, function};
+use super::values::ParamValue;
 use crate::ast::{Call, GroupDecl, LocalDecl, Named, OptionValue, ProgramDecl, RanksPart, Type};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;

@@ -3,7 +3,7 @@
 //!
 //! This module owns the table. [`super::bind`] fills it.
 
-use super::params::ParamValue;
+use super::values::ParamValue;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::types::DType;

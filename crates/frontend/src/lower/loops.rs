@@ -5,9 +5,9 @@
 //! that is known during lowering. [`super::host`] lowers the statements of the host.
 
 use super::locals::{Constant, Local};
-use super::params::ParamValue;
 use super::program::Lowering;
 use super::tensor::Value;
+use super::values::ParamValue;
 use crate::ast::{Assign, Loop};
 use kbc_diag::{Diagnostic, Severity, Span};
 use kbc_ir::Name;

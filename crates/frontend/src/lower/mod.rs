@@ -37,12 +37,13 @@ mod tensor;
 mod tiles;
 mod types;
 mod uses;
+mod values;
 mod variables;
 
 pub use choice::{MachineChoice, machine_choice};
 pub use inline::call_form;
 pub use instance::{CallTrial, instances, is_generic, programs, uncalled_kernels, variables};
-pub use params::ParamValue;
+pub use values::ParamValue;
 
 use crate::ast::{Arg, DataKind, Item, LocalDecl, ProgramDecl};
 use crate::load::{Callable, Loaded};

@@ -5,6 +5,7 @@
 
 use super::constant::{Constants, Empty, number, value};
 use super::locals::{Constant, Local, Locals};
+use super::values::ParamValue;
 use crate::ast::{Item, ParamDecl};
 use crate::load::Loaded;
 use crate::parse;
@@ -17,50 +18,6 @@ use kbc_rounds::library::Layer;
 use kbc_rounds::scope::{Parameter, not_an_integer};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-
-/// The value of a parameter.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum ParamValue {
-    /// An integer.
-    Int(i64),
-    /// A number with a fraction or an exponent.
-    Float(f64),
-    /// An element type: `param dt = f16`.
-    Type(DType),
-}
-
-impl ParamValue {
-    /// Converts the value to a number for arithmetic with tensors. An element type is no number.
-    pub fn as_f64(self) -> f64 {
-        match self {
-            ParamValue::Int(i) => i as f64,
-            ParamValue::Float(x) => x,
-            ParamValue::Type(_) => f64::NAN,
-        }
-    }
-}
-
-impl ParamValue {
-    /// Returns what the value is, for messages.
-    fn words(self) -> String {
-        match self {
-            ParamValue::Int(i) => format!("the integer {i}"),
-            ParamValue::Float(x) => format!("the number {x:?}"),
-            ParamValue::Type(t) => format!("the element type {t}"),
-        }
-    }
-}
-
-impl fmt::Display for ParamValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ParamValue::Int(i) => write!(f, "{i}"),
-            ParamValue::Float(x) => write!(f, "{x:?}"),
-            ParamValue::Type(t) => write!(f, "{t}"),
-        }
-    }
-}
 
 /// The longest chain of parameters that are defined by one another.
 const MAX_CHAIN: usize = 200;

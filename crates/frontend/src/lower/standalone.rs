@@ -6,7 +6,7 @@
 
 use super::RequestedAlgorithm;
 use super::contract_collectives::adds;
-use super::params::ParamValue;
+use super::values::ParamValue;
 use super::{Cx, collective};
 use crate::load::Loaded;
 use kbc_diag::{Diagnostic, Diagnostics, Span};

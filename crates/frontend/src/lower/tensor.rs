@@ -6,8 +6,8 @@
 
 use super::kernel::{arithmetic, comparison};
 use super::locals::Local;
-use super::params::ParamValue;
 use super::program::Lowering;
+use super::values::ParamValue;
 use crate::ast::{Tensor, TensorKind};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;

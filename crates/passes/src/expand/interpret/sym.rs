@@ -52,7 +52,7 @@ pub(in crate::expand) fn not_symbolic<T>(why: impl Into<String>, span: Span) -> 
 pub(in crate::expand) fn untaken<T>(found: Res<T>, span: Span) -> Res<T> {
     match found {
         Err(Stop::Error(d)) if d.code == "E010" => {
-            not_symbolic(format!("a branch of an `if` without a value: {}", d.title), span)
+            not_symbolic(format!("a part that possibly no rank evaluates has no value: {}", d.title), span)
         }
         other => other,
     }
@@ -390,14 +390,11 @@ impl Values for Symbols {
         }
     }
 
-    fn undecided<T>(&self, branch: Option<Span>, eval: impl FnOnce() -> Res<T>) -> Res<T> {
+    fn undecided<T>(&self, span: Span, eval: impl FnOnce() -> Res<T>) -> Res<T> {
         let before = self.untaken.replace(true);
         let found = eval();
         self.untaken.set(before);
-        match branch {
-            Some(span) => untaken(found, span),
-            None => found,
-        }
+        untaken(found, span)
     }
 
     fn nested(&self, _: Span, eval: impl FnOnce() -> Res<Sym>) -> Res<Sym> {
