@@ -28,8 +28,8 @@ mod world;
 pub use policy::Policy;
 
 use crate::flow::Flow;
-use crate::host::Host;
-use crate::interp::{self, MAX_BYTES, RunOptions, RunResult, too_large};
+use crate::host::{Host, too_large};
+use crate::interp::{self, MAX_BYTES, RunOptions, RunResult};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::{BufferId, Schedule};
