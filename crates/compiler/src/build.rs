@@ -26,9 +26,9 @@ use kbc_machine::policy::Placements;
 use kbc_machine::topology::Topology;
 use kbc_machine::topology::perturb::Perturb;
 use kbc_passes::PassCx;
-use kbc_passes::overlap::OverlapTable;
+use kbc_passes::findings::overlap::OverlapTable;
+use kbc_passes::findings::select::SelectTable;
 use kbc_passes::pipeline::Pipeline;
-use kbc_passes::select::SelectTable;
 
 /// A program in the pipeline.
 pub struct Built {
