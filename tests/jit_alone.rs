@@ -11,6 +11,7 @@ use kbc::cli::{Cli, Command};
 use kbc::session::{Failure, Session};
 use kbc_audit::fuzz;
 use kbc_audit::fuzz::catalogue::Catalogue;
+use kbc_backend_sim::data_path;
 use kbc_backend_sim::interp::{self, RunOptions};
 use kbc_compiler::analyse::{self, Executed};
 use kbc_compiler::build::{Built, build};
@@ -27,7 +28,7 @@ fn right(line: &str, calls: u32) -> (Built, Executed) {
 
 /// Does the same; returns `None` if blocks of unequal length are rejected (E332).
 fn tried(line: &str, calls: u32) -> Option<(Built, Executed)> {
-    interp::forbid();
+    data_path::forbid();
     let cli = Cli::parse_from(["kbc", "--quiet", "run"].into_iter().chain(line.split(' ')));
     let mut session = Session::new(&cli);
     let Command::Run(args) = &cli.command else { unreachable!("it says run") };
@@ -185,7 +186,7 @@ fn the_librarys_algorithms_are_right_without_the_interpreter() {
 #[test]
 #[ignore = "runs in a process of its own"]
 fn the_switch_forbids() {
-    interp::forbid();
+    data_path::forbid();
     let made = fuzz::make("program s(x: f32[4@tp]) -> f32[4] { x }").expect("a program");
     let inputs = fuzz::bits::inputs(&made.schedule, &[0], 1);
     let run =

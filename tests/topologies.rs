@@ -5,7 +5,7 @@ use crate::driver;
 
 use driver::{built, done, try_build};
 use kbc_compiler::report::Report;
-use kbc_passes::select::{Selection, Verdict};
+use kbc_passes::findings::select::{Selection, Verdict};
 use std::path::{Path, PathBuf};
 
 const SPEC: &str = "specs/all_reduce.kb";

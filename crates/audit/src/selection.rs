@@ -15,8 +15,8 @@ use kbc_frontend::machine;
 use kbc_ir::Module;
 use kbc_machine::topology::Shape;
 use kbc_passes::PassCx;
+use kbc_passes::findings::select::{Selection, Verdict};
 use kbc_passes::pipeline::Pipeline;
-use kbc_passes::select::{Selection, Verdict};
 use serde::Serialize;
 use std::collections::BTreeMap;
 

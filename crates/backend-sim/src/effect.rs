@@ -116,7 +116,7 @@ impl<'p> Effect<'p> {
     /// Computes the elements to write from the elements read, in the order of `reads`. Fails with
     /// E363.
     pub fn compute(&self, mut data: Vec<Data>) -> Result<Data, Diagnostic> {
-        crate::interp::entered();
+        crate::data_path::entered();
         let refuse = |r: Refusal| refused(r, self.span);
         match &self.compute {
             Compute::Copy => {

@@ -5,7 +5,6 @@
 //! the executors.
 
 use crate::effect::mem_name;
-use crate::interp::too_large;
 use crate::store::Ranges;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::schedule::{BufferId, BufferRole, Schedule};
@@ -193,4 +192,11 @@ impl<'p> Host<'p> {
         .primary(buffer.span, "this result")
         .help("every element of a result must be written in every call")
     }
+}
+
+/// Returns the error E368 for a run that needs more memory than allowed.
+pub fn too_large(max_bytes: u64) -> Diagnostic {
+    Diagnostic::error("E368", format!("the ranks together need more than {max_bytes} bytes"))
+        .note("a simulation with data holds every buffer of every rank at once")
+        .help("use smaller sizes or fewer ranks, or simulate time without data")
 }

@@ -13,10 +13,11 @@
 //! contents of other buffers, except for what peers that are ahead have put there for this call.
 //! After a call it reads results. Windows keep their contents. Ranks may be in different calls.
 
+use crate::data_path::entered;
 use crate::effect::{Effect, Run, mem_dtype, mem_name, same_type};
 use crate::failure::{self, RunFailure};
 use crate::flow::{Advance, Flow, Queue};
-use crate::host::{EarlyWrites, Host};
+use crate::host::{EarlyWrites, Host, too_large};
 use crate::inside::Shared;
 use crate::store::Cells;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
@@ -30,7 +31,6 @@ use kbc_numerics::rng::Rng;
 use kbc_numerics::shard::Part;
 use kbc_numerics::tensor::{Data, Tensor};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Options of a run.
 #[derive(Clone, Debug)]
@@ -95,24 +95,6 @@ pub struct HostRead {
 struct Memory {
     cells: BTreeMap<Mem, Cells>,
     early: BTreeMap<Mem, EarlyWrites>,
-}
-
-static FORBIDDEN: AtomicBool = AtomicBool::new(false);
-
-/// Forbids, for tests, that anything in this process enters the interpreter's data path. From then
-/// on [`run`] and every operation that the interpreter or the adversary computes panics, so
-/// whatever still runs is machine code alone. This cannot be undone, so a test that calls it has a
-/// binary of its own.
-pub fn forbid() {
-    FORBIDDEN.store(true, Ordering::SeqCst);
-}
-
-/// Marks the entry of the interpreter's data path.
-pub fn entered() {
-    assert!(
-        !FORBIDDEN.load(Ordering::Relaxed),
-        "the interpreter's data path was entered, which is forbidden here"
-    );
 }
 
 struct Machine<'p> {
@@ -560,11 +542,4 @@ pub fn zeros(s: &Schedule, mem: Mem) -> Option<u64> {
         }
         Mem::Buffer(_) => None,
     }
-}
-
-/// Returns the error E368 for a run that needs more memory than allowed.
-pub fn too_large(max_bytes: u64) -> Diagnostic {
-    Diagnostic::error("E368", format!("the ranks together need more than {max_bytes} bytes"))
-        .note("a simulation with data holds every buffer of every rank at once")
-        .help("use smaller sizes or fewer ranks, or simulate time without data")
 }

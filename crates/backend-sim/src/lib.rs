@@ -4,6 +4,7 @@
 //! * [`adversary`]: the same schedule under the weakest memory that it may meet.
 //! * [`jit`]: the same schedule as machine code.
 //! * [`contract`]: what a schedule should compute according to its contracts.
+//! * [`data_path`]: the switch that forbids the interpreter, for tests of machine code.
 //! * [`inside`]: local work divided among the PEs of a device.
 //! * [`failure`]: the report of a run that did not end, rank by rank.
 //!
@@ -12,6 +13,7 @@
 
 pub mod adversary;
 pub mod contract;
+pub mod data_path;
 pub mod effect;
 pub mod failure;
 pub mod flow;

@@ -5,13 +5,14 @@
 use crate::common;
 
 use common::*;
+use kbc_backend_sim::data_path;
 use kbc_backend_sim::interp::{self, RunOptions};
 use kbc_backend_sim::jit;
 
 #[test]
 #[ignore = "runs in a process of its own"]
 fn good_schedules_are_right_without_the_interpreter() {
-    interp::forbid();
+    data_path::forbid();
     for name in &names() {
         let s = load(name);
         let feeds = inputs(&s, 3);

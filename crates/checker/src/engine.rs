@@ -6,6 +6,7 @@
 //! of each operation. [`super::order`] owns the clocks, [`super::meaning`] the contents.
 
 pub(crate) mod memory;
+mod queues;
 mod signals;
 
 use super::Setup;
@@ -15,12 +16,13 @@ use super::deadlock::{self, Blocked, BlockedOn};
 use super::filled::{Filled, HOST};
 use super::meaning::{self, AccessSite, Asymmetric, Meaning, NoMeaning};
 use super::order::{Accessor, Completion, Conflict, EventSnapshot, Order};
-use super::queues::{QueueKey, Queues};
+use super::queues::QueueKey;
 use super::report::{FILL, NamedAccess, Report, TAKE};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::schedule::{BufferId, BufferRole, LocalOp};
 use kbc_ir::types::ReduceOp;
 use kbc_ir::walk::{Access, Act, Cursor, Mem, Step};
+use queues::Queues;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
@@ -115,7 +117,7 @@ pub(super) struct Engine<'p, C> {
     pub(super) streams: Vec<Stream<'p>>,
     pub(super) order: Order<'p>,
     pub(super) meaning: Meaning<'p, C>,
-    pub(super) queues: Queues<C>,
+    queues: Queues<C>,
     pub(super) counters: Counters,
     events: Vec<Event>,
     pub(super) filled: Filled,

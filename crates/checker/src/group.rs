@@ -6,8 +6,6 @@
 //! of a buffer. [`super::symmetry`] proves that a schedule is symmetric under it. A rank that is
 //! not walked is an *image* of a walked one.
 
-use super::moves::LinePart;
-
 /// A digit of the linear rank that the group moves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Digit {
@@ -138,6 +136,23 @@ fn join_slices(dst: &mut [u32], src: &[u32]) {
 /// Number of bits of a binary fraction of a line. Finer power-of-two cuts are not recognised as
 /// moving.
 pub(super) const FRACTION: u32 = 40;
+
+/// Part number `at` of `of` parts of a line.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct LinePart {
+    pub at: u64,
+    pub of: u64,
+}
+
+impl LinePart {
+    pub(super) const WHOLE: LinePart = LinePart { at: 0, of: 1 };
+
+    /// Whether two pieces are disjoint.
+    pub(super) fn beside(self, other: LinePart) -> bool {
+        let end = |p: LinePart, q: LinePart| (p.at + 1) as u128 * q.of as u128 <= q.at as u128 * p.of as u128;
+        end(self, other) || end(other, self)
+    }
+}
 
 /// The effect of one digit of the group on the parts of a line.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -21,6 +21,7 @@ mod clock;
 mod contents;
 mod counters;
 mod deadlock;
+mod digits;
 mod engine;
 mod expect;
 mod filled;

@@ -4,25 +4,8 @@
 //! The module owns the uses that addresses represent and the rules by which they agree.
 //! [`super::proof`] finds the addresses.
 
-use super::group::{Digit, FRACTION, Move};
+use super::group::{Digit, FRACTION, LinePart, Move};
 use kbc_ir::expr::gcd;
-
-/// Part number `at` of `of` parts of a line.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct LinePart {
-    pub at: u64,
-    pub of: u64,
-}
-
-impl LinePart {
-    pub(super) const WHOLE: LinePart = LinePart { at: 0, of: 1 };
-
-    /// Whether two pieces are disjoint.
-    pub(super) fn beside(self, other: LinePart) -> bool {
-        let end = |p: LinePart, q: LinePart| (p.at + 1) as u128 * q.of as u128 <= q.at as u128 * p.of as u128;
-        end(self, other) || end(other, self)
-    }
-}
 
 /// What an address requires of the move of its buffer.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -8,10 +8,10 @@
 
 mod operations;
 
+use super::digits::{Reason, as_digit, axis_digits, coord_strides, disjoint};
 use super::grid::twin;
-use super::group::{Digit, FRACTION, Group, Move};
-use super::moves::{Constraint, LinePart, moves};
-use super::symmetry::{Reason, as_digit, axis_digits, coord_strides, disjoint};
+use super::group::{Digit, FRACTION, Group, LinePart, Move};
+use super::moves::{Constraint, moves};
 use super::typing::{Env, MAX_DIGITS, SAME, Ty, Tys, Val, divided, log2, lowered, modulo, xor};
 use kbc_ir::congruence::Congruence;
 use kbc_ir::contract::{Cell, Clause, Contract};

@@ -9,8 +9,8 @@ use kbc_ir::Body;
 use kbc_ir::graph::{Graph, OpKind};
 use kbc_ir::schedule::Schedule;
 use kbc_passes::PassCx;
+use kbc_passes::findings::select::SelectTable;
 use kbc_passes::pipeline::Pipeline;
-use kbc_passes::select::SelectTable;
 
 /// `overlap` as targets have it.
 const TASKS: &str = "overlap{tasks=true},";

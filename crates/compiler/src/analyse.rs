@@ -21,7 +21,8 @@ use kbc_machine::bounds::{algbw, busbw};
 use kbc_machine::placement::Interior;
 use kbc_machine::topology::Topology;
 use kbc_numerics::compare::{Comparison, Expected, FaultyContribution, compare};
-use kbc_numerics::tensor::{Tensor, Value};
+use kbc_numerics::element::Value;
+use kbc_numerics::tensor::Tensor;
 use kbc_reference::{Accuracy, EvalOptions, OUTER, RefTensor, evaluate, evaluate_local};
 use kbc_time::{Observer, TimeOptions, Timing, Walked};
 

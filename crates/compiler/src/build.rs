@@ -21,13 +21,14 @@ use kbc_ir::graph::{Graph, OpKind};
 use kbc_ir::local::Local;
 use kbc_ir::schedule::Schedule;
 use kbc_ir::{Body, Module, Name, Props};
-use kbc_machine::memory::{self, Placements};
+use kbc_machine::memory;
+use kbc_machine::policy::Placements;
 use kbc_machine::topology::Topology;
 use kbc_machine::topology::perturb::Perturb;
 use kbc_passes::PassCx;
-use kbc_passes::overlap::OverlapTable;
+use kbc_passes::findings::overlap::OverlapTable;
+use kbc_passes::findings::select::SelectTable;
 use kbc_passes::pipeline::Pipeline;
-use kbc_passes::select::SelectTable;
 
 /// A program in the pipeline.
 pub struct Built {

@@ -4,7 +4,7 @@ use crate::report::{FailureReport, HostReadReport};
 use kbc_backend_sim::failure::RankFailure;
 use kbc_backend_sim::interp::RunResult;
 use kbc_ir::schedule::{BufferId, Schedule};
-use kbc_numerics::tensor::Value;
+use kbc_numerics::element::Value;
 
 /// Reads shown in a report.
 const READS: usize = 64;

@@ -5,8 +5,7 @@ use kbc_ir::graph::Graph;
 use kbc_ir::local::Local;
 use kbc_ir::{Body, Module};
 use kbc_passes::Changed;
-use kbc_passes::instrument::Instrument;
-use kbc_passes::pipeline::PipelineStep;
+use kbc_passes::instrument::{Instrument, PipelineStep};
 
 /// Keeps the graph after the passes of the graph level.
 #[derive(Default)]

@@ -6,8 +6,8 @@ use crate::watch::Watch;
 use crate::workspace::{Environment, Stage, Workspace};
 use kbc_ir::Module;
 use kbc_passes::PassCx;
-use kbc_passes::instrument::{Instrument, RoundTrip, VerifyEach};
-use kbc_passes::pipeline::{Pipeline, PipelineStep};
+use kbc_passes::instrument::{Instrument, PipelineStep, RoundTrip, VerifyEach};
+use kbc_passes::pipeline::Pipeline;
 
 /// Passes the module from before the running pass on to the environment.
 struct Record<'a>(&'a dyn Environment);

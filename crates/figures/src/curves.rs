@@ -4,21 +4,12 @@
 use crate::canvas::{Anchor, Figure, TextStyle};
 use crate::crossover::{Crossover, crossovers};
 use crate::frame::{Axis, Frame, SMALL};
-use crate::lines::{self, End};
+use crate::lines::{self, BoundSide, End};
 use crate::place::Placer;
 use crate::scale::Scale;
 use crate::series::{Fault, Heading, Series, range, sorted};
 use crate::strip::{self, StripRow, Tag};
 use crate::units::Quantity;
-
-/// The side of a bound that no curve can reach.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum BoundSide {
-    /// The side below, for times.
-    Below,
-    /// The side above, for rates and shares.
-    Above,
-}
 
 /// A chart of curves over a logarithmic x axis.
 pub struct Curves<'a> {

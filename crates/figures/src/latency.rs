@@ -2,7 +2,8 @@
 //! bound, and what limits the time.
 
 use crate::canvas::Figure;
-use crate::curves::{BoundSide, Curves};
+use crate::curves::Curves;
+use crate::lines::BoundSide;
 use crate::series::{Fault, Heading, Series};
 use crate::units::Quantity;
 

@@ -1,7 +1,6 @@
 //! Lines: draws series and bounds, with their names at the right ends of the lines.
 
 use crate::canvas::{Rect, Stroke, TextStyle, solid};
-use crate::curves::BoundSide;
 use crate::frame::{EDGE, Frame, LINE, SMALL};
 use crate::place::{Placer, column};
 use crate::series::Series;
@@ -15,6 +14,15 @@ const MARK: f64 = 16.0;
 const NAME: f64 = 30.0;
 /// The radius of markers.
 const RADIUS: f64 = 3.8;
+
+/// The side of a bound that no curve can reach.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum BoundSide {
+    /// The side below, for times.
+    Below,
+    /// The side above, for rates and shares.
+    Above,
+}
 
 /// The label at the right end of a line.
 pub struct End {

@@ -1,7 +1,8 @@
 //! Scaling charts: time, share of the bound, or bandwidth over the number of ranks.
 
 use crate::canvas::Figure;
-use crate::curves::{BoundSide, Curves};
+use crate::curves::Curves;
+use crate::lines::BoundSide;
 use crate::series::{Fault, Heading, Series, range};
 use crate::units::Quantity;
 

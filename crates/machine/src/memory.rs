@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 
-use crate::placement::DevicePlacement;
+use crate::policy::{DevicePlacement, Placements};
 use crate::topology::{DeviceId, Topology};
 use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::{BufferId, LocalOp, SOp, Schedule, WindowId, each_op};
@@ -97,27 +97,6 @@ pub type MemoryPlace = (MemKind, Vec<u32>);
 pub struct Memories {
     /// The memories by kind and location.
     pub list: BTreeMap<MemoryPlace, Memory>,
-}
-
-/// The placements of tensors inside devices: one for each named tensor, and a default.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Placements {
-    /// The placements of named tensors.
-    pub named: Vec<(String, DevicePlacement)>,
-    /// The placement of all other tensors. None places them on the device's first PE.
-    pub others: Option<DevicePlacement>,
-}
-
-impl Placements {
-    /// Returns the placement of a tensor: its own, else the default.
-    pub fn of(&self, name: &str) -> Option<DevicePlacement> {
-        self.named.iter().find(|n| n.0 == name).map(|n| n.1).or(self.others)
-    }
-
-    /// Checks whether no placement is given.
-    pub fn is_empty(&self) -> bool {
-        self.named.is_empty() && self.others.is_none()
-    }
 }
 
 /// Lays out everything that a schedule keeps in memories whose size the machine states. A schedule

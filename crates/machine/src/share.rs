@@ -12,7 +12,8 @@ use std::ops::Range;
 
 use kbc_diag::Diagnostic;
 
-use crate::placement::{DevicePlacement, Interior};
+use crate::placement::Interior;
+use crate::policy::DevicePlacement;
 use crate::topology::Topology;
 use kbc_ir::schedule::{BufferId, LocalOp};
 use kbc_ir::types::CutRule;

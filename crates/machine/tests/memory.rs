@@ -5,8 +5,9 @@
 use kbc_diag::FileId;
 use kbc_ir::types::MemKind;
 use kbc_ir::walk::{Access, Mem, Program};
-use kbc_machine::memory::{ALIGN, Addresses, Memory, Placements, lay_out};
-use kbc_machine::placement::{DevicePlacement, Policy, Shard};
+use kbc_machine::memory::{ALIGN, Addresses, Memory, lay_out};
+use kbc_machine::placement::Shard;
+use kbc_machine::policy::{DevicePlacement, Placements, Policy};
 use kbc_machine::topology::{DeviceId, Topology};
 use std::collections::BTreeMap;
 

@@ -10,8 +10,9 @@
 //! [`Data::first_difference`].) Integers pass if they are equal, whatever the bound. An element
 //! whose bound is NaN does not pass.
 
+use crate::element::Value;
 use crate::shard::{Part, contribution, for_each_run};
-use crate::tensor::{Data, Tensor, Value, multi_index};
+use crate::tensor::{Data, Tensor, multi_index};
 use kbc_ir::types::{Mesh, ReduceOp, TensorType};
 
 /// Reference values of one result, over its global shape.

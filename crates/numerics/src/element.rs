@@ -2,11 +2,39 @@
 //!
 //! f32, integers and the 16-bit floats of the `half` crate are used as they are. 8-bit floats are
 //! [`F8E4M3FN`] and [`F8E5M2`]: their bits, converted by the facts of their rows in
-//! [`kbc_ir::dtype`].
+//! [`kbc_ir::dtype`]. [`Value`] is one element of whatever type.
 
-use crate::tensor::Value;
 pub use half::{bf16, f16};
 use kbc_ir::dtype::{DType, FloatFormat};
+use std::fmt;
+
+/// One element, for messages and comparisons; exact for every type.
+#[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
+pub enum Value {
+    /// An element of a floating-point type.
+    Float(f64),
+    /// An element of an integer type.
+    Int(i64),
+}
+
+impl Value {
+    /// Returns the value as f64; an integer beyond 2^53 is rounded.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Value::Float(v) => v,
+            Value::Int(v) => v as f64,
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Float(v) => write!(f, "{v:?}"),
+            Value::Int(v) => write!(f, "{v}"),
+        }
+    }
+}
 
 /// An element of some type.
 pub trait Element: Copy + Default {

@@ -2,8 +2,8 @@
 //!
 //! * [`element`], [`tensor`], [`numbers`]: elements, vectors of them, and where results are
 //!   rounded.
-//! * [`functions`], [`scalar_eval`], [`gemm`], [`tiles`], [`local`]: the operations that a rank
-//!   performs on its own buffers.
+//! * [`functions`], [`scalar_eval`], [`gemm`], [`mod@broadcast`], [`tiles`], [`local`]: the
+//!   operations that a rank performs on its own buffers.
 //! * [`shard`], [`generate`], [`compare`]: feeding ranks, generating inputs, comparing results.
 //! * [`formats`]: data files (npy, npz, safetensors).
 //! * [`provenance`]: which contributions a wrong element holds.
@@ -11,6 +11,7 @@
 //! The interpreter, the adversary, the helpers of the JIT and the judge of the checker all use this
 //! one definition of every operation. Only the reference evaluator has its own.
 
+pub mod broadcast;
 pub mod compare;
 pub mod element;
 pub mod formats;

@@ -1,10 +1,11 @@
 //! Local operations of a schedule on tensors.
 //!
-//! The module owns shapes, broadcasting and the layout of lines. [`crate::numbers`],
-//! [`crate::scalar_eval`] and [`crate::gemm`] implement the arithmetic. It knows neither ranks nor
-//! the contents of memory: callers pass whole operands and get the elements to write and their
-//! position.
+//! The module owns shapes and the layout of lines. [`mod@crate::broadcast`] repeats operands to
+//! larger shapes; [`crate::numbers`], [`crate::scalar_eval`] and [`crate::gemm`] implement the
+//! arithmetic. It knows neither ranks nor the contents of memory: callers pass whole operands and
+//! get the elements to write and their position.
 
+use crate::broadcast::{broadcast, walk, whole};
 use crate::gemm;
 use crate::numbers::{self, Refusal};
 use crate::scalar_eval;
@@ -53,12 +54,6 @@ pub fn outer_inner(shape: &[u64], dim: u32) -> Result<(u64, u64, u64), Refusal> 
     let size =
         |s| count(s).ok_or_else(|| Refusal::new("a shape has more than 2^64 elements", "use smaller sizes"));
     Ok((size(&shape[..d])?, n, size(&shape[d + 1..])?))
-}
-
-fn whole(shape: &[u64]) -> Result<(u64, u64), Refusal> {
-    let n = count(shape)
-        .ok_or_else(|| Refusal::new("a shape has more than 2^64 elements", "use smaller sizes"))?;
-    Ok((0, n))
 }
 
 /// Returns what an operation touches. `part` is the value of its `at` or `index` expression on this
@@ -202,36 +197,6 @@ fn rows(table: &Tensor, ids: &Tensor, first: i64) -> Result<Data, Refusal> {
     Ok(out)
 }
 
-/// Returns the elements of a tensor repeated to a larger shape, with dimensions aligned from the
-/// right.
-pub fn broadcast(t: &Tensor, shape: &[u64]) -> Result<Data, Refusal> {
-    let refuse = || {
-        Refusal::new(
-            format!("{:?} cannot be broadcast to {shape:?}", t.shape()),
-            "aligned from the right, each dimension must be equal or 1",
-        )
-    };
-    let lead = shape.len().checked_sub(t.shape().len()).ok_or_else(refuse)?;
-    if t.shape().iter().zip(&shape[lead..]).any(|(a, b)| a != b && *a != 1) {
-        return Err(refuse());
-    }
-    if t.shape() == &shape[lead..] && shape[..lead].iter().all(|d| *d == 1) {
-        return Ok(t.data().clone());
-    }
-    let (_, n) = whole(shape)?;
-    if n == 0 {
-        return Ok(Data::zeros(t.dtype(), 0));
-    }
-    // Stride of each dimension of the result in the operand; 0 where it is repeated.
-    let mut strides = vec![0usize; shape.len()];
-    let mut stride = 1;
-    for (d, size) in t.shape().iter().enumerate().rev() {
-        strides[lead + d] = if *size == 1 { 0 } else { stride };
-        stride *= *size as usize;
-    }
-    Ok(t.data().picked(&walk(shape, &strides, n as usize)))
-}
-
 /// Returns, for each dimension of a transpose, its size and its stride in the operand, in elements.
 pub fn permuted(shape: &[u64], perm: &[u32]) -> Result<Vec<(u64, u64)>, Refusal> {
     let (_, _) = whole(shape)?;
@@ -248,26 +213,6 @@ fn transposed(shape: &[u64], perm: &[u32]) -> Result<Vec<usize>, Refusal> {
     let (sizes, strides): (Vec<u64>, Vec<u64>) = permuted(shape, perm)?.into_iter().unzip();
     let strides: Vec<usize> = strides.into_iter().map(|s| s as usize).collect();
     Ok(walk(&sizes, &strides, n as usize))
-}
-
-/// Returns the indices of `n` elements, row by row through a shape, with these strides.
-fn walk(shape: &[u64], strides: &[usize], n: usize) -> Vec<usize> {
-    let mut index = vec![0u64; shape.len()];
-    let mut order = Vec::with_capacity(n);
-    let mut at = 0usize;
-    for _ in 0..n {
-        order.push(at);
-        for d in (0..shape.len()).rev() {
-            index[d] += 1;
-            at += strides[d];
-            if index[d] < shape[d] {
-                break;
-            }
-            at -= strides[d] * shape[d] as usize;
-            index[d] = 0;
-        }
-    }
-    order
 }
 
 /// Copies a tensor `[outer, n, inner]` to the line of the parts of n, or (`pack` false) back.

@@ -6,8 +6,9 @@
 //! expressions, [`crate::local`] whole local operations. Interpreter, reference evaluator and
 //! compiled code must agree on everything here.
 
+use crate::element::Value;
 use crate::functions;
-use crate::tensor::{Data, Value};
+use crate::tensor::Data;
 use half::slice::HalfFloatSliceExt;
 use half::vec::HalfFloatVecExt;
 use half::{bf16, f16};

@@ -5,7 +5,6 @@
 
 use crate::element::*;
 use kbc_ir::types::DType;
-use std::fmt;
 
 /// Defines the vectors of all element types, and the matches over them.
 macro_rules! define {
@@ -64,34 +63,6 @@ macro_rules! define {
     };
 }
 kbc_ir::element_types!(define $);
-
-/// One element, for messages and comparisons; exact for every type.
-#[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
-pub enum Value {
-    /// An element of a floating-point type.
-    Float(f64),
-    /// An element of an integer type.
-    Int(i64),
-}
-
-impl Value {
-    /// Returns the value as f64; an integer beyond 2^53 is rounded.
-    pub fn as_f64(self) -> f64 {
-        match self {
-            Value::Float(v) => v,
-            Value::Int(v) => v as f64,
-        }
-    }
-}
-
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Value::Float(v) => write!(f, "{v:?}"),
-            Value::Int(v) => write!(f, "{v}"),
-        }
-    }
-}
 
 impl Data {
     /// Returns `n` zeros.

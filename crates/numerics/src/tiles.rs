@@ -4,7 +4,7 @@
 //! functions, [`crate::numbers`] rounding. The machine code of `kbc_backend_sim::jit` gives the
 //! same bits.
 
-use crate::local::broadcast;
+use crate::broadcast::broadcast;
 use crate::numbers::{self, Refusal};
 use crate::scalar_eval;
 use crate::tensor::{Data, Tensor, count};

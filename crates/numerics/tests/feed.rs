@@ -3,10 +3,11 @@
 
 use kbc_ir::types::{Axis, Cut, CutRule, DType, Dim, Mesh, ReduceOp, TensorType};
 use kbc_numerics::compare::{Expected, FaultyContribution, Hint, ReferenceValues, compare, contributions};
+use kbc_numerics::element::Value;
 use kbc_numerics::generate::{ExactRange, exact, exact_limit, exact_range, exact_value, mix32, normal, ones};
 use kbc_numerics::numbers::{from_f64, from_i64};
 use kbc_numerics::shard::{Part, assemble, check_feed, contribution, contributor_name, cut, feed_shape};
-use kbc_numerics::tensor::{Data, Tensor, Value};
+use kbc_numerics::tensor::{Data, Tensor};
 
 fn mesh(axes: &[(&str, u64)]) -> Mesh {
     Mesh {

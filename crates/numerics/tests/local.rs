@@ -6,7 +6,8 @@ use kbc_ir::expr::Expr;
 use kbc_ir::scalar::{Scalar, ScalarBin, ScalarFn};
 use kbc_ir::schedule::{BufferId, LocalOp};
 use kbc_ir::types::{CutRule, DType, ReduceOp};
-use kbc_numerics::local::{apply, broadcast, footprint};
+use kbc_numerics::broadcast::broadcast;
+use kbc_numerics::local::{apply, footprint};
 use kbc_numerics::numbers::{from_f64, from_i64};
 use kbc_numerics::tensor::{Data, Tensor, multi_index};
 

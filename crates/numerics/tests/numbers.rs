@@ -4,10 +4,11 @@
 use half::{bf16, f16};
 use kbc_ir::scalar::{Compare, CompareOp, Scalar, ScalarBin, ScalarFn, ScalarUn};
 use kbc_ir::types::{DType, ReduceOp};
+use kbc_numerics::element::Value;
 use kbc_numerics::functions::{Errors, function};
 use kbc_numerics::numbers::{self, cast, combine, from_f64, from_i64, narrow, round_to};
 use kbc_numerics::scalar_eval::{eval_f32, eval_f64, eval_i32, map, un_f32, un_f64};
-use kbc_numerics::tensor::{Data, Value};
+use kbc_numerics::tensor::Data;
 
 #[test]
 fn the_document_holds_the_table() {

@@ -110,10 +110,10 @@
 //! Not done here: sharing memory between windows of regions that are ordered but differ.
 
 use crate::pass::{Changed, Pass, PassCx, PassInfo, schedule_of};
-use crate::turns::{self, Turns};
+use crate::turns::{self, Turns, alternates};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::expr::Expr;
-use kbc_ir::schedule::{CALL, Mark, Point, Ref, SOp, SStmt, Schedule, WindowId, replace_ops};
+use kbc_ir::schedule::{Mark, Point, Ref, SOp, SStmt, Schedule, WindowId, replace_ops};
 use kbc_ir::{Module, Props};
 
 /// The record of `allocate`.
@@ -201,20 +201,6 @@ fn bodies(r: &kbc_ir::schedule::Region) -> impl Iterator<Item = &[SStmt]> {
     r.roles.iter().flat_map(|r| r.streams.iter().map(|s| &s.body[..]))
 }
 
-/// Checks whether the list uses a slot of the window whose number satisfies `f`.
-fn uses(list: &[SStmt], w: WindowId, f: &dyn Fn(&Expr) -> bool) -> bool {
-    let slot = |r: &Ref| matches!(r, Ref::Slot { window, slot } if *window == w && f(slot));
-    list.iter().any(|s| match s {
-        SStmt::For { body, .. } => uses(body, w, f),
-        SStmt::If { then, other, .. } => uses(then, w, f) || uses(other, w, f),
-        SStmt::Op(op, _) => match op {
-            SOp::Copy { dst, src } | SOp::Reduce { dst, src, .. } => slot(dst) || slot(src),
-            SOp::Put { src, dst, .. } | SOp::Get { dst, src, .. } => slot(dst) || slot(src),
-            _ => false,
-        },
-    })
-}
-
 /// Checks whether any operation asks if a slot of the window may be written again (marks `reserve`
 /// and `free`). If none does, other messages imply it.
 pub(crate) fn reserved(s: &Schedule, w: WindowId) -> bool {
@@ -227,11 +213,6 @@ pub(crate) fn reserved(s: &Schedule, w: WindowId) -> bool {
         })
     }
     s.regions.iter().any(|r| bodies(r).any(|b| asks(b, w)))
-}
-
-/// Checks whether the slot numbers of the window already depend on the call.
-pub(crate) fn alternates(s: &Schedule, w: WindowId) -> bool {
-    s.regions.iter().any(|r| bodies(r).any(|b| uses(b, w, &|slot| slot.mentions(CALL))))
 }
 
 /// Doubles the slots of the window and lets every other turn use the second half.

@@ -4,11 +4,21 @@
 //! [`crate::Pipeline::run`] and afterwards reads what they collected. No observer writes a file or
 //! reads a clock of its own.
 
-use crate::pass::Changed;
-use crate::pipeline::PipelineStep;
+use crate::pass::{Changed, PassInfo};
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_ir::Module;
 use kbc_ir::text::{self, PrintOptions};
+
+/// A step of a pipeline, as observers see it.
+#[derive(Clone, Copy, Debug)]
+pub struct PipelineStep<'a> {
+    /// Position, counted from 1.
+    pub index: usize,
+    /// The record of the pass.
+    pub info: &'static PassInfo,
+    /// The text of this step and all later steps, which a reproducer replays.
+    pub rest: &'a str,
+}
 
 /// An observer of a pipeline.
 pub trait Instrument {

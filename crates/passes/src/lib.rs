@@ -8,6 +8,7 @@ pub mod allocate;
 pub mod cost;
 pub mod enqueue;
 pub mod expand;
+pub mod findings;
 mod fresh;
 pub mod infer;
 pub mod instrument;
@@ -27,7 +28,8 @@ pub mod synchronize;
 pub mod testing;
 mod turns;
 
-pub use pass::{Changed, Findings, Options, Pass, PassCx, PassInfo, PassOption, TimeModel};
+pub use findings::Findings;
+pub use pass::{Changed, Options, Pass, PassCx, PassInfo, PassOption, TimeModel};
 pub use pipeline::Pipeline;
 pub use registry::Entry;
 

@@ -3,8 +3,7 @@
 //! This module owns [`Pass`], [`PassInfo`], typed options and [`PassCx`]. [`crate::ALL`] lists
 //! the passes, and [`crate::pipeline`] puts them in order.
 
-use crate::overlap::OverlapTable;
-use crate::select::SelectTable;
+use crate::findings::Findings;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::graph::{Graph, Using};
@@ -214,17 +213,6 @@ pub trait TimeModel {
     /// # Errors
     /// Returns the reason why the module cannot be timed.
     fn nanoseconds(&self, module: &Module) -> Result<f64, Diagnostics>;
-}
-
-/// Findings of passes for reports and `kbc explain`.
-#[derive(Clone, Debug, Default)]
-pub struct Findings {
-    /// The alternatives that `select` considered, one entry per collective.
-    pub select: SelectTable,
-    /// The findings of `overlap`.
-    pub overlap: OverlapTable,
-    /// Warnings and notes.
-    pub messages: Diagnostics,
 }
 
 /// The context of a pass: what it may use besides the module.

@@ -4,7 +4,7 @@
 //! in [`crate::instrument`].
 
 use crate::ALL;
-use crate::instrument::Instrument;
+use crate::instrument::{Instrument, PipelineStep};
 use crate::pass::{Changed, Options, Pass, PassCx, PassInfo};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
@@ -18,17 +18,6 @@ pub const PIPELINES: &[(&str, &str)] = &[
     ("default", "infer,place,select,overlap,expand,allocate,synchronize"),
     ("queues", "infer,place,select,expand,enqueue"),
 ];
-
-/// A step of a pipeline, as observers see it.
-#[derive(Clone, Copy, Debug)]
-pub struct PipelineStep<'a> {
-    /// Position, counted from 1.
-    pub index: usize,
-    /// The record of the pass.
-    pub info: &'static PassInfo,
-    /// The text of this step and all later steps, which a reproducer replays.
-    pub rest: &'a str,
-}
 
 /// A sequence of passes.
 #[derive(Default)]

@@ -69,13 +69,12 @@
 
 mod bind;
 mod local;
-mod table;
 mod transfer;
 
 pub use bind::{bind, sizes_on};
-pub use table::{Candidate, SelectTable, Selection, Transfers, Verdict};
 
 use crate::cost::{self, Job, Price};
+use crate::findings::select::{Candidate, SelectTable, Selection, Verdict};
 use crate::part_of::library_for;
 use crate::pass::{Changed, OptionKind, Options, Pass, PassCx, PassInfo, PassOption, TimeModel, graph_of};
 use crate::pipeline::Pipeline;

@@ -122,9 +122,9 @@
 //! Not done here: finding the credits that other messages imply, which happens earlier ([ADR
 //! 15](../adr/015-order-graph.md)), and barriers.
 
-use crate::allocate::{alternates, reserved, signal_offsets};
+use crate::allocate::{reserved, signal_offsets};
 use crate::pass::{Changed, Pass, PassCx, PassInfo, schedule_of};
-use crate::turns::Turns;
+use crate::turns::{Turns, alternates};
 use kbc_diag::Diagnostics;
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::*;

@@ -12,7 +12,6 @@
 //! `allocate` decides how many slots a window has, `synchronize` how messages are counted, and the
 //! checker proves that the result is safe.
 
-use crate::allocate::alternates;
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::*;
 
@@ -60,6 +59,26 @@ impl Turns {
             _ => (Expr::var(CALL) + Expr::Int(1)).modulo(2),
         }
     }
+}
+
+/// Checks whether the slot numbers of the window already depend on the call.
+pub(crate) fn alternates(s: &Schedule, w: WindowId) -> bool {
+    let mut streams = s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams);
+    streams.any(|stream| uses(&stream.body, w, &|slot| slot.mentions(CALL)))
+}
+
+/// Checks whether the list uses a slot of the window whose number satisfies `f`.
+fn uses(list: &[SStmt], w: WindowId, f: &dyn Fn(&Expr) -> bool) -> bool {
+    let slot = |r: &Ref| matches!(r, Ref::Slot { window, slot } if *window == w && f(slot));
+    list.iter().any(|s| match s {
+        SStmt::For { body, .. } => uses(body, w, f),
+        SStmt::If { then, other, .. } => uses(then, w, f) || uses(other, w, f),
+        SStmt::Op(op, _) => match op {
+            SOp::Copy { dst, src } | SOp::Reduce { dst, src, .. } => slot(dst) || slot(src),
+            SOp::Put { src, dst, .. } | SOp::Get { dst, src, .. } => slot(dst) || slot(src),
+            _ => false,
+        },
+    })
 }
 
 /// Lets equal regions that are ordered one after another use the windows of the first of them.

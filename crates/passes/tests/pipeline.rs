@@ -7,12 +7,12 @@ use kbc_diag::{Diagnostic, Diagnostics, FileId};
 use kbc_ir::graph::{CollKind, OpKind};
 use kbc_ir::scalar::Scalar;
 use kbc_ir::{Module, Props, text};
+use kbc_passes::findings::select::Verdict;
 use kbc_passes::instrument::{
     DumpDir, Instrument, PassFilter, PrintAfter, Reproducer, RoundTrip, Timings, VerifyEach,
 };
 use kbc_passes::pass::graph_of;
 use kbc_passes::pipeline::PIPELINES;
-use kbc_passes::select::Verdict;
 use kbc_passes::{Changed, Pass, PassCx, PassInfo, Pipeline, TimeModel};
 
 const FFN: &str = include_str!("data/place/ffn.kir");

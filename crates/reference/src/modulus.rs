@@ -5,6 +5,8 @@
 //! over grain stays within the mantissa, nothing is rounded in any order and for any placement
 //! ([`super::precision::Precision::exact`]).
 
+mod tiles;
+
 use super::precision::{F32, Precision, common_grain, grain};
 use kbc_ir::dtype::Format;
 use kbc_ir::fill::{FillContent, counts_to};
@@ -96,9 +98,9 @@ fn widest(dtype: DType) -> u64 {
 /// The extent of a value: all elements are multiples of `grain` and at most `size`. For a partial
 /// value, this holds for all sums of parts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Extent {
-    pub size: f64,
-    pub grain: f64,
+struct Extent {
+    size: f64,
+    grain: f64,
 }
 
 /// Returns the extent of given data.
@@ -110,7 +112,7 @@ fn extent_of(t: &Tensor) -> Extent {
 }
 
 /// Returns the extent if sums of it are exact in the type.
-pub(super) fn holds(dtype: DType, x: Extent) -> Option<Extent> {
+fn holds(dtype: DType, x: Extent) -> Option<Extent> {
     let ok = match (dtype, Precision::of(dtype)) {
         (_, Some(p)) => p.exact(x.size, x.grain),
         (DType::I32, None) => x.size <= f64::from(i32::MAX) && x.grain >= 1.0,
@@ -224,7 +226,7 @@ fn extent(
         }
         OpKind::Tiles(kernel) => {
             let sizes: Vec<Vec<u64>> = (0..ids.len()).map(sizes).collect::<Option<_>>()?;
-            super::tiles::exact_extent(kernel, &operands, &sizes)?
+            tiles::exact_extent(kernel, &operands, &sizes)?
         }
         OpKind::Map(f) => {
             let dtype = first?.1;
@@ -308,7 +310,7 @@ fn of_ranks(x: Extent, red: Option<ReduceOp>, ranks: f64) -> Option<Extent> {
 }
 
 /// Returns the extent of an expression, computed in f32 (i32).
-pub(super) fn expression(e: &Scalar, args: &[Extent], dtype: DType) -> Option<Extent> {
+fn expression(e: &Scalar, args: &[Extent], dtype: DType) -> Option<Extent> {
     let go = |e| expression(e, args, dtype);
     let computed = if dtype.is_float() { DType::F32 } else { dtype };
     let x = match e {
@@ -363,7 +365,7 @@ fn joined(x: Extent, y: Extent) -> Extent {
     Extent { size: x.size.max(y.size), grain: x.grain.min(y.grain) }
 }
 
-pub(super) fn product(x: Extent, y: Extent) -> Extent {
+fn product(x: Extent, y: Extent) -> Extent {
     let zero = x.size == 0.0 || y.size == 0.0;
     Extent { size: x.size * y.size, grain: if zero { f64::INFINITY } else { x.grain * y.grain } }
 }

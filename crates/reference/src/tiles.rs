@@ -8,7 +8,7 @@
 
 use super::precision::{F32, Precision, common_grain};
 use super::reduce::{Sum, store};
-use super::{Pending, RefTensor, Step, Value, matmul, modulus, scalar};
+use super::{Pending, RefTensor, Step, Value, matmul, scalar};
 use kbc_diag::Diagnostic;
 use kbc_ir::Name;
 use kbc_ir::graph::{GraphOp, OpKind};
@@ -264,77 +264,4 @@ fn zeros_of(dtype: DType, sizes: Vec<u64>, n: usize) -> Value {
         true => RefTensor::real(dtype, sizes, zeros.clone(), zeros),
         false => RefTensor::integers(dtype, sizes, vec![0; n], zeros),
     })
-}
-
-/// Returns the extent of a kernel's results, if everything that it computes is exact. `operands`
-/// are the extents of its operands.
-pub(super) fn exact_extent(
-    kernel: &TileKernel,
-    operands: &[(modulus::Extent, DType)],
-    sizes: &[Vec<u64>],
-) -> Option<(modulus::Extent, DType)> {
-    let facts = kernel.facts().ok()?;
-    let views: Vec<&[u64]> = sizes.iter().map(|s| &s[..]).collect();
-    let extents = kernel.extents(&views, None).ok()?;
-    let mut e =
-        Exact { operands, facts: &facts, extents: &extents, next: 0, values: BTreeMap::new(), result: None };
-    e.body(&kernel.body)?;
-    e.result.map(|x| (x, kernel.result.dtype))
-}
-
-struct Exact<'a> {
-    operands: &'a [(modulus::Extent, DType)],
-    facts: &'a Facts,
-    extents: &'a [u64],
-    next: usize,
-    values: BTreeMap<u32, modulus::Extent>,
-    result: Option<modulus::Extent>,
-}
-
-impl Exact<'_> {
-    fn body(&mut self, list: &[Stmt]) -> Option<()> {
-        for s in list {
-            let dtype = self.facts.nodes[self.next].dtype;
-            self.next += 1;
-            match s {
-                Stmt::Preload { .. } => {}
-                Stmt::For { body, .. } => self.body(body)?,
-                Stmt::Zeros { value, .. } => {
-                    let none = modulus::Extent { size: 0.0, grain: f64::INFINITY };
-                    self.values.insert(*value, none);
-                }
-                Stmt::Let { value, is } => {
-                    let x = self.tile(is)?;
-                    self.values.insert(*value, x);
-                }
-                Stmt::Add { value, is } => {
-                    let (x, acc) = (self.tile(is)?, *self.values.get(value)?);
-                    let sum = modulus::Extent { size: x.size + acc.size, grain: x.grain.min(acc.grain) };
-                    self.values.insert(*value, modulus::holds(dtype, sum)?);
-                }
-                Stmt::Store { is, .. } => self.result = Some(self.tile(is)?),
-            }
-        }
-        Some(())
-    }
-
-    fn tile(&mut self, t: &Tile) -> Option<modulus::Extent> {
-        let node = &self.facts.nodes[self.next];
-        self.next += 1;
-        let operands: Vec<modulus::Extent> =
-            t.operands().into_iter().map(|o| self.tile(o)).collect::<Option<_>>()?;
-        let x = match (t, &operands[..]) {
-            (Tile::Load { param, .. }, _) => self.operands.get(*param as usize)?.0,
-            (Tile::Value(v), _) => *self.values.get(v)?,
-            (Tile::Dot(..), [a, b]) => {
-                let k = extent(node.contracted?, self.extents) as f64;
-                let x = modulus::product(*a, *b);
-                modulus::Extent { size: x.size * k, ..x }
-            }
-            (Tile::Map(f, _), _) => modulus::expression(&f.body, &operands, node.dtype)?,
-            (Tile::Cast(..), [x]) => *x,
-            _ => return None,
-        };
-        modulus::holds(node.dtype, x)
-    }
 }

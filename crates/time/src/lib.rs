@@ -302,5 +302,6 @@ fn timing<'p>(
         .help("simulate without the critical path")
         .into());
     };
-    Ok(report::timing(setup, &engine.state, end, &chain, walked))
+    let steps = path::steps(setup, &chain, end);
+    Ok(report::timing(setup, &engine.state, end, steps, walked))
 }

@@ -2,8 +2,6 @@
 //! links and memories.
 
 use super::clock::Time;
-use super::log::Record;
-use super::path;
 use super::setup::Setup;
 use super::state::State;
 use super::work::Unit;
@@ -293,7 +291,7 @@ pub(super) fn timing(
     setup: &Setup<'_>,
     state: &State<'_>,
     end: Time,
-    chain: &[(Record, u64)],
+    path: Vec<Step>,
     walked: Walked,
 ) -> Timing {
     let regions = setup.program.schedule.regions.len();
@@ -323,7 +321,7 @@ pub(super) fn timing(
                 })
             })
             .collect(),
-        path: path::steps(setup, chain, end),
+        path,
         links: links(setup, state),
         memories: memories(state, end),
         ranks: (0..setup.program.ranks())

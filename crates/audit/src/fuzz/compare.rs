@@ -127,7 +127,7 @@ pub fn same(schedule: &Schedule, want: &RunResult, got: &RunResult) -> Result<u6
                 let (a, b) = (want.tensor.data(), got.tensor.data());
                 if let Some(i) = a.first_difference(b) {
                     let show = |v: Option<_>| {
-                        v.map_or("nothing".to_owned(), |v: kbc_numerics::tensor::Value| v.to_string())
+                        v.map_or("nothing".to_owned(), |v: kbc_numerics::element::Value| v.to_string())
                     };
                     return Err(format!(
                         "{}, element {i} of shape {:?}: interpreter {}, machine code {}",

@@ -28,13 +28,14 @@ mod world;
 pub use policy::Policy;
 
 use crate::flow::Flow;
-use crate::host::Host;
-use crate::interp::{self, MAX_BYTES, RunOptions, RunResult, too_large};
+use crate::host::{Host, too_large};
+use crate::interp::{self, MAX_BYTES, RunOptions, RunResult};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::{BufferId, Schedule};
 use kbc_ir::walk::Program;
-use kbc_numerics::tensor::{Tensor, Value};
+use kbc_numerics::element::Value;
+use kbc_numerics::tensor::Tensor;
 use world::World;
 
 /// Number of runs within which a schedule that lacks one essential fence, wait, notify or credit

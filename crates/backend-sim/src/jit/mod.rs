@@ -28,7 +28,7 @@ mod tiles;
 mod world;
 
 use crate::failure::RunFailure;
-use crate::host::Host;
+use crate::host::{Host, too_large};
 use crate::interp::{self, RunOptions, RunResult};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::schedule::Schedule;
@@ -191,7 +191,7 @@ impl Compiled<'_> {
         match world.and_then(|w| w.run(&self.tables.pointers(), self.room, options.seed)) {
             Ok(result) => Ok(Some(result)),
             Err(Stop::Fault) => Ok(None),
-            Err(Stop::TooLarge) => Err(interp::too_large(options.max_bytes).into()),
+            Err(Stop::TooLarge) => Err(too_large(options.max_bytes).into()),
             Err(Stop::Host(d)) => Err(d.into()),
         }
     }

@@ -1,7 +1,7 @@
 //! Typing of operations: which of their parts must move with the rank, and which must stay.
 
 use super::{Failed, Prover, by_call};
-use crate::symmetry::QUEUES;
+use crate::digits::QUEUES;
 use crate::typing::{Env, Tys};
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;

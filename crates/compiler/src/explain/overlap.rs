@@ -3,7 +3,7 @@
 
 use crate::build::Built;
 use crate::report::human::{count, time};
-use kbc_passes::overlap::ExaminedCollective;
+use kbc_passes::findings::overlap::ExaminedCollective;
 use serde_json::{Value, json};
 
 /// Returns the table of a program.

@@ -10,7 +10,7 @@ use crate::failure::Outcome;
 use crate::report::human::{bytes, count, percent, time};
 use kbc_machine::bounds::Bound;
 use kbc_passes::cost::{Method, Price, exact_ranks};
-use kbc_passes::select::{Candidate, Selection, Verdict};
+use kbc_passes::findings::select::{Candidate, Selection, Verdict};
 use kbc_time::TimeOptions;
 use serde_json::{Value, json};
 

@@ -17,7 +17,7 @@ use crate::machine::MachineFile;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span, Spanned};
 use kbc_ir::Name;
 use kbc_ir::types::{Axis, Mesh};
-use kbc_machine::memory::Placements;
+use kbc_machine::policy::Placements;
 use kbc_machine::topology::perturb::Perturb;
 use kbc_machine::topology::{
     Described, Dimension, OwnLink, Quantity, SHAPE_NAMES, SettingValue, Settings, Shape, ShapeArgument,

@@ -52,7 +52,7 @@ use bind::ArgumentKind;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
 use kbc_ir::types::Mesh;
 use kbc_ir::{Body, Module, Props};
-use kbc_machine::memory::Placements;
+use kbc_machine::policy::Placements;
 use kbc_machine::topology::perturb::Perturb;
 use kbc_machine::topology::{OwnLink, Settings, Topology};
 use kbc_rounds::ast::{Expr, ExprKind, Ident};

@@ -18,7 +18,7 @@ pub(crate) mod yaml;
 
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Spanned};
-use kbc_machine::memory::Placements;
+use kbc_machine::policy::Placements;
 use kbc_machine::topology::perturb::Perturb;
 use kbc_machine::topology::{Fragment, MAX_NODES, OwnLink, SettingValue, Settings, Shape, link_rate};
 use yaml::{Document, Key, Node, NodeKind};

@@ -7,8 +7,7 @@ use super::Reader;
 use super::yaml::{Key, Node, NodeKind};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics};
-use kbc_machine::memory::Placements;
-use kbc_machine::placement::{DevicePlacement, Policy};
+use kbc_machine::policy::{DevicePlacement, Placements, Policy};
 
 /// The name of the entry for tensors that have no entry of their own.
 const OTHERS: &str = "default";

@@ -9,7 +9,7 @@
 use kbc_diag::{Diagnostic, Spanned};
 
 use super::quantity::{Dimension, Quantity};
-use super::settings::{SettingValue, amounts, word};
+use super::value::{SettingValue, amounts, word};
 
 /// Names of the settings, in the order in which they are printed.
 pub(super) const NAMES: [&str; 6] = ["core_get", "core_put", "core_memory", "sdma", "engine", "notify"];

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use kbc_diag::{Diagnostic, Spanned};
 
 use super::quantity::{Dimension, Quantity};
-use super::settings::{SettingValue, amounts};
+use super::value::{SettingValue, amounts};
 use super::{DeviceId, LinkRate, Topology};
 use kbc_ir::types::MemKind;
 

@@ -28,6 +28,7 @@ mod settings;
 mod shape;
 mod symmetry;
 mod text;
+mod value;
 mod wiring;
 
 use std::collections::BTreeMap;
@@ -36,8 +37,7 @@ use std::fmt;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, FileId, Span};
 
-use crate::memory::Placements;
-use crate::placement::Interior;
+use crate::policy::Placements;
 use kbc_ir::types::MemKind;
 use line::LineLinks;
 use memo::Memo;
@@ -50,10 +50,11 @@ pub use package::{PACKAGE_SETTING_NAMES, PackageRanks, PackageSettings};
 pub use quantity::{Dimension, Quantity, quantity, rate_in_bits, unit_names};
 pub use route::{Route, RouteCost};
 pub use settings::{
-    Compute, DEFAULT_LINK, DeviceRate, Forward, LinkRate, SETTING_NAMES, SettingValue, Settings, link_rate,
+    Compute, DEFAULT_LINK, DeviceRate, Forward, LinkRate, SETTING_NAMES, Settings, link_rate,
 };
 pub use shape::{MAX_DEVICES, SHAPE_NAMES, Shape, ShapeArgument, shape_example, shape_form};
 pub use text::{Described, Fragment, Written};
+pub use value::SettingValue;
 
 /// Names of a machine's axes, slowest first.
 pub const AXIS_NAMES: [&str; 16] =
@@ -236,12 +237,6 @@ impl Topology {
     /// Returns the placements of tensors inside devices.
     pub fn placements(&self) -> &Placements {
         &self.placements
-    }
-
-    /// Checks whether the PEs of a device share its local work: there are several PEs, and a
-    /// placement is given.
-    pub fn shares_work(&self) -> bool {
-        !self.placements.is_empty() && Interior::of(self).count() > 1
     }
 
     /// Returns the number of devices.

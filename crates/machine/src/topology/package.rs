@@ -22,8 +22,8 @@ use kbc_diag::{Diagnostic, Spanned};
 use super::data::{Controller, Data};
 use super::graph::{Edge, Graph, NONE, Parallel, Relay};
 use super::quantity::{Dimension, Quantity};
-use super::settings::{SettingValue, amounts, word};
 use super::shape::Shape;
+use super::value::{SettingValue, amounts, word};
 use super::{Direction, LinkRate};
 
 /// The PEs that are devices.

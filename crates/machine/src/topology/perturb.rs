@@ -8,7 +8,7 @@ use kbc_diag::{Diagnostic, Span, Spanned};
 
 use super::links::LinkSet;
 use super::quantity::Dimension;
-use super::settings::SettingValue;
+use super::value::SettingValue;
 
 /// Limit on the number of runs.
 pub const MAX_RUNS: u64 = 10_000;

@@ -10,7 +10,7 @@ use std::fmt;
 use kbc_diag::{Diagnostic, Spanned};
 
 use super::quantity::{Dimension, Quantity};
-use super::settings::{SettingValue, amounts};
+use super::value::{SettingValue, amounts};
 use kbc_ir::types::MemKind;
 
 /// Names of the settings, in the order in which they are printed.

@@ -9,8 +9,9 @@ use kbc_diag::{Diagnostic, FileId, Span, Spanned};
 use super::links::{LinkSet, Node, OwnLink};
 use super::perturb::{Distribution, DrawnQuantity};
 use super::quantity::{quantity, rate_in_bits, unit_names};
-use super::settings::{SettingValue, Settings, link_rate};
+use super::settings::{Settings, link_rate};
 use super::shape::{Shape, ShapeArgument};
+use super::value::SettingValue;
 use super::{AXIS_NAMES, Direction, Topology};
 
 /// Limit on the nesting of shapes.

@@ -1,7 +1,6 @@
 //! Checks of types on a mesh (axes exist, and each has one use), and the canonical form of equal
 //! placements.
 
-use super::rules::no_arithmetic;
 use crate::reshard;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
@@ -110,6 +109,19 @@ pub fn canonical(mesh: &Mesh, ty: &TensorType) -> TensorType {
         axes.sort_by_key(|axis| mesh.axes.iter().position(|a| a.name == *axis));
     }
     ty
+}
+
+/// Returns the error for arithmetic on a floating-point type that is only moved and converted.
+pub(super) fn no_arithmetic(dtype: DType) -> Option<Diagnostic> {
+    let why = dtype.scaled()?;
+    Some(
+        Diagnostic::error(
+            "E235",
+            format!("kbc can move and convert {dtype} values, but not compute with them"),
+        )
+        .note(why)
+        .help("compute in a wider type, `f32(..)`, and cast the result back"),
+    )
 }
 
 /// Returns the error for a reduction of a type without arithmetic.

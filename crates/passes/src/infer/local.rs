@@ -1,7 +1,8 @@
 //! Type inference for local programs: the types of each rank's own values, and whether the
 //! collectives of all ranks match.
 
-use super::rules::{Operand, Outcome, no_arithmetic};
+use super::check::no_arithmetic;
+use super::rules::{Operand, Outcome};
 use super::{Typing, typed};
 use crate::pass::Changed;
 use kbc_diag::{Diagnostic, Diagnostics};

@@ -361,7 +361,7 @@ impl Typing<'_> {
         let refuse = |what: String, help: &str| {
             Diagnostic::error("E206", what).primary(op.span, format!("of {dtype} values")).help(help)
         };
-        if let Some(d) = no_arithmetic(dtype) {
+        if let Some(d) = check::no_arithmetic(dtype) {
             self.found.push(d.primary(op.span, format!("of {dtype} values")));
             return false;
         }
@@ -458,19 +458,6 @@ pub fn not_that_tensor(
         .primary(requested, format!("expected `{want}`"))
         .secondary(value, format!("this is `{ty}`"));
     Some(if code == "E202" { d.help(format!("cast it: `{}(..)`", want.dtype)) } else { d })
-}
-
-/// Returns the error for arithmetic on a floating-point type that is only moved and converted.
-pub(super) fn no_arithmetic(dtype: DType) -> Option<Diagnostic> {
-    let why = dtype.scaled()?;
-    Some(
-        Diagnostic::error(
-            "E235",
-            format!("kbc can move and convert {dtype} values, but not compute with them"),
-        )
-        .note(why)
-        .help("compute in a wider type, `f32(..)`, and cast the result back"),
-    )
 }
 
 /// Rank of an element type in an order by capacity, for the suggested cast: floats with arithmetic

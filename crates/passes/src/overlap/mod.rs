@@ -78,6 +78,7 @@ mod order;
 mod pieces;
 
 use crate::cost::{self, Job};
+use crate::findings::overlap::{ExaminedCollective, OverlapTable, TriedPieces};
 use crate::part_of::library_for;
 use crate::pass::{Changed, OptionKind, Options, Pass, PassCx, PassInfo, PassOption, graph_of};
 use crate::pipeline::Pipeline;
@@ -105,54 +106,6 @@ pub static INFO: PassInfo = PassInfo {
         default: "false",
     }],
 };
-
-/// A number of pieces that was tried for a collective and its matmuls alone.
-#[derive(Clone, PartialEq, Debug)]
-pub struct TriedPieces {
-    /// Number of pieces.
-    pub pieces: u64,
-    /// Estimated nanoseconds.
-    pub estimated: f64,
-    /// Simulated nanoseconds. None if it was not simulated.
-    pub simulated: Option<f64>,
-}
-
-/// A collective that was examined, for `kbc explain overlap`.
-#[derive(Clone, PartialEq, Debug)]
-pub struct ExaminedCollective {
-    /// Name of its value.
-    pub value: Name,
-    /// Its kind: `all_reduce` and so on.
-    pub kind: Name,
-    /// Its number of pieces after the pass.
-    pub pieces: u64,
-    /// Whether the program states the number of pieces.
-    pub requested: bool,
-    /// The numbers of pieces that were tried.
-    pub tried: Vec<TriedPieces>,
-    /// The reason why it cannot be cut, if it cannot.
-    pub why: Option<String>,
-}
-
-/// Findings of `overlap`.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct OverlapTable {
-    /// The collectives in order.
-    pub looked: Vec<ExaminedCollective>,
-    /// Whether collectives run on streams of their own.
-    pub streams: bool,
-    /// Estimated nanoseconds: of serial execution, and with streams.
-    pub estimated: (f64, f64),
-    /// The same two times simulated, if they were measured.
-    pub simulated: Option<(f64, f64)>,
-}
-
-impl OverlapTable {
-    /// Checks whether any collective runs concurrently with other operations or is in pieces.
-    pub fn changed(&self) -> bool {
-        self.streams || self.looked.iter().any(|l| l.pieces > 1)
-    }
-}
 
 /// The numbers of pieces that are tried.
 const TRIED: [u64; 3] = [2, 4, 8];

@@ -4,7 +4,8 @@
 //! joined axes as one axis of an otherwise equal mesh. Candidates are then priced and simulated
 //! like those of a global program.
 
-use super::{Chooser, SelectTable, Selection};
+use super::Chooser;
+use crate::findings::select::{SelectTable, Selection};
 use crate::pass::Changed;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::Name;

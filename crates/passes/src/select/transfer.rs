@@ -5,8 +5,9 @@
 //! write to one. It compares the finished schedules of the collective alone, pushed and pulled.
 //! Results are kept, because layers repeat their collectives.
 
-use super::{Candidate, Chooser, SelectSite, Selection, Transfers, Verdict, named};
+use super::{Chooser, SelectSite, named};
 use crate::cost;
+use crate::findings::select::{Candidate, Selection, Transfers, Verdict};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::graph::{Collective, Using, UsingArg};

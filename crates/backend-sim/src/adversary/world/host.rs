@@ -96,7 +96,7 @@ impl World<'_> {
         i: usize,
         (want, got): (&Data, &Data),
     ) -> Trouble {
-        let nothing = kbc_numerics::tensor::Value::Float(f64::NAN);
+        let nothing = kbc_numerics::element::Value::Float(f64::NAN);
         let (expected, got) = (want.get(i).unwrap_or(nothing), got.get(i).unwrap_or(nothing));
         let shape: Vec<u64> = bounds.iter().map(|b| b.1 - b.0).collect();
         let index: Vec<u64> =

@@ -1,4 +1,4 @@
-//! Results of `select`: data for reports and for the table of `kbc explain select`.
+//! Findings of `select`: data for reports and for the table of `kbc explain select`.
 
 use crate::cost::{Method, Price};
 use kbc_diag::Span;
