@@ -14,6 +14,7 @@
 
 use crate::allocate::alternates;
 use kbc_ir::expr::Expr;
+use kbc_ir::rewrite::replace_ops;
 use kbc_ir::schedule::*;
 
 /// For each window, the regions that use it.
