@@ -8,7 +8,7 @@ mod both;
 mod crossing;
 pub mod rows;
 
-use crate::sweep::grid::{RowProgram, RowRequest};
+use crate::sweep::request::{RowProgram, RowRequest};
 use crate::sweep::run::{Within, run as execute};
 use crate::sweep::spec::{AxisValue, doubling};
 use crate::sweep::{Facts, row};
