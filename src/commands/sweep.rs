@@ -6,7 +6,7 @@ use crate::crash;
 use crate::outdir;
 use crate::session::{Failure, Outcome, Session};
 use indicatif::{ProgressBar, ProgressStyle};
-use kbc_compiler::report::human::count;
+use kbc_compiler::report::amounts::count;
 use kbc_diag::Diagnostic;
 use kbc_evaluation::sweep::cache::Cache;
 use kbc_evaluation::sweep::load::{Counts, Loaded, chosen, load, merged, row_name};

@@ -6,7 +6,7 @@
 
 use crate::fuzz;
 use crate::fuzz::rng::Rng;
-use kbc_compiler::report::human::{bytes, time};
+use kbc_compiler::report::amounts::{bytes, time};
 use kbc_compiler::simulated::Simulated;
 use kbc_diag::{Diagnostic, Diagnostics, FileId};
 use kbc_frontend::loaded::Loaded;

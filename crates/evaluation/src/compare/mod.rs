@@ -17,7 +17,7 @@ use crossing::{Crossing, Sample, crossings};
 use kbc_compiler::failure::{Failure, Outcome};
 use kbc_compiler::measure::ready;
 use kbc_compiler::options::Selection;
-use kbc_compiler::report::human::{bytes, time};
+use kbc_compiler::report::amounts::{bytes, time};
 use kbc_compiler::report::{Report, path};
 use kbc_compiler::workspace::Workspace;
 use kbc_diag::{Diagnostic, Diagnostics, FileId};
