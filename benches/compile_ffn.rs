@@ -5,7 +5,7 @@
 mod driver;
 
 use divan::Bencher;
-use kbc_compiler::analyse;
+use kbc_compiler::proof;
 
 fn main() {
     divan::main();
@@ -16,7 +16,7 @@ fn main() {
 #[divan::bench(args = [2, 4, 8])]
 fn compile_and_verify(tp: u32) {
     let job = driver::built(&["specs/ffn_tp.kb", "-D", &format!("tp={tp}")]);
-    divan::black_box(analyse::proof(job.schedule())).expect("the layer is right");
+    divan::black_box(proof::proof(job.schedule())).expect("the layer is right");
 }
 
 /// Measures the same without the checker.

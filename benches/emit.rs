@@ -7,8 +7,8 @@ mod driver;
 
 use divan::Bencher;
 use kbc::session::Session;
-use kbc_compiler::analyse;
 use kbc_compiler::emit::{self, Prepared, sizes};
+use kbc_compiler::proof;
 use kbc_compiler::report::Report;
 use kbc_compiler::watch::Unwatched;
 use kbc_tiles::backend::Target;
@@ -34,7 +34,7 @@ fn proven(algorithm: &str) -> Proven {
         driver::built(&[&format!("specs/bench/{algorithm}_all_reduce.kb"), "--target", "a2a3"]);
     let schedule = built.module.schedule().expect("the default pipeline ends with a schedule");
     let mut report = kbc_compiler::about::begin("compile", &args.source.file, &built, schedule);
-    report.verified = Some(analyse::proof(schedule).expect("the library is right"));
+    report.verified = Some(proof::proof(schedule).expect("the library is right"));
     Proven { session, built, report }
 }
 

@@ -10,8 +10,8 @@
 mod driver;
 
 use driver::Job;
-use kbc_compiler::analyse;
 use kbc_compiler::watch::Unwatched;
+use kbc_compiler::{analyse, proof};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -106,7 +106,7 @@ fn compile(layers: usize) {
 #[divan::bench(args = LAYERS, sample_count = 5)]
 fn prove(bencher: divan::Bencher, layers: usize) {
     let job = compiled(layers);
-    bencher.bench_local(|| analyse::proof(job.schedule()).expect("the layers are right"));
+    bencher.bench_local(|| proof::proof(job.schedule()).expect("the layers are right"));
 }
 
 /// Measures execution on every rank, reference evaluation and comparison.

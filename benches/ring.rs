@@ -3,7 +3,7 @@
 #[path = "../tests/real/driver.rs"]
 mod driver;
 
-use kbc_compiler::analyse;
+use kbc_compiler::{analyse, proof};
 
 fn main() {
     divan::main();
@@ -24,5 +24,5 @@ fn compile_and_verify(ranks: u32) {
 #[divan::bench(args = [64, 1024])]
 fn verify(bencher: divan::Bencher, ranks: u32) {
     let job = built(ranks);
-    bencher.bench(|| analyse::proof(divan::black_box(job.schedule())).expect("the ring is right"));
+    bencher.bench(|| proof::proof(divan::black_box(job.schedule())).expect("the ring is right"));
 }

@@ -296,7 +296,7 @@ fn the_printed_partition_gives_the_printed_bound() {
     let sum: f64 = between.map(|l| l.rate.bandwidth).sum();
     // n is 4 MB.
     let us = 2.0 * (parts.len() - 1) as f64 * 4e6 / sum * 1e6;
-    let printed = format!("bandwidth  {:>12}", kbc_compiler::report::human::time(us * 1e3));
+    let printed = format!("bandwidth  {:>12}", kbc_compiler::report::amounts::time(us * 1e3));
     assert!(ran.stdout.contains(&printed), "{us} us is not in\n{}", ran.stdout);
     assert!(ran.stdout.contains("exact, by maximum flows"), "{}", ran.stdout);
 }

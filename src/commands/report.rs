@@ -4,7 +4,7 @@ use super::output::finish;
 use crate::cli::{Data, MakePage, Source};
 use crate::outdir;
 use crate::session::{Outcome, Session};
-use kbc_compiler::report::human;
+use kbc_compiler::report::amounts;
 pub use kbc_views::page::make::no_page;
 use kbc_views::page::make::{Subject, make};
 use std::path::Path;
@@ -34,10 +34,10 @@ pub fn run(session: &mut Session, args: &MakePage) -> Outcome {
         session.print_artefact(&html);
     } else {
         outdir::write_file(Path::new(&args.output), html.as_bytes())?;
-        let took = report.time_ns.map_or_else(String::new, |ns| format!(", {}", human::time(ns)));
+        let took = report.time_ns.map_or_else(String::new, |ns| format!(", {}", amounts::time(ns)));
         let bound = report
             .percent
-            .map_or_else(String::new, |p| format!(", {} of the bound", human::percent(Some(p))));
+            .map_or_else(String::new, |p| format!(", {} of the bound", amounts::percent(Some(p))));
         session.tell(&format!("{}: page of {}{took}{bound}", args.output, report.file));
     }
     finish(session, &report, args.output != "-" && session.is_json())

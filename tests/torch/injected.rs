@@ -6,12 +6,13 @@
 //! verdict assigns to its inputs.
 
 use kbc_diag::{Diagnostics, FileId, SourceMap};
+use kbc_import::torch::arg::Arg;
 use kbc_import::torch::dtype::DType;
 use kbc_import::torch::groups::{Table, World, world};
 use kbc_import::torch::kb::verdict::{Verdict, judge};
 use kbc_import::torch::kb::{AxisPlacement, DataBeside, Fingerprint};
-use kbc_import::torch::model::{Arg, Meta, Role, Written, WrittenNode};
-use kbc_import::torch::symbols::{bound_by, rebind};
+use kbc_import::torch::model::{Meta, Role, Written, WrittenNode};
+use kbc_import::torch::resize::{bound_by, rebind};
 use kbc_import::torch::{archive, check, exported, listing, printed, resolve, table};
 use kbc_numerics::formats;
 use std::collections::BTreeMap;

@@ -6,10 +6,10 @@
 
 use crate::fuzz;
 use crate::fuzz::rng::Rng;
-use kbc_compiler::report::human::{bytes, time};
+use kbc_compiler::report::amounts::{bytes, time};
 use kbc_compiler::simulated::Simulated;
 use kbc_diag::{Diagnostic, Diagnostics, FileId};
-use kbc_frontend::load::Loaded;
+use kbc_frontend::loaded::Loaded;
 use kbc_frontend::lower::{LowerOptions, lower};
 use kbc_frontend::machine;
 use kbc_ir::Module;

@@ -4,17 +4,17 @@ use crate::bounds::{self, Lower, NoObserver, Subject};
 use crate::build::Built;
 use crate::data::{self, Inputs};
 use crate::failure::Outcome;
+use crate::proof::{RIGHT, proof, verified};
 use crate::report::{timed, *};
 use crate::timeline::scene::Scene;
 use crate::watch::Watch;
 use crate::workspace::{Stage, Workspace};
 use kbc_backend_sim::adversary::{AdversaryOptions, adversarial};
 use kbc_backend_sim::interp::{RunOptions, RunResult, run_inside};
-use kbc_checker::{CheckOptions, Method, Verdict, check};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::graph::{Graph, OpKind};
 use kbc_ir::host::with_host_region;
-use kbc_ir::schedule::{Calls, Schedule};
+use kbc_ir::schedule::Schedule;
 use kbc_ir::types::{Mesh, TensorType};
 use kbc_ir::walk::Program;
 use kbc_machine::bounds::{algbw, busbw};
@@ -35,39 +35,6 @@ pub fn verify(workspace: &Workspace, schedule: &Schedule) -> Result<VerifiedRepo
     proof(schedule)
 }
 
-/// Proves a schedule like [`verify`], without messages to the environment.
-///
-/// # Errors
-/// As [`verify`].
-pub fn proof(schedule: &Schedule) -> Result<VerifiedReport, Diagnostics> {
-    if schedule.calls == Calls::None {
-        return Err(Diagnostic::error(
-            "E359",
-            format!("{} has `calls none`, so it claims nothing that could be proven", schedule.name),
-        )
-        .help("run the pass `synchronize`, or write `schedule calls first` or `schedule calls any`")
-        .into());
-    }
-    let verdict = check(schedule, &CheckOptions::default());
-    if !verdict.ok() {
-        return Err(verdict.errors);
-    }
-    Ok(VerifiedReport { shown: of_text(&verdict), ..verified(&verdict) })
-}
-
-/// Returns what the proof of a schedule without a program shows: nothing defines the purpose of its
-/// regions, so only contracts are compared.
-fn of_text(v: &Verdict) -> String {
-    match &v.without_contract[..] {
-        _ if v.meaning == Method::NotChecked => ORDERED.into(),
-        [] => "race-free, deadlock-free, and every collective keeps its contract".into(),
-        without => format!(
-            "race-free and deadlock-free; results not proven, because these regions have no contract: {}",
-            without.join(", ")
-        ),
-    }
-}
-
 /// Proves the schedule of a program, if that was not done when it was built.
 ///
 /// # Errors
@@ -81,47 +48,6 @@ pub fn prove(
         Some(v) if v.ok() => Ok(verified(v)),
         Some(v) => Err(v.errors.clone()),
         None => Ok(VerifiedReport { shown: RIGHT.into(), ..verify(workspace, schedule)? }),
-    }
-}
-
-/// What is proven if meaning is not checked.
-pub const ORDERED: &str = "race-free and deadlock-free";
-
-/// What is proven for the schedule of a program.
-const RIGHT: &str = "race-free, deadlock-free and correct";
-
-/// Returns a verdict as a part of a report.
-pub fn verified(v: &Verdict) -> VerifiedReport {
-    let meaning = match &v.meaning {
-        Method::Exact => "exact".to_owned(),
-        Method::Symmetric { orbits } => {
-            format!("symmetric, {orbits} orbit{}", if *orbits == 1 { "" } else { "s" })
-        }
-        Method::Fingerprints => match &v.asymmetric {
-            Some(why) => format!("fingerprints, as {why}"),
-            None => "fingerprints".to_owned(),
-        },
-        Method::NotChecked => "not checked".to_owned(),
-    };
-    let without = match &v.without_contract[..] {
-        [] => String::new(),
-        list => format!(", except for regions without a contract: {}", list.join(", ")),
-    };
-    let shown = if v.meaning == Method::NotChecked { ORDERED } else { RIGHT };
-    VerifiedReport {
-        ok: v.ok(),
-        shown: shown.into(),
-        meaning: meaning + &without,
-        calls: match v.order {
-            Calls::None => "none",
-            Calls::First => "first",
-            Calls::Any => "any",
-        }
-        .into(),
-        calls_walked: v.calls,
-        ranks_walked: v.ranks_walked,
-        operations: v.acts,
-        counter_range: v.range,
     }
 }
 

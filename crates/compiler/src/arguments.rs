@@ -6,7 +6,7 @@ use crate::options::Selection;
 use crate::workspace::Workspace;
 use kbc_diag::{Diagnostic, Diagnostics, FileId};
 use kbc_frontend::ast::TopologySource;
-use kbc_frontend::load::Loaded;
+use kbc_frontend::loaded::Loaded;
 use kbc_frontend::lower::{LowerOptions, compiles_algorithm, machine_choice};
 use kbc_frontend::machine::{self, MachineFile};
 use kbc_ir::graph::Using;

@@ -15,7 +15,7 @@ use crate::watch::Watch;
 use crate::workspace::{Stage, Workspace};
 use kbc_checker::Verdict;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
-use kbc_frontend::load::Loaded;
+use kbc_frontend::loaded::Loaded;
 use kbc_frontend::lower::{LowerOptions, Lowered, compiles_algorithm, lower, unsized_inputs};
 use kbc_ir::graph::{Graph, OpKind};
 use kbc_ir::local::Local;

@@ -226,6 +226,7 @@ pub mod options;
 mod own_algorithms;
 pub mod perturb;
 pub mod pipeline;
+pub mod proof;
 pub mod report;
 pub mod run;
 pub mod signals;

@@ -4,7 +4,8 @@ use crate::failure::{Failure, Outcome};
 use crate::options::{Selection, Source};
 use crate::workspace::{Stage, Workspace};
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
-use kbc_frontend::load::{Loaded, load};
+use kbc_frontend::load::load;
+use kbc_frontend::loaded::Loaded;
 use kbc_ir::Module;
 use kbc_rounds::Library;
 

@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::failure::{Failure, Outcome};
 use crate::load::{load_file, refuse};
 use crate::options::{Selection, Source};
+use crate::proof;
 use crate::report::{CompareReport, ImportReport, InputReport, ParamReport, Report};
 use crate::watch::Watch;
 use crate::workspace::{Stage, Workspace};
@@ -157,10 +158,10 @@ pub fn import(workspace: &mut Workspace, command: &'static str, source: &Source)
     report.params = said.params;
     report.imported = Some(facts(&algo, &said.options, &finding));
     report.ok = finding.accepted();
-    let mut verified = analyse::verified(&finding.verdict);
+    let mut verified = proof::verified(&finding.verdict);
     if built.contract.is_none() {
         verified.meaning = "not checked".into();
-        verified.shown = analyse::ORDERED.into();
+        verified.shown = proof::ORDERED.into();
     }
     report.verified = Some(verified);
     Ok(Imported { algo, options: said.options, built, finding, report })

@@ -45,5 +45,5 @@ pub fn computed(text: &str) -> Value {
 
 /// Returns a number rounded to `digits` decimals.
 pub fn number(of: Option<f64>, digits: i32) -> Value {
-    crate::sweep::table::number(of, digits)
+    crate::sweep::columns::number(of, digits)
 }

@@ -9,6 +9,7 @@ mod explain;
 pub mod fmt;
 pub mod library;
 pub mod load;
+pub mod loaded;
 pub mod lower;
 pub mod machine;
 mod make;

@@ -1,6 +1,7 @@
 //! Migration: rewrites the old forms of a text with the edits of their messages.
 
-use crate::load::{Loaded, Sources, load};
+use crate::load::{Sources, load};
+use crate::loaded::Loaded;
 use crate::parse;
 use kbc_diag::{Diagnostics, Edit, FileId};
 use kbc_rounds::claim::variants;

@@ -3,7 +3,8 @@
 
 pub use crate::library::index::{INDEX, ItemKind, declared, has_others};
 pub use crate::machine::starts::{NONE as NO_TEXT, starts};
-pub use crate::machine::yaml::{Document, NodeKind};
+pub use crate::machine::tree::NodeKind;
+pub use crate::machine::yaml::Document;
 
 /// Returns the edits of messages that are applied together, in ascending order.
 pub fn edits(file: kbc_diag::FileId, found: &kbc_diag::Diagnostics) -> Vec<kbc_diag::Edit> {

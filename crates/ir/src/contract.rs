@@ -11,8 +11,6 @@ use crate::expr::Expr;
 use crate::name::Name;
 use crate::types::ReduceOp;
 
-pub use crate::contract_std::standard;
-
 /// A place: `buffer[e]` or `buffer[e][e]`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cell {

@@ -1,10 +1,10 @@
 //! The host's program of a schedule: what a rank's host launches, reads, writes and waits for, in
 //! order.
 //!
-//! The module owns the data model and its meaning. [`with_host_region`] rewrites the host's program
-//! as an additional region with a stream of its own, using `record`, `await` and `copy`. Code that
-//! walks schedules therefore meets only one new operation, the read itself. [`crate::verify`]
-//! decides which host programs are well-formed (rule V21).
+//! The module owns the meaning of [`crate::schedule::Host`]. [`with_host_region`] rewrites the
+//! host's program as an additional region with a stream of its own, using `record`, `await` and
+//! `copy`. Code that walks schedules therefore meets only one new operation, the read itself.
+//! [`crate::verify`] decides which host programs are well-formed (rule V21).
 
 use crate::expr::{BinOp, Expr};
 use crate::name::Name;
@@ -19,16 +19,6 @@ use std::collections::BTreeSet;
 
 /// Name of the stream of the host's program, and of its region in spelled form.
 pub const HOST: &str = "host";
-
-/// Program of every rank's host in each call: `host.launch`, `host.wait`, `host.read`,
-/// `host.write`, `host.drain`, and `if` on the rank.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Host {
-    /// Statements.
-    pub body: Vec<SStmt>,
-    /// Source location.
-    pub span: Span,
-}
 
 /// Returns the schedule with its host's program spelled out, for [`crate::walk::Program::compile`].
 /// A schedule without one is returned unchanged.

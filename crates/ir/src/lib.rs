@@ -36,7 +36,7 @@ pub mod parts;
 pub mod refs;
 pub mod resolved;
 pub mod result;
-mod rewrite;
+pub mod rewrite;
 pub mod scalar;
 pub mod schedule;
 pub mod shape;

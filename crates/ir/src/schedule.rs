@@ -8,7 +8,6 @@
 
 use crate::contract::Contract;
 use crate::expr::Expr;
-use crate::host::Host;
 use crate::name::Name;
 use crate::types::{CutRule, DType, MemKind, Mesh, TensorType};
 use kbc_diag::Span;
@@ -19,7 +18,6 @@ pub use crate::op::{HostCommand, Mark, Op, Point, SOp};
 pub use crate::refs::{
     BufferId, Channel, Counter, OperandId, Part, Peer, QueueId, Ref, RefUse, RegionId, SignalId, WindowId,
 };
-pub use crate::rewrite::{map_exprs, replace_ops, subst_stmts};
 
 /// Name of the variable that counts the calls of the schedule, from 0.
 pub const CALL: &str = "call";
@@ -307,6 +305,16 @@ impl Region {
             span,
         }
     }
+}
+
+/// Program of every rank's host in each call: `host.launch`, `host.wait`, `host.read`,
+/// `host.write`, `host.drain`, and `if` on the rank.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Host {
+    /// Statements.
+    pub body: Vec<SStmt>,
+    /// Source location.
+    pub span: Span,
 }
 
 /// A schedule.

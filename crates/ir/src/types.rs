@@ -1,8 +1,7 @@
 //! Element types, memory kinds, meshes and placements: what a tensor is, and which rank holds which
 //! part of it.
 
-use crate::algebra::IntegerAlgebra;
-use crate::cut::part;
+use crate::algebra::{Algebra, IntegerAlgebra};
 use crate::name::Name;
 use crate::parts::Parts;
 use std::fmt;
@@ -233,6 +232,42 @@ impl TensorType {
         };
         self.dims.iter().map(|d| if absent { (0, 0) } else { range(d) }).collect()
     }
+}
+
+/// Returns the first element and the number of elements of a dimension that a rank holds. `coord`
+/// returns the rank's coordinate on an axis.
+pub fn part<A: Algebra>(
+    alg: &mut A,
+    dim: &Dim,
+    mesh: &Mesh,
+    coord: &impl Fn(&mut A, &Name) -> A::Num,
+) -> (A::Num, A::Num) {
+    let (mut start, mut n) = (alg.int(0), alg.int(dim.size));
+    let Some(cut) = &dim.cut else { return (start, n) };
+    let (row, size) = (alg.int(0), |a: &Name| mesh.axis(a).map_or(1, |a| a.size));
+    if let CutRule::Lengths(_) = cut.rule {
+        // Given lengths do not nest, so several axes act as one.
+        let mut axes = cut.axes.iter().filter(|a| mesh.axis(a).is_some());
+        let first = match axes.next() {
+            Some(a) => (coord(alg, a), size(a)),
+            None => (alg.int(0), 1),
+        };
+        let (i, k) = axes.fold(first, |(i, k), a| {
+            let (of, at) = (alg.int(size(a)), coord(alg, a));
+            let scaled = alg.mul(&i, &of);
+            (alg.add(&scaled, &at), k * size(a))
+        });
+        let of = alg.int(k);
+        return (cut.rule.bound(alg, &row, &n, &i, &of), cut.rule.length(alg, &row, &n, &i, k));
+    }
+    for axis in &cut.axes {
+        let (k, i) = (size(axis), coord(alg, axis));
+        let of = alg.int(k);
+        let at = cut.rule.bound(alg, &row, &n, &i, &of);
+        start = alg.add(&start, &at);
+        n = cut.rule.length(alg, &row, &n, &i, k);
+    }
+    (start, n)
 }
 
 impl fmt::Display for Cut {

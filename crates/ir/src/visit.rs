@@ -14,7 +14,6 @@ use crate::contract::{Cell, Clause, Contract, ContractBuffer, SumOver};
 use crate::expr::Expr;
 use crate::form::Form;
 use crate::grouped::Runs;
-use crate::host::Host;
 use crate::local_op::{LocalOpPart, LocalOpPartMut};
 use crate::name::Name;
 use crate::op::{OpPart, OpPartMut};

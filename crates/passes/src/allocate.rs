@@ -113,7 +113,8 @@ use crate::pass::{Changed, Pass, PassCx, PassInfo, schedule_of};
 use crate::turns::{self, Turns, alternates};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::expr::Expr;
-use kbc_ir::schedule::{Mark, Point, Ref, SOp, SStmt, Schedule, WindowId, replace_ops};
+use kbc_ir::rewrite::replace_ops;
+use kbc_ir::schedule::{Mark, Point, Ref, SOp, SStmt, Schedule, WindowId};
 use kbc_ir::{Module, Props};
 
 /// The record of `allocate`.

@@ -127,6 +127,7 @@ use crate::pass::{Changed, Pass, PassCx, PassInfo, schedule_of};
 use crate::turns::{Turns, alternates};
 use kbc_diag::Diagnostics;
 use kbc_ir::expr::Expr;
+use kbc_ir::rewrite::replace_ops;
 use kbc_ir::schedule::*;
 use kbc_ir::{Module, Name, Props};
 

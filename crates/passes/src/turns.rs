@@ -13,6 +13,7 @@
 //! checker proves that the result is safe.
 
 use kbc_ir::expr::Expr;
+use kbc_ir::rewrite::replace_ops;
 use kbc_ir::schedule::*;
 
 /// For each window, the regions that use it.

@@ -10,6 +10,7 @@ use kbc_backend_sim::interp::{RunOptions, run};
 use kbc_checker::{CheckOptions, check};
 use kbc_diag::Diagnostics;
 use kbc_ir::expr::Expr;
+use kbc_ir::rewrite::replace_ops;
 use kbc_ir::schedule::*;
 use kbc_ir::{Module, Props};
 use kbc_passes::allocate::Allocate;

@@ -4,7 +4,7 @@
 use super::machine::RandomMachine;
 use super::rng::Rng;
 use kbc_diag::FileId;
-use kbc_frontend::load::{Callable, Loaded};
+use kbc_frontend::loaded::{Callable, Loaded};
 use kbc_ir::types::Axis;
 use kbc_rounds::ast::{AlgorithmDecl, ExprKind};
 use kbc_rounds::eval::Value;

@@ -14,7 +14,7 @@ use kbc_compiler::watch::Unwatched;
 use kbc_compiler::workspace::Workspace;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_frontend::ast::Item;
-use kbc_frontend::load::Loaded;
+use kbc_frontend::loaded::Loaded;
 use kbc_frontend::lower::{self, LowerOptions, RequestedAlgorithm, lower};
 use kbc_ir::Module;
 use kbc_ir::host::with_host_region;

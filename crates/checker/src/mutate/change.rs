@@ -8,6 +8,7 @@ use super::alter::{Chooser, alter, next, once};
 use super::{Change, MutatedField, Mutation, MutationKind, found};
 use kbc_ir::expr::{BinOp, Expr, UnOp};
 use kbc_ir::form::Form;
+use kbc_ir::rewrite::{replace_ops, subst_stmts};
 use kbc_ir::schedule::*;
 use kbc_ir::visit::{self, ExprUse, FieldMut};
 

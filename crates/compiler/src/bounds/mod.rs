@@ -15,7 +15,7 @@ mod chain;
 mod problem;
 mod work;
 
-use crate::analyse;
+use crate::proof::proof;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::{BufferId, Region, RegionId, Schedule};
@@ -325,7 +325,7 @@ fn groups(
 /// Returns the errors for a time below a bound: the checker's if the schedule is wrong and breaks
 /// its contract, otherwise an internal error of kbc.
 fn below(schedule: &Schedule, what: &str, time: f64, bound: f64) -> Diagnostics {
-    if let Err(own) = analyse::proof(schedule) {
+    if let Err(own) = proof(schedule) {
         return own;
     }
     Diagnostic::error("E990", format!("{what} takes {time} ns, which is below its bound of {bound} ns"))

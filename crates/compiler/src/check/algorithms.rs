@@ -14,7 +14,7 @@ use crate::report::AlgorithmReport;
 use crate::workspace::Workspace;
 use kbc_checker::{CheckOptions, check as prove};
 use kbc_diag::{Diagnostic, Diagnostics, FileId};
-use kbc_frontend::load::Loaded;
+use kbc_frontend::loaded::Loaded;
 use kbc_frontend::lower::named_algorithms;
 use kbc_ir::types::{CutRule, DType, ReduceOp};
 use kbc_passes::standalone::Standalone;

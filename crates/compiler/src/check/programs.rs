@@ -13,7 +13,7 @@ use crate::simulated::Simulated;
 use crate::workspace::Workspace;
 use kbc_checker::{CheckOptions, check as prove};
 use kbc_diag::{Diagnostics, FileId, Span};
-use kbc_frontend::load::Loaded;
+use kbc_frontend::loaded::Loaded;
 use kbc_frontend::lower::{CallTrial, Lowered, instances, programs, variables};
 use kbc_passes::PassCx;
 use kbc_passes::pipeline::Pipeline;

@@ -6,8 +6,8 @@
 
 use super::places;
 use crate::again::{Resized, ranks_with, rebuild_at};
-use crate::analyse;
 use crate::build::Built;
+use crate::proof::proof;
 use crate::workspace::Workspace;
 use kbc_diag::Diagnostics;
 use kbc_ir::graph::Graph;
@@ -91,7 +91,7 @@ pub fn family(
             let Some(m) = makers.make(*r, at) else { continue };
             if family::same_trace(&kernel, &m.instance)?
                 && family::in_range(&kernel, *r)
-                && analyse::proof(&m.schedule).is_ok()
+                && proof(&m.schedule).is_ok()
             {
                 proven.push(m);
             }

@@ -6,7 +6,7 @@ use crate::analyse;
 use crate::build::Built;
 use crate::failure::Outcome;
 use crate::report::VerifiedReport;
-use crate::report::human::count;
+use crate::report::amounts::count;
 use crate::watch::Unwatched;
 use crate::workspace::Workspace;
 use kbc_ir::schedule::Schedule;

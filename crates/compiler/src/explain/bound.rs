@@ -6,7 +6,7 @@
 use crate::bounds::{Collective, NoObserver, timed};
 use crate::build::Built;
 use crate::failure::Outcome;
-use crate::report::human::{bytes, count, time};
+use crate::report::amounts::{bytes, count, time};
 use kbc_machine::bounds::{CollKind, evaluate};
 use kbc_machine::topology::{Dimension, Quantity, Topology};
 use kbc_time::TimeOptions;

@@ -6,7 +6,7 @@
 
 use crate::build::Built;
 use crate::failure::Outcome;
-use crate::report::human::bytes;
+use crate::report::amounts::bytes;
 use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::{BufferId, SOp, Schedule};
 use kbc_ir::types::DType;

@@ -2,7 +2,7 @@
 //! their collective, and why.
 
 use crate::build::Built;
-use crate::report::human::{count, time};
+use crate::report::amounts::{count, time};
 use kbc_passes::findings::overlap::ExaminedCollective;
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ use crate::again::select_again;
 use crate::bounds::{self, NoObserver};
 use crate::build::Built;
 use crate::failure::Outcome;
-use crate::report::human::{bytes, count, percent, time};
+use crate::report::amounts::{bytes, count, percent, time};
 use kbc_machine::bounds::Bound;
 use kbc_passes::cost::{Method, Price, exact_ranks};
 use kbc_passes::findings::select::{Candidate, Selection, Verdict};

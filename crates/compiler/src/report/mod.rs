@@ -1,6 +1,7 @@
 //! Reports: one object with a documented, versioned schema (docs/reference/report.md), and its
 //! human-readable form.
 
+pub mod amounts;
 pub mod human;
 pub mod path;
 pub mod timed;

@@ -1,7 +1,7 @@
 //! Human-readable form of a report's critical path and links: in short, and in full for `kbc
 //! explain`.
 
-use super::human::{bytes, count, percent, time};
+use super::amounts::{bytes, count, percent, time};
 use super::{LinkReport, Report, StepReport};
 use crate::timeline::path::{Fold, fold};
 use kbc_machine::topology::brief;

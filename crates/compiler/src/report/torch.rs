@@ -1,6 +1,6 @@
 //! The part of a report about PyTorch programs: ranks, operations, collectives and placements.
 
-use super::human::{bytes, count};
+use super::amounts::{bytes, count};
 use serde::Serialize;
 
 /// The programs of a world of ranks.

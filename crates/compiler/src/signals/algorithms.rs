@@ -261,7 +261,7 @@ pub fn human(found: &SyncReport) -> String {
     let sum = |f: &dyn Fn(&Row) -> u64| found.algorithms.iter().map(f).sum::<u64>();
     out += &format!(
         "{} in total: {} notifies, {} waits, {} fences, 0 barriers; credits: {} of {} are necessary; with a barrier per round: {} notifies\n",
-        crate::report::human::count(found.algorithms.len() as u64, "schedule"),
+        crate::report::amounts::count(found.algorithms.len() as u64, "schedule"),
         sum(&|r| r.chosen.notifies),
         sum(&|r| r.chosen.waits),
         sum(&|r| r.chosen.releases + r.chosen.acquires),

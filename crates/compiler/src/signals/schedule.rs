@@ -144,7 +144,7 @@ pub fn human(found: &SignalsReport) -> String {
     let mut out = format!(
         "{}: signals of one call on {}, sum over all ranks\n",
         found.schedule,
-        crate::report::human::count(found.ranks, "rank")
+        crate::report::amounts::count(found.ranks, "rank")
     );
     for r in &table {
         let cells = r.iter().zip(&width).enumerate();

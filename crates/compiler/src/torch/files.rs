@@ -12,7 +12,7 @@ use kbc_import::torch::archive::{self, Weights};
 use kbc_import::torch::groups::{Table, World, group_of, world};
 use kbc_import::torch::matching::MatchedCollective;
 use kbc_import::torch::model::{Program, Written};
-use kbc_import::torch::symbols::{bound_by, rebind};
+use kbc_import::torch::resize::{bound_by, rebind};
 use kbc_import::torch::{check as proven, exported, listing, resolve, table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

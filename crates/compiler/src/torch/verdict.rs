@@ -4,7 +4,7 @@
 use super::files::{Checked, TorchArguments, TorchOptions, checked, sets};
 use super::make::stored;
 use crate::failure::Outcome;
-use crate::report::human::count;
+use crate::report::amounts::count;
 use crate::report::{TorchPlaced, TorchPlacements};
 use crate::workspace::Workspace;
 use kbc_diag::Diagnostic;

@@ -11,7 +11,7 @@ use kbc_compiler::build::{Built, assemble};
 use kbc_compiler::engine::Engine;
 use kbc_compiler::failure::{Failure, Outcome};
 use kbc_compiler::options::Data;
-use kbc_compiler::report::human::{bytes, count, percent, time};
+use kbc_compiler::report::amounts::{bytes, count, percent, time};
 use kbc_compiler::report::{Report, path};
 use kbc_compiler::watch::Unwatched;
 use kbc_compiler::workspace::Workspace;

@@ -8,7 +8,7 @@ mod both;
 mod crossing;
 pub mod rows;
 
-use crate::sweep::grid::{RowProgram, RowRequest};
+use crate::sweep::request::{RowProgram, RowRequest};
 use crate::sweep::run::{Within, run as execute};
 use crate::sweep::spec::{AxisValue, doubling};
 use crate::sweep::{Facts, row};
@@ -17,7 +17,7 @@ use crossing::{Crossing, Sample, crossings};
 use kbc_compiler::failure::{Failure, Outcome};
 use kbc_compiler::measure::ready;
 use kbc_compiler::options::Selection;
-use kbc_compiler::report::human::{bytes, time};
+use kbc_compiler::report::amounts::{bytes, time};
 use kbc_compiler::report::{Report, path};
 use kbc_compiler::workspace::Workspace;
 use kbc_diag::{Diagnostic, Diagnostics, FileId};

@@ -4,7 +4,7 @@
 use super::Sides;
 use kbc_compiler::failure::{Failure, Outcome};
 use kbc_compiler::load::refuse;
-use kbc_compiler::report::human::time;
+use kbc_compiler::report::amounts::time;
 use kbc_compiler::workspace::Workspace;
 use kbc_diag::{Diagnostic, Diagnostics};
 use serde::Serialize;

@@ -6,7 +6,7 @@
 //! the last column of the list.
 
 use crate::sweep::table::{SweepLine, plain};
-use kbc_compiler::report::human::{bytes, time};
+use kbc_compiler::report::amounts::{bytes, time};
 use kbc_diag::{Diagnostic, FileId, Span};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -13,7 +13,7 @@
 //! The first line of an entry has its key and a digest of key and content. If the content does not
 //! match, the entry is not used: its row is computed again, and the run prints a warning (E592).
 
-use super::grid::{RowProgram, RowRequest};
+use super::request::{RowProgram, RowRequest};
 use super::row::Facts;
 use kbc_compiler::analyse;
 use kbc_compiler::measure::MeasuredSchedule;

@@ -2,6 +2,8 @@
 //!
 //! This module owns `{axis}` and `{axis.part}`, the order of rows, and shards.
 
+use super::columns::{FAILURE, USUAL};
+use super::request::{RowProgram, RowRequest};
 use super::spec::{Axis, AxisValue, Read, is_name, place, wrong};
 use kbc_compiler::options::Selection;
 use kbc_diag::{Diagnostic, FileId, Span};
@@ -14,31 +16,6 @@ pub struct Grid {
     pub read: Read,
     /// Its rows; the last axis varies fastest.
     pub points: Vec<RowRequest>,
-}
-
-/// The request of one row.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RowRequest {
-    /// Index in the whole grid, from 0.
-    pub row: usize,
-    /// The value of each axis.
-    pub values: Vec<AxisValue>,
-    /// The program.
-    pub program: RowProgram,
-    /// The options of the command line. A machine file is relative to the sweep file, and empty
-    /// values of `--using` have no effect.
-    pub of: Selection,
-}
-
-/// A program of a row.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum RowProgram {
-    /// A file, relative to the sweep file.
-    File(String),
-    /// The text of a program.
-    Text(String),
-    /// A kernbench ccl.yaml, relative to the sweep file.
-    Ccl(String),
 }
 
 /// Largest number of rows of a sweep.
@@ -103,8 +80,8 @@ impl Grid {
         let rows = sizes.clone().try_fold(1usize, usize::checked_mul).filter(|n| *n <= MAX_ROWS);
         let rows = rows
             .ok_or_else(|| wrong(format!("a sweep can have at most {MAX_ROWS} rows"), at("axes", "axes")))?;
-        let mut seen: BTreeSet<&str> = super::table::USUAL.iter().map(|u| u.0).collect();
-        seen.insert(super::table::FAILURE);
+        let mut seen: BTreeSet<&str> = USUAL.iter().map(|u| u.0).collect();
+        seen.insert(FAILURE);
         let axes = read.axes.iter().map(|a| ("axes", &a.name));
         for (under, name) in axes.chain(read.columns.iter().map(|c| ("columns", &c.0))) {
             if !seen.insert(name) {

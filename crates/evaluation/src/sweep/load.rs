@@ -3,8 +3,9 @@
 
 use super::cache::digest;
 use super::figures::{self, Entry};
-use super::grid::{Grid, RowRequest, Shard};
+use super::grid::{Grid, Shard};
 use super::merge::{RowsFile, merge};
+use super::request::RowRequest;
 use super::run::SweepRows;
 use super::table::{self, SweepLine};
 use super::{Status, row, spec};

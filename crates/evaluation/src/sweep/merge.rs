@@ -1,8 +1,9 @@
 //! Merging of shards: checks that the rows are those of this sweep, that each occurs, and that one
 //! version of kbc made them.
 
+use super::columns::FAILURE;
 use super::grid::Grid;
-use super::table::{FAILURE, SweepLine};
+use super::table::SweepLine;
 use kbc_diag::Diagnostic;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 //! This module owns the facts and takes them from a report. [`kbc_compiler::measure`] and
 //! [`kbc_compiler::analyse`] execute and time the program.
 
-use super::grid::{RowProgram, RowRequest};
+use super::request::{RowProgram, RowRequest};
 use crate::ccl::{CclOptions, prepare};
 use kbc_compiler::analyse;
 use kbc_compiler::failure::{Failure, Outcome};

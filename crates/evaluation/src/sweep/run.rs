@@ -4,8 +4,8 @@
 //! with the rows to which it applies.
 
 use super::cache::{Cache, digest};
-use super::grid::RowRequest;
 use super::listening::Listening;
+use super::request::RowRequest;
 use super::row::{self, Facts};
 use kbc_compiler::failure::{Failure, Outcome};
 use kbc_compiler::measure::ready;

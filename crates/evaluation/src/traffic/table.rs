@@ -14,7 +14,7 @@ use kbc_compiler::failure::Outcome;
 use kbc_compiler::load::read_schedule;
 use kbc_compiler::options::Source;
 use kbc_compiler::report::SCHEMA;
-use kbc_compiler::report::human::bytes;
+use kbc_compiler::report::amounts::bytes;
 use kbc_compiler::watch::Unwatched;
 use kbc_compiler::workspace::Workspace;
 use kbc_diag::{Diagnostic, Span};

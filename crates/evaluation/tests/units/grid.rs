@@ -1,7 +1,8 @@
 //! The rows of a sweep.
 
 use kbc_diag::{Diagnostic, FileId};
-use kbc_evaluation::sweep::grid::{Grid, RowProgram, Shard};
+use kbc_evaluation::sweep::grid::{Grid, Shard};
+use kbc_evaluation::sweep::request::RowProgram;
 use kbc_evaluation::sweep::spec;
 
 fn grid(text: &str) -> Result<Grid, Diagnostic> {

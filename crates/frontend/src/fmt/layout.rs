@@ -7,7 +7,7 @@
 
 use super::piece::{Piece, Start};
 use super::space::{binary, gap, wants_semicolon};
-use super::{INDENT, WIDTH, align};
+use super::{INDENT, WIDTH};
 use crate::token::Token;
 
 /// The separation between a piece and the one before.
@@ -269,33 +269,4 @@ impl<'s> Layout<'s> {
         }
         false
     }
-
-    /// Returns the formatted text.
-    pub fn text(mut self) -> String {
-        let lines = self.lines(true);
-        let lines = align::tokens(&mut self, lines);
-        align::comments(&mut self, &lines);
-        let mut out = String::new();
-        for line in &lines {
-            if line.blank {
-                out.push('\n');
-            }
-            blanks(&mut out, line.indent);
-            for i in line.from..line.to {
-                if i > line.from {
-                    if wants_semicolon(&self.all, i) {
-                        out.push(';');
-                    }
-                    blanks(&mut out, self.before(i));
-                }
-                out.push_str(&self.all[i].text);
-            }
-            out.push('\n');
-        }
-        out
-    }
-}
-
-fn blanks(out: &mut String, n: usize) {
-    out.extend(std::iter::repeat_n(' ', n));
 }

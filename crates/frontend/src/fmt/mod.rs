@@ -15,7 +15,9 @@ mod space;
 use crate::parse::parse_marked;
 use crate::token::{MARK, Token};
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
+use layout::Layout;
 use logos::Logos;
+use space::wants_semicolon;
 
 /// The largest width of a formatted line, in columns. Lines that cannot be broken may be longer.
 pub const WIDTH: usize = 120;
@@ -35,13 +37,42 @@ pub fn format(file: FileId, text: &str) -> Result<String, Diagnostics> {
         return Err(found);
     }
     let items = tree.items.iter().map(|i| i.span().start as usize).collect();
-    let out = layout::Layout::new(piece::pieces(text, marks, items)).text();
+    let out = laid_out(Layout::new(piece::pieces(text, marks, items)));
     if same(text, &out) {
         return Ok(out);
     }
     Err(Diagnostic::error("E995", "formatting would change the meaning of this program")
         .primary(Span::new(file, 0, 0), "this file was not changed")
         .into())
+}
+
+/// Returns the text of a layout, with its columns aligned.
+fn laid_out(mut layout: Layout<'_>) -> String {
+    let lines = layout.lines(true);
+    let lines = align::tokens(&mut layout, lines);
+    align::comments(&mut layout, &lines);
+    let mut out = String::new();
+    for line in &lines {
+        if line.blank {
+            out.push('\n');
+        }
+        blanks(&mut out, line.indent);
+        for i in line.from..line.to {
+            if i > line.from {
+                if wants_semicolon(&layout.all, i) {
+                    out.push(';');
+                }
+                blanks(&mut out, layout.before(i));
+            }
+            out.push_str(&layout.all[i].text);
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn blanks(out: &mut String, n: usize) {
+    out.extend(std::iter::repeat_n(' ', n));
 }
 
 /// Returns whether two texts have the same tokens and comments, except for `;` and blanks at the

@@ -9,7 +9,7 @@ use super::kernel::{checked_exponent, comparison};
 use super::program::Lowering;
 use super::tensor::{Value, function};
 use crate::ast::{Call, OptionValue, Tensor, TensorKind};
-use crate::load::Callable;
+use crate::loaded::Callable;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::graph::{CollKind, OpKind};

@@ -3,12 +3,12 @@
 //! `--mesh NAME` names a mesh, and `--topology NAME` a topology of the file. Of several, none is
 //! preferred, because a silent choice would be a guess.
 
-use super::{LowerOptions, machine};
+use super::LowerOptions;
 use crate::ast::{MeshDecl, TopologyDecl};
-use crate::load::Loaded;
+use crate::loaded::Loaded;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_rounds::ast::Ident;
-use kbc_rounds::eval::unknown;
+use kbc_rounds::eval::{Fault, unknown};
 
 /// The mesh and the topology of a program.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ pub fn machine_choice<'a>(
         };
         meshes = vec![mesh];
     } else if let Some(t) = chosen {
-        let over = |m: &&MeshDecl| machine::named(loaded, m).is_ok_and(|o| o.name == t.name);
+        let over = |m: &&MeshDecl| topology_of(loaded, m).is_ok_and(|o| o.name == t.name);
         meshes = loaded.meshes(root).filter(over).collect();
     }
     // Two declarations of one name are E004.
@@ -60,7 +60,7 @@ pub fn machine_choice<'a>(
             }
         },
         ([mesh], chosen) => {
-            let topology = machine::named(loaded, mesh)?;
+            let topology = topology_of(loaded, mesh)?;
             if let Some(t) = chosen.filter(|t| t.name != topology.name) {
                 let title = format!("the mesh `{}` is not over `{}`", mesh.name.node, t.name.node);
                 return Err(Diagnostic::error("E224", title)
@@ -72,6 +72,15 @@ pub fn machine_choice<'a>(
         }
         _ => Err(several("meshes", "--mesh", meshes.iter().map(|m| &m.name).collect()).into()),
     }
+}
+
+/// Returns the topology that a mesh names.
+pub(super) fn topology_of<'a>(loaded: &'a Loaded, mesh: &MeshDecl) -> Result<&'a TopologyDecl, Fault> {
+    let file = mesh.topology.span.file;
+    loaded.topologies(file).find(|t| t.name.node == mesh.topology.node).ok_or_else(|| {
+        let valid: Vec<String> = loaded.topologies(file).map(|t| t.name.node.clone()).collect();
+        unknown("E005", "topology", &mesh.topology.node, mesh.topology.span, &valid)
+    })
 }
 
 /// Returns the error for several declarations of which one is needed.

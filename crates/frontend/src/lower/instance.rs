@@ -11,11 +11,11 @@ use super::params::Params;
 use super::program::Lowering;
 use super::tensor::Value;
 use super::values::ParamValue;
-use super::{Cx, LowerOptions, Lowered, kernel::Kernels, machine, ok};
+use super::{Cx, LowerOptions, Lowered, kernel::Kernels, machine};
 use crate::ast::{
     Arg, Call, Dim, Item, Named, OptionValue, ProgramDecl, Tensor, TensorKind, Type, TypePlaceKind,
 };
-use crate::load::Loaded;
+use crate::loaded::Loaded;
 use kbc_diag::{Diagnostics, FileId, Severity, Span};
 use kbc_ir::graph::{Graph, GraphOp, Input, OpKind};
 use kbc_ir::types::{Axis, DType, Mesh, TensorType};
@@ -528,7 +528,7 @@ impl Instance<'_> {
             l.names.insert(arg.name.node.clone(), (Some(Value::Tensor(value)), span));
             args.push(Tensor { kind: TensorKind::Name(arg.name.node.clone()), span });
         }
-        if !ok(&l.found) {
+        if l.found.has_errors() {
             return Err(l.found.finish());
         }
         l.cx.locals = Locals::default();
@@ -539,7 +539,7 @@ impl Instance<'_> {
             Some(one) => vec![one],
             None => vec![],
         };
-        if !ok(&l.found) {
+        if l.found.has_errors() {
             return Err(l.found.finish());
         }
         for (i, value) in values.into_iter().enumerate() {
@@ -553,7 +553,7 @@ impl Instance<'_> {
             let name = Name::from(format!("out{i}"));
             l.graph.push(GraphOp { kind: OpKind::Output(i), name, ty: None, want: None, span }, &[id]);
         }
-        if !ok(&l.found) {
+        if l.found.has_errors() {
             return Err(l.found.finish());
         }
         Ok(l.graph)

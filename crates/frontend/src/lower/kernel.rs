@@ -7,7 +7,7 @@ use super::locals::{Local, Locals};
 use super::params::Params;
 use super::values::ParamValue;
 use crate::ast::KernelDecl;
-use crate::load::{Callable, Loaded};
+use crate::loaded::{Callable, Loaded};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::scalar::{Compare, CompareOp, Scalar, ScalarBin, ScalarFn, ScalarUn};

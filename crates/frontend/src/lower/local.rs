@@ -51,7 +51,7 @@ pub(super) fn lower(cx: &Cx<'_>, decl: &LocalDecl) -> Result<LoweredLocal, Diagn
     let mut local = Local { name: Some(Name::from(&decl.name.node)), parts: vec![] };
     let ranks: Vec<Vec<u64>> = decl.parts.iter().map(|p| ranks(cx, p, &mut found)).collect();
     covered(cx, decl, &ranks, &mut found);
-    if !super::ok(&found) {
+    if found.has_errors() {
         return Err(found.finish());
     }
     for (part, ranks) in decl.parts.iter().zip(ranks) {
@@ -79,7 +79,7 @@ pub(super) fn lower(cx: &Cx<'_>, decl: &LocalDecl) -> Result<LoweredLocal, Diagn
             Err(d) => found.extend(d),
         }
     }
-    if super::ok(&found) { Ok((local, found.finish(), sizes)) } else { Err(found.finish()) }
+    if found.has_errors() { Err(found.finish()) } else { Ok((local, found.finish(), sizes)) }
 }
 
 /// Returns the source range from the ranks to the types of the results.
@@ -221,7 +221,7 @@ fn ranks(cx: &Cx<'_>, part: &RanksPart, found: &mut Diagnostics) -> Vec<u64> {
 
 /// Checks that every rank is in exactly one part.
 fn covered(cx: &Cx<'_>, decl: &LocalDecl, ranks: &[Vec<u64>], found: &mut Diagnostics) {
-    if !super::ok(found) {
+    if found.has_errors() {
         return;
     }
     let mut part_of: BTreeMap<u64, usize> = BTreeMap::new();

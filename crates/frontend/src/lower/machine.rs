@@ -9,10 +9,10 @@
 //! the size of the new shape, so that types that use it still fit.
 
 use super::LowerOptions;
-use super::choice::{MachineChoice, machine_choice};
+use super::choice::{MachineChoice, machine_choice, topology_of};
 use super::params::Params;
 use crate::ast::{self, MeshAxis, MeshDecl, TopologyDecl, TopologySource};
-use crate::load::Loaded;
+use crate::loaded::Loaded;
 use crate::machine::MachineFile;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span, Spanned};
 use kbc_ir::Name;
@@ -24,7 +24,7 @@ use kbc_machine::topology::{
     Topology, Written, device_count,
 };
 use kbc_rounds::ast::{Expr, ExprKind};
-use kbc_rounds::eval::{Fault, unknown};
+use kbc_rounds::eval::Fault;
 
 /// The number of ranks of a program that names no topology.
 const DEFAULT_RANKS: u32 = 4;
@@ -130,7 +130,7 @@ fn others<'a>(
         described.over(Described::default(), Shape::Ring(DEFAULT_RANKS), d.name.span)?;
     }
     for mesh in loaded.meshes(root).filter(|m| m.name.span.file == root) {
-        named(loaded, mesh)?;
+        topology_of(loaded, mesh)?;
     }
     Ok(())
 }
@@ -161,15 +161,6 @@ impl Parts {
             chosen: file.chosen,
         }
     }
-}
-
-/// Returns the topology that a mesh names.
-pub(super) fn named<'a>(loaded: &'a Loaded, mesh: &MeshDecl) -> Result<&'a TopologyDecl, Fault> {
-    let file = mesh.topology.span.file;
-    loaded.topologies(file).find(|t| t.name.node == mesh.topology.node).ok_or_else(|| {
-        let valid: Vec<String> = loaded.topologies(file).map(|t| t.name.node.clone()).collect();
-        unknown("E005", "topology", &mesh.topology.node, mesh.topology.span, &valid)
-    })
 }
 
 /// Updates parameters that are sizes of the written shape to the sizes of the shape that replaces
@@ -248,7 +239,7 @@ fn settings(list: &[ast::Setting]) -> Result<Settings, Diagnostics> {
             found.push(d);
         }
     }
-    if super::ok(&found) { Ok(settings) } else { Err(found) }
+    if found.has_errors() { Err(found) } else { Ok(settings) }
 }
 
 /// Returns the mesh of `sys[sip, cube, pe]` on the machine axes sip_y, sip_x, cube_y, cube_x and

@@ -46,10 +46,10 @@ pub use instance::{CallTrial, instances, is_generic, programs, uncalled_kernels,
 pub use values::ParamValue;
 
 use crate::ast::{Arg, DataKind, Item, LocalDecl, ProgramDecl};
-use crate::load::{Callable, Loaded};
+use crate::loaded::{Callable, Loaded};
 use crate::machine::MachineFile;
 use bind::ArgumentKind;
-use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
+use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_ir::types::Mesh;
 use kbc_ir::{Body, Module, Props};
 use kbc_machine::policy::Placements;
@@ -537,9 +537,4 @@ fn algorithm(
                 .into())
         }
     }
-}
-
-/// Returns whether nothing but notes and warnings was found.
-pub(crate) fn ok(found: &Diagnostics) -> bool {
-    found.list.iter().all(|d| d.severity != Severity::Error)
 }

@@ -7,7 +7,7 @@ use super::constant::{Constants, Empty, number, value};
 use super::locals::{Constant, Local, Locals};
 use super::values::ParamValue;
 use crate::ast::{Item, ParamDecl};
-use crate::load::Loaded;
+use crate::loaded::Loaded;
 use crate::parse;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
 use kbc_ir::types::DType;

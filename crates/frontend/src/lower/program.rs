@@ -58,7 +58,7 @@ pub(super) fn lower_in<'a>(
     }
     let results = l.results(program);
     l.expect(program);
-    if !super::ok(&l.found) {
+    if l.found.has_errors() {
         return Err(l.found.finish());
     }
     l.unused(program);

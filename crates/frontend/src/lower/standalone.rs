@@ -8,7 +8,7 @@ use super::RequestedAlgorithm;
 use super::contract_collectives::adds;
 use super::values::ParamValue;
 use super::{Cx, collective};
-use crate::load::Loaded;
+use crate::loaded::Loaded;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::graph::{

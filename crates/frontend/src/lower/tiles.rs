@@ -9,7 +9,7 @@ use super::kernel::{MAX_OPERATIONS, arithmetic, checked_exponent, comparison, si
 use super::program::Lowering;
 use super::tensor::Value;
 use crate::ast::{Arg, Call, TileExpr, TileExprKind, TileKernelDecl, TileLoop, TileStmt, TileStmtKind, Type};
-use crate::load::Callable;
+use crate::loaded::Callable;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::graph::OpKind;

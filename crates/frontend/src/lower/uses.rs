@@ -5,7 +5,7 @@
 
 use super::instance::each_call_of;
 use crate::ast::{Call, Item, OptionValue};
-use crate::load::{Loaded, LoadedFile};
+use crate::loaded::{Loaded, LoadedFile};
 use kbc_diag::Diagnostics;
 use kbc_rounds::options::among_arguments;
 

@@ -8,7 +8,7 @@ use crate::ast::{
     Arg, Body, CutHow, Item, Statement, TileExpr, TileExprKind, TileStmt, TileStmtKind, Type, TypePlaceKind,
     TypeVariable,
 };
-use crate::load::{Loaded, LoadedFile};
+use crate::loaded::{Loaded, LoadedFile};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_ir::types::DType;

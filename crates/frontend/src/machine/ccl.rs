@@ -5,7 +5,8 @@
 //! origin of the world size. [`super::read`] reads machines. Queues and algorithms are not examined
 //! here.
 
-use super::yaml::{Document, Key, Node, NodeKind};
+use super::tree::{Key, Node, NodeKind};
+use super::yaml::Document;
 use super::{Reader, kernbench};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span, Spanned};
@@ -273,7 +274,7 @@ pub fn read(text: &str, file: FileId) -> Result<CclFile, Diagnostics> {
     if !any {
         found.push(reader.missing(&reader.0.root, "algorithms", "a file about collectives"));
     }
-    if crate::lower::ok(&found) { Ok(out) } else { Err(found.finish()) }
+    if found.has_errors() { Err(found.finish()) } else { Ok(out) }
 }
 
 /// Returns E466 for an unknown key.

@@ -14,6 +14,7 @@ mod network;
 mod perturb;
 mod placement;
 pub(crate) mod starts;
+pub(crate) mod tree;
 pub(crate) mod yaml;
 
 use kbc_diag::nearest::nearest;
@@ -21,7 +22,8 @@ use kbc_diag::{Diagnostic, Diagnostics, FileId, Spanned};
 use kbc_machine::policy::Placements;
 use kbc_machine::topology::perturb::Perturb;
 use kbc_machine::topology::{Fragment, MAX_NODES, OwnLink, SettingValue, Settings, Shape, link_rate};
-use yaml::{Document, Key, Node, NodeKind};
+use tree::{Key, Node, NodeKind};
+use yaml::Document;
 
 /// A machine, as a file describes it.
 #[derive(Clone, Debug)]
@@ -155,7 +157,7 @@ pub fn read(text: &str, file: FileId) -> Result<MachineFile, Diagnostics> {
             out.shape = Some(Spanned::new(Shape::Graph { devices, relays: relays.unwrap_or(0) }, at));
         }
     }
-    if crate::lower::ok(&found) { Ok(out) } else { Err(found.finish()) }
+    if found.has_errors() { Err(found.finish()) } else { Ok(out) }
 }
 
 /// Reads a perturbation: a file with a `perturb` section, or the content of such a section.
@@ -221,7 +223,7 @@ impl<'t> Reader<'t> {
     /// Returns E462 for a value of the wrong kind.
     fn kind(&self, node: &Node, wanted: &str) -> Diagnostic {
         let is = match &node.kind {
-            yaml::NodeKind::Scalar(text) if !text.trim().is_empty() => format!("`{}`", text.trim()),
+            NodeKind::Scalar(text) if !text.trim().is_empty() => format!("`{}`", text.trim()),
             _ => node.what().to_owned(),
         };
         Diagnostic::error("E462", format!("{wanted}, and this is {is}"))

@@ -5,7 +5,7 @@
 //! and ASTRA-sim's rules for links: store and forward, whole nanoseconds, and a gigabyte of 2^30
 //! bytes (TOPO-1, IO-3).
 
-use super::yaml::{Key, Node, NodeKind};
+use super::tree::{Key, Node, NodeKind};
 use super::{MachineFile, Reader};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Spanned};

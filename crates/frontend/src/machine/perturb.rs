@@ -3,7 +3,7 @@
 //! This module owns the keys. [`kbc_machine::topology::perturb`] defines distributions.
 
 use super::Reader;
-use super::yaml::{Key, Node, NodeKind};
+use super::tree::{Key, Node, NodeKind};
 use kbc_diag::{Diagnostic, Diagnostics, Spanned};
 use kbc_machine::topology::LinkSet;
 use kbc_machine::topology::perturb::{
@@ -35,11 +35,11 @@ pub(super) fn section(reader: &Reader<'_>, node: &Node) -> Result<Perturb, Diagn
             found.push(d);
         }
     }
-    if crate::lower::ok(&found) && out.stragglers.is_empty() && out.links.is_empty() {
+    if !found.has_errors() && out.stragglers.is_empty() && out.links.is_empty() {
         found
             .push(reader.missing(node, "stragglers", "a perturbation").help("add `stragglers:` or `links:`"));
     }
-    if crate::lower::ok(&found) { Ok(out) } else { Err(found) }
+    if found.has_errors() { Err(found) } else { Ok(out) }
 }
 
 fn each(

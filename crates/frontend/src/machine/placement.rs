@@ -4,7 +4,7 @@
 //! This module owns the keys. [`kbc_machine::placement`] defines policies, their splits and limits.
 
 use super::Reader;
-use super::yaml::{Key, Node, NodeKind};
+use super::tree::{Key, Node, NodeKind};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_machine::policy::{DevicePlacement, Placements, Policy};
@@ -30,7 +30,7 @@ pub(super) fn section(reader: &Reader<'_>, node: &Node) -> Result<Placements, Di
             Err(d) => found.extend(d),
         }
     }
-    if crate::lower::ok(&found) { Ok(out) } else { Err(found.finish()) }
+    if found.has_errors() { Err(found.finish()) } else { Ok(out) }
 }
 
 fn entry(reader: &Reader<'_>, keys: &[(Key, Node)]) -> Result<DevicePlacement, Diagnostics> {
@@ -79,5 +79,5 @@ fn entry(reader: &Reader<'_>, keys: &[(Key, Node)]) -> Result<DevicePlacement, D
             _ => found.push(reader.unknown(key, &KEYS)),
         }
     }
-    if crate::lower::ok(&found) { Ok(out) } else { Err(found.finish()) }
+    if found.has_errors() { Err(found.finish()) } else { Ok(out) }
 }

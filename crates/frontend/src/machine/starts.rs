@@ -7,7 +7,7 @@
 //! constructs that are unusual in machine files (references, tags, block scalars, words over
 //! several lines) are not supported. For these, the text is parsed again for each position.
 
-use super::yaml::{Node, NodeKind};
+use super::tree::{Node, NodeKind};
 
 /// Returns the first byte of each node and key, by number, or [`NONE`] for a node without text.
 /// Returns None if the text and its tree do not match word by word.

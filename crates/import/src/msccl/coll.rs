@@ -105,7 +105,7 @@ impl Coll {
     pub fn contract(self, inplace: bool, op: ReduceOp, root: u64) -> Option<Contract> {
         let kind = self.kind()?;
         let mut p =
-            kbc_ir::contract::standard(kind, self.reduces().then_some(op), self.rooted().then_some(root));
+            kbc_ir::contract_std::standard(kind, self.reduces().then_some(op), self.rooted().then_some(root));
         if inplace {
             // The standard contract of all_to_all has two buffers; here it has one.
             p.buffers.retain(|b| b.name == *"v" || b.name == *"src");

@@ -5,10 +5,11 @@
 //! dicts, which are themselves archives of a [`pickle`] and raw storages. Entries must be stored
 //! without compression.
 
+use super::arg::Arg;
 use super::dtype::DType;
 use super::exported::meta;
 use super::json::{self, JsonFault};
-use super::model::{Arg, Meta, Role, Written};
+use super::model::{Meta, Role, Written};
 use super::pickle;
 use super::symbols::Size;
 use std::collections::{BTreeMap, HashMap};

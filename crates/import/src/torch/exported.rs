@@ -3,18 +3,16 @@
 //! This module owns the format. It ignores fields that it does not know. A missing field that it
 //! needs is an error with its byte position. Stack traces lose their local paths.
 
+use super::arg::{Arg, Int};
 use super::dtype::DType;
 use super::json::{self, Json, JsonFault, JsonKind};
-use super::model::{Arg, Int, Meta, Role, Written, WrittenNode};
-use super::symbols::{Expr, Size};
+use super::model::{Meta, Role, Written, WrittenNode};
+use super::symbols::{Expr, LARGEST, Size};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 /// The major version of the schema that kbc reads; minor versions only add fields.
 pub const SCHEMA: i64 = 8;
-
-/// The largest size of a dimension. Its product with any factor below 2^23 fits into 64 bits.
-pub const LARGEST: i64 = 1 << 40;
 
 /// The reason why a text cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -3,9 +3,10 @@
 //! Group names are local to a rank. The tables of two ranks may give one name to different groups,
 //! or different names to one group.
 
+use super::arg::Arg;
 use super::json::{self, Json, JsonFault, JsonKind};
-use super::model::{Arg, Placement, Program};
-use super::rules::Rule;
+use super::model::{Placement, Program};
+use super::rule::Rule;
 use super::text::types::placements;
 use kbc_diag::{Diagnostic, Diagnostics};
 use std::borrow::Cow;

@@ -3,7 +3,8 @@
 //! Messages point into the listing, because the file of an exported program is a single line
 //! of a megabyte.
 
-use super::model::{Arg, Int, Written};
+use super::arg::{Arg, Int};
+use super::model::Written;
 use std::fmt::{self, Display, Formatter, Write};
 
 /// Returns the text, and the byte range of the line of each node and, last, of the result.

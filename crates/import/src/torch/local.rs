@@ -1,9 +1,11 @@
 //! Checks of one rank's program on its own: recorded types against rules, waits, reductions,
 //! groups, symbolic sizes.
 
+use super::arg::Arg;
 use super::groups::{World, group_of, said_size, words};
-use super::model::{Arg, Meta, Program, ValueId, ValueKind};
-use super::rules::{Rule, Shape, shapes};
+use super::model::{Meta, Program, ValueId, ValueKind};
+use super::rule::Rule;
+use super::rules::{Shape, shapes};
 use super::symbols;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics};

@@ -6,9 +6,10 @@
 //! assumes that a rank continues only after all members have reached the collective that it issues.
 //! A program that is correct only if ranks may continue earlier is not correct on every backend.
 
+use super::arg::Arg;
 use super::groups::{World, group_of, words};
-use super::model::{Arg, Program};
-use super::rules::Rule;
+use super::model::Program;
+use super::rule::Rule;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::match_collectives::{CircularWait, SequenceDifference, first_difference};
 use std::collections::BTreeMap;

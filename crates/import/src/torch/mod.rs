@@ -8,6 +8,7 @@
 //! readers and users share the data model in [`model`].
 
 pub mod archive;
+pub mod arg;
 pub mod dtype;
 pub mod exported;
 pub mod groups;
@@ -19,7 +20,9 @@ pub mod matching;
 pub mod model;
 pub mod ops;
 pub mod pickle;
+pub mod resize;
 mod resolve;
+mod rule;
 mod rules;
 pub mod summary;
 pub mod symbols;

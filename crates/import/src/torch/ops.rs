@@ -5,8 +5,8 @@
 //! their results. The rules themselves are in `rules`. An operation that is not in the table is
 //! rejected (E522).
 
-use super::model::Arg;
-use super::rules::Rule::{self, *};
+use super::arg::{Arg, Int};
+use super::rule::Rule::{self, *};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -129,7 +129,7 @@ fn value(text: &str) -> Arg<usize> {
         "False" => Arg::Bool(false),
         "[]" => Arg::Ints(vec![]),
         _ => match (text.parse(), text.parse()) {
-            (Ok(n), _) => Arg::Int(super::model::Int::Is(n)),
+            (Ok(n), _) => Arg::Int(Int::Is(n)),
             (_, Ok(x)) => Arg::Float(x),
             _ => Arg::Text(text.to_owned()),
         },
@@ -364,7 +364,7 @@ mod tests {
         assert_eq!(OPS.len(), TABLE.len());
         let cat = find("aten.cat.default").expect("a row");
         assert_eq!((cat.params[0].ty, cat.params[1].name), (Ty::Tensors, "dim"));
-        assert_eq!(cat.params[1].default, Some(Arg::Int(super::super::model::Int::Is(0))));
+        assert_eq!(cat.params[1].default, Some(Arg::Int(Int::Is(0))));
         let norm = find("aten.native_layer_norm.default").expect("a row");
         assert_eq!((norm.params.len(), norm.returns), (5, Returns::Each(3)));
         let gelu = find("aten.gelu.default").expect("a row");

@@ -3,7 +3,8 @@
 //! This module verifies that every operation is in the table and accepts its arguments, and that
 //! every value is assigned once and before its use.
 
-use super::model::{Arg, Int, Node, Program, Value, ValueId, ValueKind, Written, WrittenNode, place};
+use super::arg::{Arg, Int};
+use super::model::{Node, Program, Value, ValueId, ValueKind, Written, WrittenNode, place};
 use super::ops::{self, OpSignature, Param, Returns, Ty};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};

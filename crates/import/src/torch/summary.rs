@@ -1,8 +1,9 @@
 //! Statistics of a set of programs, for reports.
 
+use super::arg::Arg;
 use super::groups::{World, group_of};
 use super::matching::MatchedCollective;
-use super::model::{Arg, Meta, Program};
+use super::model::{Meta, Program};
 use kbc_ir::collective::Holding;
 use std::collections::BTreeMap;
 

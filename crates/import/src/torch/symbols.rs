@@ -5,8 +5,6 @@
 //! symbols. [`bind`] verifies that every other expression has the value that follows from these
 //! bindings, and that symbols lie within their ranges.
 
-use super::exported::LARGEST;
-use super::model::{Arg, Written};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -46,6 +44,9 @@ pub enum Expr {
     Call(String, Vec<Expr>),
 }
 
+/// The largest size of a dimension. Its product with any factor below 2^23 fits into 64 bits.
+pub const LARGEST: i64 = 1 << 40;
+
 /// Greatest nesting of expressions.
 const DEEPEST: usize = 64;
 
@@ -62,7 +63,7 @@ impl Expr {
 
     /// Returns the value; none if a symbol is unbound, the value is not an integer, or kbc does not
     /// know the function.
-    fn value(&self, bound: &BTreeMap<&str, i64>) -> Option<i64> {
+    pub fn value(&self, bound: &BTreeMap<&str, i64>) -> Option<i64> {
         let (name, list) = match self {
             Expr::Number(n) => return Some(*n),
             Expr::Symbol(s) => return bound.get(s.as_str()).copied(),
@@ -153,77 +154,6 @@ impl fmt::Display for Expr {
     }
 }
 
-/// Recomputes every size of a program for new values of some symbols. All other symbols keep the
-/// values of the example inputs.
-///
-/// # Errors
-/// Returns one sentence for each name that is not a symbol of the program, and for each size that
-/// cannot be computed.
-pub fn rebind(w: &mut Written, said: &BTreeMap<String, i64>) -> Result<(), Vec<String>> {
-    let all = || w.tensors.iter().flat_map(|t| &t.1.sizes).chain(w.ints.values());
-    let mut bound: BTreeMap<String, i64> = all()
-        .filter_map(|s| match &s.expr {
-            Some(Expr::Symbol(name)) => Some((name.clone(), s.value)),
-            _ => None,
-        })
-        .collect();
-    if w.unvalued {
-        if let Some(lost) = bound.keys().find(|name| !said.contains_key(*name)) {
-            return Err(vec![format!("{lost} has no value: the printed text does not contain it")]);
-        }
-        w.unvalued = false;
-    }
-    let mut wrong = vec![];
-    for (name, n) in said {
-        match bound.get_mut(name) {
-            Some(value) => *value = *n,
-            None => wrong.push(match &bound.keys().map(String::as_str).collect::<Vec<_>>()[..] {
-                [] => format!("{name} is not a symbol of its sizes: there are none"),
-                list => format!("{name} is not a symbol of its sizes; the symbols are {}", list.join(", ")),
-            }),
-        }
-    }
-    let bound: BTreeMap<&str, i64> = bound.iter().map(|(n, v)| (n.as_str(), *v)).collect();
-    let tensors = w.tensors.iter_mut().flat_map(|(n, m)| m.sizes.iter_mut().map(move |s| (n, s)));
-    for (of, size) in tensors.chain(w.ints.iter_mut()) {
-        let Some(e) = &size.expr else { continue };
-        match e.value(&bound).filter(|n| (-LARGEST..=LARGEST).contains(n)) {
-            Some(n) => size.value = n,
-            None => wrong.push(format!("{e}, a size of `{of}`, cannot be computed")),
-        }
-    }
-    if wrong.is_empty() { Ok(()) } else { Err(wrong) }
-}
-
-/// Derives the values of symbols from the shapes of data for the inputs.
-///
-/// # Errors
-/// Returns a sentence if two inputs give one symbol different values.
-pub fn bound_by(w: &Written, data: &BTreeMap<String, Vec<i64>>) -> Result<BTreeMap<String, i64>, String> {
-    let mut out: BTreeMap<String, (i64, &str)> = BTreeMap::new();
-    for (arg, _) in &w.inputs {
-        let Arg::Tensor(input) = arg else { continue };
-        let (Some(m), Some(sizes)) = (w.tensors.get(input), data.get(input)) else { continue };
-        if m.sizes.len() != sizes.len() {
-            continue;
-        }
-        for (size, n) in m.sizes.iter().zip(sizes) {
-            let Some(Expr::Symbol(s)) = &size.expr else { continue };
-            match out.get(s) {
-                Some((first, by)) if first != n => {
-                    return Err(format!(
-                        "{s} is {first} in the data of `{by}` and {n} in the data of `{input}`"
-                    ));
-                }
-                _ => {
-                    out.insert(s.clone(), (*n, input));
-                }
-            }
-        }
-    }
-    Ok(out.into_iter().map(|(s, (n, _))| (s, n)).collect())
-}
-
 /// Binds the symbols of the given sizes and verifies the remaining sizes. Returns one sentence for
 /// each contradiction.
 pub fn bind<'a>(
@@ -273,23 +203,6 @@ mod tests {
         assert_eq!(e.value(&BTreeMap::new()), None);
         assert!(Expr::parse("Add(").is_err());
         assert!(Expr::parse("Integer(2) Integer(3)").is_err());
-    }
-
-    #[test]
-    fn other_sizes_follow_from_symbols() {
-        let size = |value, text: &str| Size { value, expr: Expr::parse(text).ok() };
-        let meta = |sizes| super::super::model::Meta { dtype: super::super::dtype::DType::F32, sizes };
-        let mut w = Written::default();
-        w.inputs.push((Arg::Tensor("x".into()), super::super::model::Role::User));
-        w.tensors.insert("x".into(), meta(vec![size(4, "Symbol('s0')"), Size::of(3)]));
-        w.tensors.insert("y".into(), meta(vec![size(8, "Mul(Integer(2), Symbol('s0'))")]));
-        let data = BTreeMap::from([("x".to_owned(), vec![5, 3])]);
-        let bound = bound_by(&w, &data).expect("one value");
-        assert_eq!(bound, BTreeMap::from([("s0".to_owned(), 5)]));
-        assert_eq!(rebind(&mut w, &bound), Ok(()));
-        assert_eq!((w.tensors["x"].shape(), w.tensors["y"].shape()), (vec![5, 3], vec![10]));
-        let none = rebind(&mut w, &BTreeMap::from([("s1".to_owned(), 5)]));
-        assert_eq!(none, Err(vec!["s1 is not a symbol of its sizes; the symbols are s0".to_owned()]));
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //! position among the lines of its kind, and an item by its label or its text.
 
 use super::lex::{LineNode, Token, TokenKind, tree};
-use super::names::string;
-use super::parse::head;
+use super::lines::head;
+use super::words::string;
 use super::{PrintOptions, print_plain};
 use crate::attributes::{Attribute, AttributeValue, Attributes, Item, OperationKey};
 use crate::module::{Body, Module};

@@ -6,7 +6,8 @@
 
 use super::cursor::LineCursor;
 use super::lex::{MAX_DEPTH, ParseResult, TokenKind};
-use super::names::{quoted, replaced, unknown};
+use super::names::{replaced, unknown};
+use super::words::quoted;
 use crate::expr::{BinOp, Expr, UnOp};
 use crate::name::Name;
 use crate::scalar::{Compare, CompareOp, Scalar, ScalarBin, ScalarFn, ScalarUn, write_scalar};
@@ -282,6 +283,11 @@ fn scalar_name(p: &str) -> String {
         "if" | "else" | "inf" | "NaN" => format!("`{p}`"),
         _ => quoted(p),
     }
+}
+
+/// Returns a placeholder for a function that is not known.
+pub(super) fn no_function(name: Name) -> ScalarFn {
+    ScalarFn { name, params: vec![], body: Scalar::Num(0.0) }
 }
 
 /// Reads `(x, y) = ..`, which follows `kernel @name`.

@@ -1,15 +1,16 @@
 //! Kernels of a module: elementwise functions and loop nests over tiles. Each is printed as a line
 //! before the body, a loop nest with further lines below it.
 //!
-//! The module collects the kernels that a module uses, assigns their labels, and tracks which
-//! declared kernels are used.
+//! The module collects the kernels that a module uses, and tracks which declared kernels are used.
 
 use super::cursor::LineCursor;
+use super::expr::{self, no_function};
+use super::labels::Labels;
 use super::lex::{Label, LineNode, ParseResult};
-use super::names::{self, Names};
-use super::{expr, tiles};
+use super::names::Names;
+use super::tiles;
 use crate::name::Name;
-use crate::scalar::{Scalar, ScalarFn};
+use crate::scalar::ScalarFn;
 use crate::tiles::TileKernel;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use std::sync::Arc;
@@ -27,39 +28,6 @@ pub(super) struct Kernels {
     tiles: Labels,
 }
 
-/// Identities of kernels (name and text), with their labels and their printed lines.
-#[derive(Default)]
-struct Labels {
-    keys: Vec<(Name, String)>,
-    labels: Vec<String>,
-    lines: Vec<String>,
-}
-
-impl Labels {
-    fn new<'a, T>(
-        list: &[&'a T],
-        name: impl Fn(&'a T) -> &'a Name,
-        show: impl Fn(&str, &T) -> String,
-    ) -> Labels {
-        let mut keys: Vec<(Name, String)> = vec![];
-        let mut kept = vec![];
-        for k in list {
-            let key = (name(k).clone(), show("", k));
-            if !keys.contains(&key) {
-                keys.push(key);
-                kept.push(*k);
-            }
-        }
-        let labels = names::labels(kept.iter().map(|k| name(k)));
-        let lines = kept.iter().zip(&labels).map(|(k, l)| show(l, k)).collect();
-        Labels { keys, labels, lines }
-    }
-
-    fn find(&self, key: &(Name, String)) -> &str {
-        self.keys.iter().position(|k| k == key).map_or("", |i| &self.labels[i])
-    }
-}
-
 impl Kernels {
     pub(super) fn new<'a>(uses: impl Iterator<Item = Used<'a>>) -> Kernels {
         let (mut functions, mut nests) = (vec![], vec![]);
@@ -73,17 +41,16 @@ impl Kernels {
             }
         }
         let functions = Labels::new(&functions, |f: &ScalarFn| &f.name, expr::show_kernel);
-        let mut all = Kernels { functions, tiles: Labels::default() };
-        all.tiles = Labels::new(&nests, |k: &TileKernel| &k.name, |l, k| tiles::show(l, k, &all));
-        all
+        let tiles = Labels::new(&nests, |k: &TileKernel| &k.name, |l, k| tiles::show(l, k, &functions));
+        Kernels { functions, tiles }
     }
 
     pub(super) fn label(&self, f: &ScalarFn) -> &str {
-        self.functions.find(&(f.name.clone(), expr::show_kernel("", f)))
+        self.functions.function(f)
     }
 
     pub(super) fn tiles_label(&self, k: &TileKernel) -> &str {
-        self.tiles.find(&(k.name.clone(), tiles::show("", k, self)))
+        self.tiles.find(&(k.name.clone(), tiles::show("", k, &self.functions)))
     }
 
     pub(super) fn write(&self, out: &mut String) {
@@ -92,11 +59,6 @@ impl Kernels {
             out.push('\n');
         }
     }
-}
-
-/// Returns a placeholder for a function that is not known.
-pub(super) fn no_function(name: Name) -> ScalarFn {
-    ScalarFn { name, params: vec![], body: Scalar::Num(0.0) }
 }
 
 /// Declared kernels by name, with a record of which of them are used.

@@ -3,6 +3,7 @@
 //! The module handles characters, comments, quoting and indentation. The parsers interpret the
 //! words.
 
+use super::words::{is_start, quoted, word_length};
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 
 /// Result of a parsing function.
@@ -24,7 +25,7 @@ pub struct Label {
 
 impl std::fmt::Display for Label {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&super::names::quoted(&self.hint))?;
+        f.write_str(&quoted(&self.hint))?;
         if self.nth > 0 { write!(f, "#{}", self.nth) } else { Ok(()) }
     }
 }
@@ -422,23 +423,4 @@ impl<'a> Lexer<'a> {
         let end = part("")?;
         Ok(Span { file: FileId(file), start: first, end })
     }
-}
-
-pub(super) fn is_start(c: char) -> bool {
-    c.is_ascii_alphabetic() || c == '_'
-}
-
-/// Returns the length in bytes of the plain word at the start of a text: letters, digits, `_`, and
-/// single dots between them.
-pub(super) fn word_length(text: &str) -> usize {
-    let b = text.as_bytes();
-    let word = |i: usize| b.get(i).is_some_and(|c| c.is_ascii_alphanumeric() || *c == b'_');
-    if !text.starts_with(is_start) {
-        return 0;
-    }
-    let mut n = 1;
-    while word(n) || (b.get(n) == Some(&b'.') && word(n + 1)) {
-        n += 1;
-    }
-    n
 }

@@ -18,7 +18,9 @@ mod expr;
 mod fmt;
 mod json;
 mod kernels;
+mod labels;
 mod lex;
+mod lines;
 pub(crate) mod names;
 mod ops;
 mod parse;
@@ -28,6 +30,7 @@ mod print_graph;
 mod print_schedule;
 mod tiles;
 mod types;
+mod words;
 
 /// The means to read and write lines, tokens, names and expressions of `.kir`, for the text forms
 /// of other levels.
@@ -35,9 +38,10 @@ pub mod reader {
     pub use super::cursor::LineCursor;
     pub use super::expr::{ATOM, atom, expr, show};
     pub use super::lex::{Label, LineNode, MAX_DEPTH, ParseResult, Token, TokenKind, tree};
-    pub use super::names::{Names, labels, quoted, string, unknown};
-    pub use super::parse::{head, keep, leaf};
+    pub use super::lines::{head, keep, leaf};
+    pub use super::names::{Names, labels, unknown};
     pub use super::types::dtype;
+    pub use super::words::{quoted, string};
 }
 
 pub use attributes::retain_attributes;
@@ -49,7 +53,7 @@ pub use parse::parse;
 use crate::expr::Expr;
 use crate::module::{Body, Module, Props};
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
-use names::{quoted, string};
+use words::{quoted, string};
 
 /// Version of the format, which stands in its first line.
 pub const VERSION: u64 = 1;

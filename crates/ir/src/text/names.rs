@@ -1,42 +1,10 @@
-//! Names in text: quoting, numbers for equal hints, and the nearest name for diagnostics.
+//! Names in text: numbers for equal hints, and the nearest name for diagnostics.
 
-use super::lex::{Label, ParseResult, word_length};
+use super::lex::{Label, ParseResult};
 use crate::name::Name;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Span};
 use std::collections::BTreeMap;
-
-/// Returns a name as a word, in back quotes if it is not one.
-pub fn quoted(name: &str) -> String {
-    if !name.is_empty() && word_length(name) == name.len() {
-        return name.to_string();
-    }
-    escaped(name, '`')
-}
-
-/// Returns a text in double quotes.
-pub fn string(text: &str) -> String {
-    escaped(text, '"')
-}
-
-fn escaped(text: &str, quote: char) -> String {
-    let mut out = String::from(quote);
-    for c in text.chars() {
-        match c {
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\\' => out.push_str("\\\\"),
-            _ if c == quote => {
-                out.push('\\');
-                out.push(c);
-            }
-            _ if c.is_control() => out.push_str(&format!("\\u{{{:x}}}", c as u32)),
-            _ => out.push(c),
-        }
-    }
-    out.push(quote);
-    out
-}
 
 /// Returns the printed form of each name in a list: the hint, followed by `#1`, `#2`.. for repeated
 /// hints.

@@ -3,18 +3,32 @@
 
 use super::cursor::LineCursor;
 use super::expr::{expr, show};
+use super::kernels::KernelTable;
 use super::lex::{LineNode, ParseResult, TokenKind};
-use super::names::{quoted, replaced, unknown};
-use super::parse::{head, keep, leaf};
-use super::parse_schedule::{Scope, end_of};
+use super::lines::{end_of, head, keep, leaf};
+use super::names::{Names, replaced, unknown};
 use super::print_schedule::{Printer, exprs, name_of};
 use super::types::{combiner, index_word, pairs, rule, runs, show_rule};
+use super::words::quoted;
 use crate::expr::Expr;
 use crate::name::Name;
 use crate::optable::{Level, names};
 use crate::schedule::*;
 use crate::types::CutRule;
 use kbc_diag::{Diagnostic, Diagnostics};
+
+/// Declarations to which operations refer.
+pub(super) struct Scope<'a> {
+    pub buffers: Names,
+    pub windows: Names,
+    pub signals: Names,
+    /// Forms of the signals.
+    pub forms: Vec<Form>,
+    pub queues: Names,
+    pub regions: Names,
+    pub operands: Names,
+    pub kernels: &'a mut KernelTable,
+}
 
 /// Words of older texts, each with the one that replaced it.
 const REPLACED: [(&str, &str); 6] = [

@@ -3,6 +3,7 @@
 use super::cursor::LineCursor;
 use super::kernels::KernelTable;
 use super::lex::{LineNode, ParseResult, Token, TokenKind, tree};
+use super::lines::{head, keep, leaf};
 use super::names::unknown;
 use super::{VERSION, attributes, parse_graph, parse_schedule, types};
 use crate::attributes::Attributes;
@@ -66,30 +67,6 @@ fn other_version(first: &LineNode) -> Option<Diagnostic> {
             )
         }
         _ => None,
-    }
-}
-
-/// Returns the result of a line, or records its error so that parsing can continue.
-pub fn keep<T>(result: ParseResult<T>, out: &mut Diagnostics) -> Option<T> {
-    result.map_err(|d| out.push(d)).ok()
-}
-
-/// Returns the first word of a line.
-pub fn head(n: &LineNode) -> &str {
-    match n.toks.first().map(|t| &t.tok) {
-        Some(TokenKind::Word(l, false)) if l.nth == 0 => &l.hint,
-        _ => "",
-    }
-}
-
-/// Reports an error if there are lines below a line that must not have any.
-pub fn leaf(n: &LineNode, out: &mut Diagnostics) {
-    if let Some(kid) = n.kids.first() {
-        out.push(
-            Diagnostic::error("E314", "the line before cannot have nested lines")
-                .primary(kid.span, "indented too far")
-                .secondary(n.span, "below this line"),
-        );
     }
 }
 

@@ -5,32 +5,18 @@ use super::cursor::LineCursor;
 use super::expr::{atom, expr};
 use super::kernels::KernelTable;
 use super::lex::{LineNode, ParseResult, TokenKind};
+use super::lines::{head, keep, leaf};
 use super::names::{Names, unknown};
-use super::ops::body;
-use super::parse::{head, keep, leaf};
+use super::ops::{Scope, body};
 use super::types::{combiner, dtype, memory, rule, tensor_type};
 use crate::contract::{Cell, Clause, Contract, ContractBuffer, SumOver};
 use crate::contract_std::standard;
 use crate::expr::Expr;
 use crate::graph::CollKind;
-use crate::host::Host;
 use crate::name::Name;
 use crate::schedule::*;
 use crate::types::Mesh;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
-
-/// Declarations to which operations refer.
-pub(super) struct Scope<'a> {
-    pub buffers: Names,
-    pub windows: Names,
-    pub signals: Names,
-    /// Forms of the signals.
-    pub forms: Vec<Form>,
-    pub queues: Names,
-    pub regions: Names,
-    pub operands: Names,
-    pub kernels: &'a mut KernelTable,
-}
 
 const DECLARATIONS: [&str; 7] = ["table", "buffer", "window", "signal", "queue", "host", "region"];
 
@@ -558,10 +544,4 @@ fn role_head(c: &mut LineCursor, role: &mut Role) -> ParseResult<()> {
         role.ranks = RankSet::List(c.list("]", |c| c.int("a rank of the group"))?);
     }
     c.finish()
-}
-
-/// Returns the location at the end of the line, or that of the line itself.
-pub(super) fn end_of(c: &mut LineCursor, line: Span) -> ParseResult<Span> {
-    let span = c.location(line);
-    c.finish().map(|()| span)
 }

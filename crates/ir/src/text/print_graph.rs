@@ -1,9 +1,10 @@
 //! Printer of the body of a `.kir` text at graph level: graphs, and the parts of local programs.
 
 use super::kernels::{Kernels, Used};
-use super::names::{labels, quoted};
+use super::names::labels;
 use super::print_schedule::contract;
 use super::types::{loc, show_data, show_type};
+use super::words::quoted;
 use crate::graph::{Collective, Graph, OpId, OpKind, Using, UsingArg};
 use crate::local::Local;
 use crate::name::Name;

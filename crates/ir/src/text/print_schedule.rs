@@ -3,8 +3,9 @@
 
 use super::expr::{ATOM, show};
 use super::kernels::{Kernels, Used};
-use super::names::{labels, quoted, string};
+use super::names::labels;
 use super::types::{loc, show_rule, show_type};
+use super::words::{quoted, string};
 use crate::contract::{Cell, Clause, Contract};
 use crate::contract_std::standard;
 use crate::expr::Expr;

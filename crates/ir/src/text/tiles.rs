@@ -12,10 +12,12 @@
 //! ```
 
 use super::cursor::LineCursor;
-use super::kernels::{Kernels, no_function};
+use super::expr::no_function;
+use super::labels::Labels;
 use super::lex::{Label, LineNode, MAX_DEPTH, ParseResult};
-use super::names::{Names, labels, quoted};
+use super::names::{Names, labels};
 use super::types::dtype;
+use super::words::quoted;
 use crate::name::Name;
 use crate::scalar::ScalarFn;
 use crate::tiles::{Index, KernelTensor, Stmt, Tile, TileKernel, Var};
@@ -24,14 +26,14 @@ use kbc_diag::{Diagnostic, Span};
 /// Printed names of a kernel's operands and result, variables and values.
 struct Shown<'a> {
     kernel: &'a TileKernel,
-    functions: &'a Kernels,
+    functions: &'a Labels,
     sides: Vec<String>,
     vars: Vec<String>,
     values: Vec<String>,
 }
 
 /// Prints the lines of a kernel.
-pub(super) fn show(label: &str, k: &TileKernel, functions: &Kernels) -> String {
+pub(super) fn show(label: &str, k: &TileKernel, functions: &Labels) -> String {
     let s = Shown {
         kernel: k,
         functions,
@@ -110,7 +112,7 @@ impl Shown<'_> {
             Tile::Value(v) => format!("%{}", called(&self.values, *v)),
             Tile::Map(f, args) => {
                 let args: Vec<String> = args.iter().map(|a| self.tile(a)).collect();
-                format!("map {}({})", self.functions.label(f), args.join(", "))
+                format!("map {}({})", self.functions.function(f), args.join(", "))
             }
             Tile::Cast(to, a) => format!("cast {to}({})", self.tile(a)),
         }

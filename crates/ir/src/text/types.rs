@@ -2,7 +2,8 @@
 
 use super::cursor::LineCursor;
 use super::lex::{ParseResult, TokenKind};
-use super::names::{quoted, replaced, string};
+use super::names::replaced;
+use super::words::{quoted, string};
 use crate::graph::DataSource;
 use crate::grouped::Runs;
 use crate::name::Name;

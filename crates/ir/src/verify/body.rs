@@ -1,6 +1,6 @@
 //! Rules for operations of schedules: V2, V8, V12 to V15, V18, V19. [`super`] lists all rules.
 
-use super::schedule::{claim, depends, tables, unknown};
+use super::names::{depends, tables, unknown};
 use super::{Report, V2, V8, V12, V13, V14, V15, V18, V19, V21, local};
 use crate::cut::{Chunks, Sized};
 use crate::expr::Expr;
@@ -564,7 +564,7 @@ pub(super) fn claims(s: &Schedule, props: Props, out: &mut Report) {
                     "calls are claimed to be safe, but this `{}` has not been replaced by a signal yet",
                     point.name()
                 );
-                claim(&text, span, out);
+                out.fail(V8, text, span, "here");
             }
         });
     }

@@ -8,7 +8,7 @@
 //! subexpressions compare sums of the coordinate and constants, the values at which a comparison
 //! changes are computed. Otherwise every value is tried.
 
-use super::ranks::Point;
+use super::point::Point;
 use crate::expr::{BinOp, Expr, UnOp};
 use crate::name::Name;
 use crate::schedule::Table;

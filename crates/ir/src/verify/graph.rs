@@ -1,7 +1,7 @@
 //! Rules for graphs: V2 to V8. [`super`] lists all rules.
 
 use super::placement::{collective, well_formed};
-use super::{Report, V2, V3, V4, V6, V7, V8, program};
+use super::{Report, V2, V3, V4, V6, V7, V8, part_collective};
 use crate::graph::{CollKind, Graph, GraphOp, HostOp, OpId, OpKind};
 use crate::module::{Module, Props};
 use crate::result::result_of;
@@ -138,7 +138,9 @@ fn operation(
         OpKind::Map(f) => function(f, op, out),
         OpKind::Collective(c) => {
             match ranks {
-                Some(ranks) => program::collective(c, m, ranks, (op, types.first().copied().flatten()), out),
+                Some(ranks) => {
+                    part_collective::collective(c, m, ranks, (op, types.first().copied().flatten()), out)
+                }
                 None => {
                     collective(c, &m.mesh, types.first().copied().flatten(), op.ty.as_ref(), op.span, out)
                 }

@@ -1,6 +1,6 @@
 //! Rule V21 for the host's program, on every path through its conditions.
 
-use super::schedule::depends;
+use super::names::depends;
 use super::{Report, V2, V21};
 use crate::host::{HOST, writes};
 use crate::schedule::*;

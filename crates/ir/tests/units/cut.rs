@@ -5,7 +5,7 @@ use kbc_ir::algebra::{ExprAlgebra, IntegerAlgebra};
 use kbc_ir::cut::*;
 use kbc_ir::expr::Expr;
 use kbc_ir::parts::Parts;
-use kbc_ir::types::{Cut, CutRule, Dim, Mesh};
+use kbc_ir::types::{Cut, CutRule, Dim, Mesh, part};
 
 fn rules(n: u64, k: u64) -> Vec<CutRule> {
     // Lengths 0, 1, 2, ... and the rest.

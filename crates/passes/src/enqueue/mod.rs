@@ -118,6 +118,7 @@ use crate::pass::{OptionKind, PassOption};
 use direction::Direction;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::Expr;
+use kbc_ir::rewrite::replace_ops;
 use kbc_ir::schedule::*;
 use kbc_ir::{Module, Name, Props};
 use kbc_machine::topology::queue::Queues;

@@ -2,10 +2,9 @@
 
 use kbc_ir::Name;
 use kbc_ir::algebra::ExprAlgebra;
-use kbc_ir::cut;
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::schedule::Line;
-use kbc_ir::types::{Axis, CutRule, Dim, Mesh, TensorType};
+use kbc_ir::types::{self, Axis, CutRule, Dim, Mesh, TensorType};
 
 /// Joins axes into one, the last one fastest. A single axis is returned as it is.
 pub fn joined_axis(axes: &[Axis]) -> Axis {
@@ -43,7 +42,7 @@ fn algebra() -> ExprAlgebra {
 
 /// Returns the first element and the number of elements of a dimension that a rank has.
 fn part(d: &Dim, mesh: &Mesh) -> (Expr, Expr) {
-    cut::part(&mut algebra(), d, mesh, &|_, axis| Expr::Var(axis.clone()))
+    types::part(&mut algebra(), d, mesh, &|_, axis| Expr::Var(axis.clone()))
 }
 
 /// Returns the local sizes of a tensor, as expressions in the mesh coordinates.

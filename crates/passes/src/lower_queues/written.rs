@@ -7,6 +7,7 @@ use super::{
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;
+use kbc_ir::rewrite::map_exprs;
 use kbc_ir::schedule::*;
 use std::collections::{BTreeMap, BTreeSet};
 

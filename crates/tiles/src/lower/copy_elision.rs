@@ -14,7 +14,7 @@ use super::storage::each;
 use kbc_ir::cut::Chunks;
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
-use kbc_ir::schedule::map_exprs;
+use kbc_ir::rewrite::map_exprs;
 use kbc_ir::schedule::{
     Buffer, BufferId, BufferRole, LocalOp, Operand, OperandId, Part, RankSet, Ref, RegionId, SOp, SStmt,
     Schedule,

@@ -9,7 +9,7 @@
 mod names;
 mod walk;
 
-use super::yaml::{Key, Node, NodeKind};
+use super::tree::{Key, Node, NodeKind};
 use super::{MachineFile, Reader};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span, Spanned};

@@ -4,7 +4,7 @@
 //! [`super::names`] owns the names, and [`super`] uses the collected values.
 
 use super::super::Reader;
-use super::super::yaml::{Key, Node, NodeKind};
+use super::super::tree::{Key, Node, NodeKind};
 use super::names::{Component, FIXED, KeyQuantity, LEAVES, PARTS, PLAIN, SECTIONS, leaf, part};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span};

@@ -3,7 +3,7 @@
 //!
 //! This module owns the derivation of axes from the sizes and strides of groups, and their names.
 
-use super::print::word;
+use super::names::word;
 use crate::torch::groups::{World, words};
 use crate::torch::matching::MatchedCollective;
 use kbc_diag::Diagnostic;

@@ -5,7 +5,7 @@
 
 use super::graph::{GraphNode, Layer, NodeId, NodeOp, Operand, RankCollective};
 use super::placements::{AxisPlacement, NoPlacement, Search, no_rule, wrong};
-use crate::torch::rules::Rule;
+use crate::torch::rule::Rule;
 use std::ops::Range;
 
 use AxisPlacement::{Partial, Split, Unknown, Whole, Within};

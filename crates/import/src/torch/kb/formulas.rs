@@ -9,7 +9,7 @@ use super::graph::{Graph, Layer, NodeId, NodeOp, Operand, RankCollective};
 use super::step::{StepResult, Translation};
 use super::values::Val;
 use crate::torch::dtype::DType;
-use crate::torch::rules::Rule;
+use crate::torch::rule::Rule;
 use kbc_ir::collective::CollKind;
 
 use Operand::{Node, Num};

@@ -4,15 +4,16 @@
 //! simplifications of the finished graph.
 
 use super::axes::Axes;
-use super::global;
 use super::graph::{Graph, NodeId, NodeOp, Operand, RankCollective};
+use super::placed_type::placed_type;
 use super::step::Translation;
 use super::values::{Val, stored_dtype};
+use crate::torch::arg::Arg;
 use crate::torch::dtype::DType;
 use crate::torch::groups::{World, group_of};
 use crate::torch::matching::MatchedCollective;
-use crate::torch::model::{Arg, Node, Program, Role, ValueId, ValueKind};
-use crate::torch::rules::Rule;
+use crate::torch::model::{Node, Program, Role, ValueId, ValueKind};
+use crate::torch::rule::Rule;
 use kbc_diag::{Diagnostic, Diagnostics};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -183,7 +184,7 @@ pub fn translate(
         else {
             continue;
         };
-        match global::type_of(g.nodes[*n].dtype, &m.shape(), places, axes) {
+        match placed_type(g.nodes[*n].dtype, &m.shape(), places, axes) {
             Ok(ty) => {
                 placed.entry(*n).or_insert(ty);
             }

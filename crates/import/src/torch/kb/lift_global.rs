@@ -9,10 +9,10 @@ use super::axes::{self, Axes};
 use super::batches;
 use super::consts::Const;
 use super::effects;
-use super::global;
 use super::graph::{Graph, NodeId, NodeOp, Operand, RankCollective};
 use super::lift::{Lifted, Mode, counts, live, translate};
 use super::moved;
+use super::placed_type::placed_type;
 use super::placements::{AxisPlacement, Candidates, PlacementProblem, find_placements};
 use super::rank_differences::{Differing, completed, differing_programs};
 use super::vocabulary;
@@ -135,7 +135,7 @@ fn formed(
         "// Made by kbc import from the programs of {} that {by} exported, which agree: sizes are global.\n\n{}\nprogram {} {body}\n",
         ranks(world.size),
         machine(axes),
-        super::print::word(name)
+        super::names::word(name)
     );
     Ok(out.kb(text))
 }
@@ -404,7 +404,7 @@ fn rebuilt(
             })
             .collect();
         let new = &g.nodes[now[&n]];
-        let ty = global::type_of(new.dtype, &new.sizes, &list, axes)
+        let ty = placed_type(new.dtype, &new.sizes, &list, axes)
             .map_err(|why| refused(&why).note(p.file.clone()))?;
         placed.insert(now[&n], ty);
     }
@@ -437,7 +437,7 @@ fn once(
     let split = |a: usize| if a == axis { Placement::Split(0) } else { Placement::Replicated };
     let places: Vec<Placement> = (0..axes.list.len()).map(split).collect();
     let rank = g.push(NodeOp::Placed, vec![Operand::Node(rows)], dtype, line.clone());
-    typed.insert(rank, global::type_of(dtype, &line, &places, axes).map_err(|why| refused(&why))?);
+    typed.insert(rank, placed_type(dtype, &line, &places, axes).map_err(|why| refused(&why))?);
     let args = vec![Operand::Node(rank), Operand::Num(0.0), Operand::Node(x), Operand::Num(0.0)];
     let all = [&line[..1], &sizes[..]].concat();
     let one = g.push(NodeOp::Select("=="), args, dtype, all);

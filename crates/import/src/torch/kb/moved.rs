@@ -5,7 +5,7 @@ use super::graph::{NodeId, NodeOp, Operand};
 use super::step::{StepResult, Translation};
 use super::values::{Val, stored_dtype};
 use crate::torch::dtype::DType;
-use crate::torch::rules::Rule;
+use crate::torch::rule::Rule;
 
 /// Greatest number of operands of a concat.
 const MAX_OPERANDS: usize = 255;

@@ -5,8 +5,8 @@ use super::graph::{NodeOp, Operand};
 use super::step::{StepResult, Translation};
 use super::table::short;
 use super::values::{Val, stored_dtype};
+use crate::torch::arg::Arg;
 use crate::torch::dtype::DType;
-use crate::torch::model::Arg;
 
 use Operand::{Node, Num};
 

@@ -11,7 +11,7 @@
 
 use super::graph::{Graph, NodeId, NodeOp, Operand};
 use super::rank_differences::AxisDifferences;
-use crate::torch::rules::Rule;
+use crate::torch::rule::Rule;
 use std::collections::BTreeMap;
 
 /// Placement of a value over one axis.

@@ -1,90 +1,19 @@
 //! Printing of graphs as `.kb` text: the body of a `ranks` part.
 //!
-//! This module owns the choice of names and of `let`s, and the form of expressions. The formatter
-//! owns spaces and line ends.
+//! This module owns the choice of `let`s and of their names, and the form of expressions. The
+//! formatter owns spaces and line ends.
 
 use super::axes::Axes;
 use super::graph::{Layer, NodeId, NodeOp, Operand, RankCollective};
 use super::lift::{Lifted, live, uses};
+use super::names::Names;
 use crate::torch::dtype::DType;
 use crate::torch::model::Program;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Greatest length, in characters, of an expression that is printed at its use.
 const SHORT: usize = 48;
-
-/// Words that cannot be names of values.
-const RESERVED: [&str; 52] = [
-    "algorithm",
-    "apply",
-    "at",
-    "chunks",
-    "collective",
-    "dot",
-    "each",
-    "else",
-    "end",
-    "expect",
-    "false",
-    "fn",
-    "for",
-    "from",
-    "get",
-    "group",
-    "host",
-    "if",
-    "in",
-    "kernel",
-    "let",
-    "load",
-    "local",
-    "mesh",
-    "mod",
-    "of",
-    "on",
-    "only",
-    "over",
-    "param",
-    "partial",
-    "preload",
-    "program",
-    "put",
-    "ranks",
-    "reduce",
-    "return",
-    "scratch",
-    "start",
-    "store",
-    "sum",
-    "tiles",
-    "to",
-    "together",
-    "topology",
-    "true",
-    "use",
-    "using",
-    "where",
-    "zeros",
-    "sys",
-    "m",
-];
-
-/// Turns a word into a name: characters that a name cannot have become `_`.
-pub fn word(text: &str) -> String {
-    let mut out: String = text
-        .trim_start_matches('_')
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' })
-        .collect();
-    if !out.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        out.insert(0, 'v');
-    }
-    if RESERVED.contains(&out.as_str()) || kbc_ir::types::DType::parse(&out).is_some() {
-        out.push('_');
-    }
-    out
-}
 
 /// Prints a number as the language reads it.
 fn number(x: f64) -> String {
@@ -95,32 +24,6 @@ fn number(x: f64) -> String {
 pub fn type_of(dtype: DType, sizes: &[i64]) -> String {
     let list: Vec<String> = sizes.iter().map(ToString::to_string).collect();
     if list.is_empty() { dtype.name().into() } else { format!("{}[{}]", dtype.name(), list.join(", ")) }
-}
-
-/// The names that are in use.
-#[derive(Clone, Default, Debug)]
-pub struct Names {
-    taken: BTreeSet<String>,
-    /// For names requested more than once, the first number that may be free.
-    next: BTreeMap<String, usize>,
-}
-
-impl Names {
-    /// Reserves a name, or a similar one if it is in use.
-    pub fn take(&mut self, text: &str) -> String {
-        let base = word(text);
-        if self.taken.insert(base.clone()) {
-            return base;
-        }
-        let k = self.next.entry(base.clone()).or_insert(1);
-        loop {
-            let out = format!("{base}_{k}");
-            *k += 1;
-            if self.taken.insert(out.clone()) {
-                return out;
-            }
-        }
-    }
 }
 
 /// An expression with its precedence: 1 for a sum, 2 for a product, 3 for a sign, 4 for
@@ -355,12 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_names() {
-        assert_eq!(word("layer.0.weight"), "layer_0_weight");
-        assert_eq!(word("where"), "where_");
-        assert_eq!(word("0"), "v0");
-        let mut n = Names::default();
-        assert_eq!([n.take("x"), n.take("x"), n.take("x_1")], ["x", "x_1", "x_1_1"]);
+    fn numbers_and_types_are_printed() {
         assert_eq!(number(-2.0), "-2");
         assert_eq!(number(1e-5), "1e-5");
         assert_eq!(type_of(DType::F32, &[]), "f32");

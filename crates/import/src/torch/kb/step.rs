@@ -3,8 +3,9 @@
 use super::consts::{Const, rounded};
 use super::graph::{Graph, NodeId, Operand};
 use super::values::{Val, stored_dtype};
+use crate::torch::arg::{Arg, Int};
 use crate::torch::dtype::DType;
-use crate::torch::model::{Arg, Int, Node, Program, ValueId};
+use crate::torch::model::{Node, Program, ValueId};
 use crate::torch::rules::shapes;
 
 /// A result, or the reason why there is none.

@@ -10,7 +10,7 @@ use super::more::power_of;
 use super::step::{StepResult, Translation};
 use super::values::{Compared, Val, stored_dtype};
 use crate::torch::dtype::DType;
-use crate::torch::rules::Rule;
+use crate::torch::rule::Rule;
 use kbc_ir::scalar::ScalarUn;
 use kbc_numerics::functions::function;
 

@@ -18,7 +18,7 @@ use super::vocabulary;
 use crate::torch::groups::World;
 use crate::torch::matching::MatchedCollective;
 use crate::torch::model::{Program, Role};
-use crate::torch::rules::Rule;
+use crate::torch::rule::Rule;
 use kbc_diag::{Diagnostic, Diagnostics};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,6 @@
 //! Parser of sizes as sympy prints them: `8`, `s77`, `2*s77`, `((s0 - 1)//2) + 1`, `Max(1, s0)`.
 
-use crate::torch::exported::LARGEST;
-use crate::torch::symbols::{Expr, Size};
+use crate::torch::symbols::{Expr, LARGEST, Size};
 
 /// Greatest nesting of expressions.
 const DEEPEST: usize = 64;

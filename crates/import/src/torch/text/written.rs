@@ -6,9 +6,10 @@
 
 use super::parse::{ParsedExpr, Stmt, Text};
 use super::types;
+use crate::torch::arg::{Arg, Int};
 use crate::torch::dtype::DType;
 use crate::torch::json::JsonFault;
-use crate::torch::model::{Arg, Int, Meta, Role, Written, WrittenNode};
+use crate::torch::model::{Meta, Role, Written, WrittenNode};
 use crate::torch::ops::{self, Returns, Ty};
 use std::collections::BTreeMap;
 

@@ -6,7 +6,6 @@ use super::value::{Definitions, Json, Wire, choice, object, object_schema, one_o
 use crate::contract::Contract;
 use crate::expr::Expr;
 use crate::grouped::Runs;
-use crate::host::Host;
 use crate::name::Name;
 use crate::scalar::ScalarFn;
 use crate::schedule::*;

@@ -19,6 +19,7 @@ use crate::order::{Within, choose};
 use kbc_diag::{Diagnostics, Label, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;
+use kbc_ir::rewrite::{map_exprs, subst_stmts};
 use kbc_ir::schedule::*;
 use kbc_ir::types::CutRule;
 use kbc_rounds::ast::AlgorithmDecl;

@@ -5,7 +5,8 @@ use crate::expand::messages::End;
 use kbc_diag::Span;
 use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Expr};
-use kbc_ir::schedule::{SStmt, map_exprs, subst_stmts};
+use kbc_ir::rewrite::{map_exprs, subst_stmts};
+use kbc_ir::schedule::SStmt;
 use kbc_ir::types::ReduceOp;
 
 /// An operand and its largest chunks, as (chunks, of).
