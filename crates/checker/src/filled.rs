@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 pub struct Writer {
     /// The call of the stream that wrote.
     pub call: u64,
-    /// The region that wrote, or [`HOST`].
+    /// The region that wrote, or `HOST`, which is the host.
     pub region: u32,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! This module owns the only list of these files, with the names that messages show and the texts.
 //! Single declarations are parsed on demand, with an index that is generated when kbc is built
-//! ([`index`]). The files go through the same front end as the user's files.
+//! (`library/index.rs`). The files go through the same front end as the user's files.
 
 pub(crate) mod index;
 
