@@ -309,6 +309,12 @@ pub struct Opt {
     /// A `.kb` file with further algorithms; repeatable.
     #[arg(long = "use", value_name = "FILE")]
     pub uses: Vec<String>,
+    /// A value of a parameter of these files: `-D fan=3`; repeatable.
+    ///
+    /// A graph names its algorithms and does not hold the parameters that they see. Give the values
+    /// with which it was compiled.
+    #[arg(short = 'D', long = "define", value_name = "NAME=VALUE")]
+    pub define: Vec<String>,
     /// Prints source positions.
     #[arg(long)]
     pub locs: bool,

@@ -23,7 +23,7 @@ pub fn run(session: &mut Session, args: &List) -> Outcome {
     let (what, files) = match args.what.split_first() {
         Some((first, rest)) if WHAT.contains(&first.as_str()) => (first.as_str(), rest),
         Some((first, rest)) if !is_file(first) => {
-            let library = kbc_compiler::load::library(session, rest)?;
+            let library = kbc_compiler::load::library(session, rest, &[])?;
             let asked = algorithm_request::read(session, "kbc list", first)?;
             let name = &asked.name;
             if named(&library, &name.node).is_empty() {

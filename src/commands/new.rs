@@ -64,7 +64,7 @@ fn fits(session: &mut Session, name: &str) -> Outcome {
             "use letters, digits and `_`, beginning with a letter, and no reserved word: kbc new my_ring",
         );
     }
-    let library = library(session, &[])?;
+    let library = library(session, &[], &[])?;
     let taken = library.algorithm_names(FileId::default()).iter().any(|n| n == name)
         || library.collectives().any(|c| library.collective_name(c).node == name);
     if taken {

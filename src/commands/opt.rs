@@ -35,7 +35,7 @@ pub fn run(session: &mut Session, args: &Opt) -> Outcome<Option<Command>> {
         return Ok(Some(command));
     }
     let passes = args.passes.clone().or_else(|| watch::replays(&text)).unwrap_or_else(|| "default".into());
-    let library = kbc_compiler::load::library(session, &args.uses)?;
+    let library = kbc_compiler::load::library(session, &args.uses, &args.define)?;
     let topology = match &module.machine {
         Some(machine) => {
             let machine = machine.clone();

@@ -58,7 +58,12 @@ pub fn check(session: &mut Session, args: &Check) -> Outcome {
 /// Returns the errors of reading, of names, of the passes, of the verifier and of writing the
 /// result.
 pub fn opt(session: &mut Session, args: &Opt) -> Outcome {
-    let flags = [("--use", !args.uses.is_empty()), ("--locs", args.locs), ("--emit dot", args.emit == "dot")];
+    let flags = [
+        ("--use", !args.uses.is_empty()),
+        ("-D", !args.define.is_empty()),
+        ("--locs", args.locs),
+        ("--emit dot", args.emit == "dot"),
+    ];
     refuse(&flags, KIND)?;
     let target = kernel::target(args.target.as_deref())?;
     let wanted = watch::tile_passes(args.passes.as_deref())?;

@@ -51,7 +51,7 @@ pub fn built(words: &[&str]) -> Job {
 /// Loads the library alone, as every start of kbc does.
 pub fn library() -> Library {
     let cli = Cli::try_parse_from(["kbc", "list"]).expect("a command line of this form is valid");
-    kbc_compiler::load::library(&mut Session::new(&cli), &[]).unwrap_or_else(|e| panic!("{e:?}"))
+    kbc_compiler::load::library(&mut Session::new(&cli), &[], &[]).unwrap_or_else(|e| panic!("{e:?}"))
 }
 
 impl Job {

@@ -147,7 +147,7 @@ fn first(doc: &str) -> &str {
 
 /// Returns collectives with the text of their contracts.
 fn collectives(workspace: &mut Workspace, files: &[String]) -> Outcome<Vec<Entry>> {
-    let library = library(workspace, files)?;
+    let library = library(workspace, files, &[])?;
     let mut out: Vec<Entry> = library
         .collectives()
         .map(|id| {
@@ -162,7 +162,7 @@ fn collectives(workspace: &mut Workspace, files: &[String]) -> Outcome<Vec<Entry
 
 /// Returns functions with their parameters: built-in ones and those of files.
 fn functions(workspace: &mut Workspace, files: &[String]) -> Outcome<Vec<Entry>> {
-    let library = library(workspace, files)?;
+    let library = library(workspace, files, &[])?;
     let mut out: Vec<Entry> = library
         .functions()
         .map(|f| {
@@ -215,7 +215,7 @@ fn programs(workspace: &mut Workspace, files: &[String]) -> Outcome<Vec<Entry>> 
 /// Returns the namespaces that files can name: those of the library with the first sentence of each
 /// module, and those that the files name.
 fn namespaces(workspace: &mut Workspace, files: &[String]) -> Outcome<Vec<Entry>> {
-    let library = library(workspace, files)?;
+    let library = library(workspace, files, &[])?;
     let mut out = vec![];
     for (name, space) in library.spaces(Span::NONE.file) {
         let (summary, file) = match space {
@@ -243,7 +243,7 @@ fn about(text: &str) -> String {
 /// # Errors
 /// Of reading and parsing the files.
 pub fn algorithms(workspace: &mut Workspace, files: &[String]) -> Outcome<Vec<Row>> {
-    let library = library(workspace, files)?;
+    let library = library(workspace, files, &[])?;
     let mut rows: Vec<Row> = library
         .algorithms()
         .map(|id| {

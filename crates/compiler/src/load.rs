@@ -1,5 +1,6 @@
 //! Load: reads programs, libraries and texts of the IR, with everything that they use.
 
+use crate::arguments::defines;
 use crate::failure::{Failure, Outcome};
 use crate::options::{Selection, Source};
 use crate::workspace::{Stage, Workspace};
@@ -59,13 +60,14 @@ pub fn load_kir(workspace: &mut Workspace, path: &str) -> Outcome<(FileId, Modul
     Ok((file, module))
 }
 
-/// The library, and the algorithms of some files, which see the parameters of their files.
+/// The library, and the algorithms of some files, which see the parameters of their files with the
+/// values that `define` gives them, as `-D` does.
 ///
 /// # Errors
 /// As [`load_file`], and those of the parameters.
-pub fn library(workspace: &mut Workspace, files: &[String]) -> Outcome<Library> {
+pub fn library(workspace: &mut Workspace, files: &[String], define: &[String]) -> Outcome<Library> {
     let loaded = everything(workspace, files)?;
-    Ok(kbc_frontend::lower::library(&loaded, &[])?)
+    Ok(kbc_frontend::lower::library(&loaded, &defines(define)?)?)
 }
 
 /// The library, and all that some files declare.

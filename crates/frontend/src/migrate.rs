@@ -2,6 +2,7 @@
 
 use crate::load::{Sources, load};
 use crate::loaded::Loaded;
+use crate::lower;
 use crate::parse;
 use kbc_diag::{Diagnostics, Edit, FileId};
 use kbc_rounds::claim::variants;
@@ -44,7 +45,9 @@ pub fn migrate(file: FileId, text: &str, sources: &mut dyn Sources) -> Option<St
 /// Returns the errors of the file's algorithms on small shapes with their defaults and with the
 /// arguments that they list. Selectors that used to wrap around are found there.
 fn rounds(loaded: &Loaded, file: FileId) -> Diagnostics {
-    let (library, limits) = (&loaded.library, Limits::default());
+    // Without values of the parameters, algorithms that use them cannot be executed.
+    let Ok(library) = lower::library(loaded, &[]) else { return Diagnostics::new() };
+    let (library, limits) = (&library, Limits::default());
     let mut found = Diagnostics::new();
     for alg in library.algorithms_in(file) {
         let decl = library.algorithm(alg);

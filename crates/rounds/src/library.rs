@@ -560,7 +560,7 @@ impl Functions for Library {
             Parameter::Int(i) => Ok(*i),
             Parameter::Other(what) => Err(not_an_integer(name, what, span)),
             Parameter::Declared => Err(Box::new(
-                Diagnostic::error("E901", format!("the parameter `{name}` has no value here"))
+                Diagnostic::error("E991", format!("the parameter `{name}` has no value here"))
                     .primary(span, "used here")
                     .help("this is a fault of kbc: please report it"),
             )),

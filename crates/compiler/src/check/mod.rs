@@ -26,7 +26,7 @@ use kbc_frontend::lower::{is_generic, only_called, uncalled_kernels};
 /// What is wrong with them; E416 for what means nothing for algorithms.
 pub fn library(workspace: &mut Workspace, source: &Source) -> Outcome<Report> {
     refuse(&[("--program", source.of.program.is_some())], "the library")?;
-    let library = load::library(workspace, &[])?;
+    let library = load::library(workspace, &[], &[])?;
     let ranks = algorithms::ranks(source, None)?;
     let ids = library.algorithms().collect();
     let named = algorithms::requested(workspace, &library, None, ids, source)?;

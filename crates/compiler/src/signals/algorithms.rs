@@ -87,7 +87,7 @@ fn counts(policy: Policy, c: &SyncCounts) -> Counts {
 pub fn count_signals(workspace: &mut Workspace, source: &Source) -> Outcome<SyncReport> {
     let file = &source.file;
     let (library, root, sizes) = if file.is_empty() {
-        (crate::load::library(workspace, &[])?, None, ranks(source, None)?)
+        (crate::load::library(workspace, &[], &[])?, None, ranks(source, None)?)
     } else {
         let loaded = crate::load::load_file(workspace, file)?;
         let sizes = ranks(source, Some(&loaded))?;

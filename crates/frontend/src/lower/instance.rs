@@ -460,16 +460,7 @@ impl Instance<'_> {
         };
         let library = params.library()?;
         let kernels = Kernels::new(loaded, &params);
-        let locals = Locals::default();
-        let cx = Cx {
-            loaded,
-            library: &library,
-            params: &params,
-            kernels: &kernels,
-            mesh: &mesh,
-            locals,
-            called: false,
-        };
+        let cx = Cx::new(loaded, &library, &params, &kernels, &mesh);
         let graph = self.graph(&cx, loaded, decl)?;
         let machine::Machine { topology, placements, .. } = machine;
         let module = Module {

@@ -141,6 +141,19 @@ struct Cx<'a> {
     called: bool,
 }
 
+impl<'a> Cx<'a> {
+    /// Returns the context of the program that is compiled.
+    fn new(
+        loaded: &'a Loaded,
+        library: &'a Library,
+        params: &'a Params<'a>,
+        kernels: &'a Kernels<'a>,
+        mesh: &'a Mesh,
+    ) -> Self {
+        Cx { loaded, library, params, kernels, mesh, locals: Locals::default(), called: false }
+    }
+}
+
 impl Cx<'_> {
     /// Evaluates an expression of integers and numbers.
     fn number(&self, e: &Expr) -> Result<ParamValue, Fault> {
@@ -259,16 +272,7 @@ pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnos
     let Selected { target, params, machine, mesh } = selected(loaded, options)?;
     let library = params.library()?;
     let kernels = Kernels::new(loaded, &params);
-    let locals = Locals::default();
-    let cx = Cx {
-        loaded,
-        library: &library,
-        params: &params,
-        kernels: &kernels,
-        mesh: &mesh,
-        locals,
-        called: false,
-    };
+    let cx = Cx::new(loaded, &library, &params, &kernels, &mesh);
     let (name, body, warnings, bound) = match target {
         Target::Program(p) => {
             let program::LoweredProgram { graph, warnings, bound } = program::lower(&cx, p, &options.shapes)?;
@@ -308,7 +312,11 @@ pub fn lower(loaded: &Loaded, options: &LowerOptions) -> Result<Lowered, Diagnos
 /// # Errors
 /// Returns E420 and E421 for wrong values, and the errors of the parameters' expressions.
 pub fn library(loaded: &Loaded, defines: &[(String, String)]) -> Result<Library, Diagnostics> {
-    let Some(root) = loaded.root else { return Ok(loaded.library.clone()) };
+    let Some(root) = loaded.root else {
+        let Some((name, value)) = defines.first() else { return Ok(loaded.library.clone()) };
+        let title = format!("-D {name}={value}: there is no file with a parameter `{name}`");
+        return Err(Diagnostic::error("E420", title).help("name the file that declares it").into());
+    };
     Ok(Params::new(loaded, root, defines, vec![])?.library()?)
 }
 

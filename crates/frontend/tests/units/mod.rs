@@ -2,6 +2,7 @@
 
 mod fault;
 mod library;
+mod library_parameters;
 mod migrate;
 mod nesting;
 mod yaml;
