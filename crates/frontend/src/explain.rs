@@ -119,19 +119,6 @@ pub fn explain(cx: &Context<'_>, index: usize, expected: &[String]) -> Diagnosti
 fn describe(expected: &[&str]) -> Option<String> {
     const OPERATORS: &[&str] =
         &["||", "&&", "==", "!=", "<", "<=", ">", ">=", "|", "^", "&", "<<", ">>", "+", "-", "*", "/", "%"];
-    const ITEMS: &[&str] = &[
-        "use",
-        "param",
-        "topology",
-        "mesh",
-        "kernel",
-        "program",
-        "local",
-        "fn",
-        "collective",
-        "algorithm",
-        "table",
-    ];
     const STATEMENTS: &[&str] =
         &["let", "scratch", "put", "get", "for", "each", "if", "apply", "together", "{", ";"];
     const TILE_STATEMENTS: &[&str] = &["for", "let", "preload", "store", "NAME", ";"];
@@ -341,8 +328,10 @@ fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
     if !advice.is_empty() {
         return Some(advice.to_string());
     }
-    if let Some(word) =
-        found.reserved().filter(|_| wants("NAME")).filter(|w| !wants("INT") || !STRUCTURE.contains(w))
+    if let Some(word) = found
+        .reserved()
+        .filter(|_| wants("NAME"))
+        .filter(|w| !wants("INT") || !STRUCTURE.contains(w) && !ITEMS.contains(w))
     {
         return Some(format!("`{word}` is a reserved word; choose another name"));
     }
@@ -437,9 +426,8 @@ fn ranged(cx: &Context<'_>, index: usize) -> bool {
     from.is_some_and(|i| cx.token(i + 1) == Some(Token::Name("range")))
 }
 
-/// Reserved words that, where an expression is missing, more likely belong to the surrounding
-/// construct than being used as a name.
-const STRUCTURE: &[&str] = &[
+/// Words that begin an item.
+const ITEMS: &[&str] = &[
     "use",
     "param",
     "topology",
@@ -450,27 +438,12 @@ const STRUCTURE: &[&str] = &[
     "fn",
     "collective",
     "algorithm",
-    "mod",
-    "of",
-    "on",
-    "from",
-    "to",
-    "over",
-    "using",
-    "chunks",
-    "where",
-    "at",
-    "in",
-    "let",
-    "return",
-    "scratch",
-    "put",
-    "get",
-    "for",
-    "each",
-    "if",
-    "else",
-    "apply",
-    "together",
-    "reduce",
+    "table",
+];
+
+/// Further reserved words that, where an expression is missing, more likely belong to the
+/// surrounding construct than being used as a name.
+const STRUCTURE: &[&str] = &[
+    "mod", "of", "on", "from", "to", "over", "using", "chunks", "where", "at", "in", "let", "return",
+    "scratch", "put", "get", "for", "each", "if", "else", "apply", "together", "reduce",
 ];
