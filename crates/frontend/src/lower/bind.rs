@@ -1,19 +1,16 @@
 //! Binding: sizes and element types that get their value at their first use, and the check whether
 //! a value fits a type.
 //!
-//! This module owns the kinds of arguments, the known shapes of the values lowered so far, and the
-//! messages about values that do not fit. [`super::inline`] lowers calls, and [`super::types`]
-//! lowers written types.
+//! This module owns the kinds of arguments and the messages about values that do not fit.
+//! [`super::inline`] lowers calls, and [`super::types`] lowers written types.
 
 use super::locals::Local;
-use super::program::Lowering;
+use super::state::Lowering;
 use super::values::ParamValue;
 use crate::ast::{self, Arg, DataKind};
-use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::graph::{GraphOp, OpId, OpKind};
-use kbc_ir::result::result_of;
 use kbc_ir::types::{DType, TensorType};
 use kbc_rounds::ast::ExprKind;
 
@@ -64,97 +61,7 @@ pub(super) fn sizes(args: &[Arg]) -> Vec<&str> {
     out
 }
 
-/// Returns the element type that was probably meant by an unknown name. Such a name resembles an
-/// element type too closely to be accepted as a name for any type.
-pub(super) fn misspelt(name: &str) -> Option<&'static str> {
-    let plain = name.to_lowercase();
-    let elsewhere = DType::foreign_name(&plain).map(DType::name);
-    elsewhere.or_else(|| nearest(name, DType::ALL.map(DType::name)))
-}
-
-/// The known facts about a value during lowering.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) enum KnownValue {
-    Type(DType, Vec<u64>),
-    /// The operation does not fit its operands, for this reason.
-    Fault(String),
-    /// Nothing is known: an operand does not fit its operation, or the graph does not determine the
-    /// shape.
-    Nothing,
-}
-
 impl Lowering<'_> {
-    /// Appends an operation and records the shape of its value.
-    pub(super) fn add(&mut self, op: GraphOp, operands: &[OpId]) -> OpId {
-        let known = match (&op.kind, &op.want) {
-            (OpKind::Input(i), _) => match self.graph.inputs.get(*i) {
-                Some(input) => KnownValue::Type(input.ty.dtype, input.ty.sizes()),
-                None => KnownValue::Nothing,
-            },
-            (_, Some(want)) => KnownValue::Type(want.dtype, want.sizes()),
-            (kind, None) => {
-                let of = |o: &OpId| match self.known.get(o) {
-                    Some(KnownValue::Type(dtype, sizes)) => Some((*dtype, sizes.clone())),
-                    _ => None,
-                };
-                match operands.iter().map(of).collect::<Option<Vec<_>>>().map(|all| result_of(kind, &all)) {
-                    Some(Ok(Some((dtype, sizes)))) => KnownValue::Type(dtype, sizes),
-                    Some(Err(why)) => KnownValue::Fault(why),
-                    Some(Ok(None)) | None => KnownValue::Nothing,
-                }
-            }
-        };
-        let id = self.graph.push(op, operands);
-        self.known.insert(id, known);
-        id
-    }
-
-    /// Returns the number of dimensions of a value, if it is known.
-    pub(super) fn rank_of(&self, value: OpId) -> Option<usize> {
-        match self.known.get(&value) {
-            Some(KnownValue::Type(_, sizes)) => Some(sizes.len()),
-            _ => None,
-        }
-    }
-
-    /// Returns the element type of a value, if it is known.
-    pub(super) fn dtype_of(&self, value: OpId) -> Option<DType> {
-        match self.known.get(&value) {
-            Some(KnownValue::Type(dtype, _)) => Some(*dtype),
-            _ => None,
-        }
-    }
-
-    /// Returns the element type and the sizes of a value. If they are unknown, reports the reason
-    /// and returns None.
-    pub(super) fn shape_of(&mut self, value: OpId, at: Span) -> Option<(DType, Vec<u64>)> {
-        if let Some(KnownValue::Type(dtype, sizes)) = self.known.get(&value) {
-            return Some((*dtype, sizes.clone()));
-        }
-        let (mut todo, mut told) = (vec![value], false);
-        while let Some(id) = todo.pop() {
-            if let Some(KnownValue::Fault(why)) = self.known.get(&id) {
-                let d = Diagnostic::error("E201", format!("shapes do not match: {why}"))
-                    .primary(self.graph.op(id).span, "computed here");
-                let d = self.graph.with_call_sites(id, d);
-                if !self.found.list.contains(&d) {
-                    self.found.push(d);
-                }
-                told = true;
-            } else if !matches!(self.known.get(&id), Some(KnownValue::Type(..))) {
-                todo.extend(self.graph.operands(id));
-            }
-        }
-        if !told {
-            self.found.push(
-                Diagnostic::error("E231", "the sizes of this value are not known yet: they depend on placements that kbc still has to choose")
-                    .primary(at, "the collective may change its sizes")
-                    .help("give the value a type: `let y: f32[25, 384] = ..`"),
-            );
-        }
-        None
-    }
-
     /// Binds the unbound names in a type to the element type and sizes of a value. If the type
     /// begins with `..`, its dimensions correspond to the last ones of the value. Nothing is bound
     /// if the numbers of dimensions differ.

@@ -6,8 +6,8 @@
 
 use super::arguments::{Arguments, cannot, count_args, missing};
 use super::kernel::{checked_exponent, comparison};
-use super::program::Lowering;
-use super::tensor::{Value, function};
+use super::state::{Lowering, Value};
+use super::tensor::function;
 use crate::ast::{Call, OptionValue, Tensor, TensorKind};
 use crate::loaded::Callable;
 use kbc_diag::{Diagnostic, Span};

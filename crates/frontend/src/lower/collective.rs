@@ -6,8 +6,8 @@
 
 use super::Cx;
 use super::arguments::{Arguments, cannot, missing};
-use super::program::Lowering;
-use super::tensor::{Value, function};
+use super::state::{Lowering, Value};
+use super::tensor::function;
 use super::types::reduction;
 use crate::ast::{Call, Named, OptionValue, TensorKind};
 use kbc_diag::{Diagnostic, Span};

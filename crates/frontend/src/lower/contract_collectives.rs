@@ -6,8 +6,7 @@
 //! checks the operand.
 
 use super::arguments::{Arguments, cannot, missing};
-use super::program::Lowering;
-use super::tensor::Value;
+use super::state::{Lowering, Value};
 use super::types::reduction;
 use crate::ast::{Call, Named, OptionValue, TensorKind};
 use kbc_diag::{Diagnostic, Span};

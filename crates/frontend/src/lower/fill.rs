@@ -5,8 +5,7 @@
 //! elements.
 
 use super::arguments::{Arguments, cannot, count_args, missing};
-use super::program::Lowering;
-use super::tensor::Value;
+use super::state::{Lowering, Value};
 use crate::ast::{Call, Named, OptionValue, Tensor, TensorKind};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::fill::{Fill, FillContent};

@@ -5,9 +5,7 @@
 //! the operands.
 
 use super::arguments::{Arguments, cannot, count_args, missing};
-use super::bind::KnownValue;
-use super::program::Lowering;
-use super::tensor::Value;
+use super::state::{KnownValue, Lowering, Value};
 use crate::ast::{Call, Named, OptionValue};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::graph::OpKind;

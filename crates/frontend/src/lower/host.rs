@@ -4,8 +4,7 @@
 //! Each statement becomes an operation of the graph, in source order. `expand` lowers these
 //! operations to schedules.
 
-use super::program::Lowering;
-use super::tensor::Value;
+use super::state::{Lowering, Value};
 use crate::ast::{HostAct, Statement};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Span};

@@ -7,8 +7,7 @@ use super::arguments::{Arguments, cannot};
 use super::bind::{ArgumentKind, has_number, kind};
 use super::kernel::wrong_count;
 use super::locals::{Local, Locals};
-use super::program::Lowering;
-use super::tensor::Value;
+use super::state::{Lowering, Value};
 use super::values::ParamValue;
 use crate::ast::{Arg, Call, DataKind, Named, OptionValue, ProgramDecl};
 use kbc_diag::{Diagnostic, Span};
@@ -16,7 +15,6 @@ use kbc_ir::Name;
 use kbc_rounds::Layer;
 use kbc_rounds::ast::{Expr, ExprKind, Ident};
 use kbc_rounds::eval::Fault;
-use std::collections::{BTreeMap, BTreeSet};
 
 /// The largest number of operations of a program, including those of the programs that it calls.
 const MAX_OPERATIONS: usize = 100_000;
@@ -336,9 +334,3 @@ fn constant_text(e: &Expr) -> Option<String> {
         _ => return None,
     })
 }
-
-/// The names of a program while it is lowered, with their values and places.
-pub(super) type Names = BTreeMap<String, (Option<Value>, Span)>;
-
-/// The programs whose unused lets have been checked.
-pub(super) type CheckedLets = BTreeSet<Span>;

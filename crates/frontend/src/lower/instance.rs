@@ -8,8 +8,7 @@ use super::bind::{ArgumentKind, kind, sizes};
 use super::choice::{MachineChoice, machine_choice};
 use super::locals::{Local, Locals};
 use super::params::Params;
-use super::program::Lowering;
-use super::tensor::Value;
+use super::state::{Lowering, Value};
 use super::values::ParamValue;
 use super::{Cx, LowerOptions, Lowered, kernel::Kernels, machine};
 use crate::ast::{

@@ -1,17 +1,19 @@
-//! Local programs: parts, groups, and collectives on a rank's own values.
+//! Local programs: parts, and collectives on a rank's own values.
 //!
-//! This module determines the ranks of each part and the axes of each group of ranks, rejects
-//! placements in the types of a rank, and tracks that the result of a collective is pending until
-//! `wait`. [`super::program`] lowers the operations of a part. `infer` checks that the collectives
-//! of the parts match.
+//! This module determines the ranks of each part, rejects placements in the types of a rank, and
+//! tracks that the result of a collective is pending until `wait`. [`super::groups`] determines the
+//! axes of each group of ranks, and [`super::program`] lowers the operations of a part. `infer`
+//! checks that the collectives of the parts match.
 
 use super::Cx;
 use super::arguments::{Arguments, cannot, count_args, missing};
-use super::bind::KnownValue;
-use super::program::{LoweredProgram, Lowering};
-use super::tensor::{Value, function};
+use super::collective::averages;
+use super::groups::{Scope, groups, neighbours, shown};
+use super::program::{LoweredProgram, lower_in};
+use super::state::{KnownValue, Lowering, Value};
+use super::tensor::function;
 use super::values::ParamValue;
-use crate::ast::{Call, GroupDecl, LocalDecl, Named, OptionValue, ProgramDecl, RanksPart, Type};
+use crate::ast::{Call, LocalDecl, Named, OptionValue, ProgramDecl, RanksPart, Type};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::graph::{CollKind, Collective, Holding, OpId, OpKind};
@@ -21,19 +23,6 @@ use kbc_ir::types::Axis;
 use kbc_rounds::ast::{Expr, ExprKind, Ident};
 use kbc_rounds::eval::unknown;
 use std::collections::BTreeMap;
-
-/// A named group of ranks.
-struct Group {
-    ranks: Vec<u64>,
-    axes: Vec<Name>,
-    span: Span,
-}
-
-/// The information that only the body of a part of a local program has.
-pub(super) struct Scope<'p> {
-    ranks: &'p [u64],
-    groups: &'p BTreeMap<String, Group>,
-}
 
 /// A local program, its warnings, and the sizes and numbers for which it was lowered and which are
 /// not parameters.
@@ -68,7 +57,7 @@ pub(super) fn lower(cx: &Cx<'_>, decl: &LocalDecl) -> Result<LoweredLocal, Diagn
             doc: String::new(),
         };
         let scope = Scope { ranks: &ranks, groups: &groups };
-        match super::program::lower_in(cx, &program, &[], Some(scope)) {
+        match lower_in(cx, &program, &[], Some(scope)) {
             Ok(LoweredProgram { mut graph, warnings, bound }) => {
                 found.extend(warnings);
                 sizes.extend(bound);
@@ -119,80 +108,6 @@ fn over(cx: &Cx<'_>, decl: &LocalDecl, found: &mut Diagnostics) {
             );
         }
     }
-}
-
-/// Returns the groups by name, each as axes.
-fn groups(cx: &Cx<'_>, decl: &LocalDecl, found: &mut Diagnostics) -> BTreeMap<String, Group> {
-    let mut out: BTreeMap<String, Group> = BTreeMap::new();
-    for g in &decl.groups {
-        if let Some(first) = out.get(&g.name.node) {
-            found.push(
-                Diagnostic::error("E004", format!("`{}` is declared twice", g.name.node))
-                    .primary(g.name.span, "again here")
-                    .secondary(first.span, "first here")
-                    .help("choose another name"),
-            );
-            continue;
-        }
-        if cx.mesh.axis(&g.name.node).is_some() {
-            found.push(
-                Diagnostic::error("E004", format!("`{}` is already the name of a mesh axis", g.name.node))
-                    .primary(g.name.span, "here it is declared as a group")
-                    .help("choose another name"),
-            );
-            continue;
-        }
-        if let Some(group) = group(cx, g, found) {
-            out.insert(g.name.node.clone(), group);
-        }
-    }
-    out
-}
-
-fn group(cx: &Cx<'_>, g: &GroupDecl, found: &mut Diagnostics) -> Option<Group> {
-    let ranks: Vec<Option<u64>> = g.ranks.iter().map(|e| cx.count(e, "a rank", found)).collect();
-    let ranks = ranks.into_iter().collect::<Option<Vec<u64>>>()?;
-    let all = cx.mesh.ranks();
-    if let Some((r, e)) = ranks.iter().zip(&g.ranks).find(|(r, _)| **r >= all) {
-        let d = Diagnostic::error("E540", format!("rank {r} does not exist"));
-        found.push(d.primary(e.span, format!("the mesh has ranks 0..{all}")));
-        return None;
-    }
-    let axes = Groups::axes_of(cx.mesh, &ranks).filter(|axes| neighbours(cx, axes));
-    if let Some(axes) = axes {
-        return Some(Group { ranks, axes, span: g.name.span });
-    }
-    let sizes: Vec<String> = cx.mesh.axes.iter().map(|a| format!("{} of {}", a.name, a.size)).collect();
-    let mut sorted = ranks.clone();
-    sorted.sort_unstable();
-    let help = match Groups::axes_of(cx.mesh, &sorted) {
-        Some(axes) if sorted != ranks => {
-            format!("in the order of the mesh, {sorted:?}, these ranks are the group of {}", shown(&axes))
-        }
-        _ => "choose a mesh in which the group is an axis: sys[dp: 2, tp: 4]".into(),
-    };
-    found.push(
-        Diagnostic::error("E546", format!("the ranks of `{}` are not a group along axes of the mesh", g.name.node))
-            .primary(g.span, format!("ranks {ranks:?}"))
-            .note(format!(
-                "a collective runs over mesh axes ({}): its group is the ranks that differ only in one axis, or only in several adjacent axes",
-                sizes.join(", ")
-            ))
-            .help(help),
-    );
-    None
-}
-
-/// Returns whether axes are adjacent in the mesh and in its order.
-fn neighbours(cx: &Cx<'_>, axes: &[Name]) -> bool {
-    let at = |n: &Name| cx.mesh.axes.iter().position(|a| a.name == *n);
-    axes.windows(2).all(|w| at(&w[0]).map(|i| i + 1) == at(&w[1]))
-}
-
-/// Formats axes as `tp` or `(dp, tp)`.
-fn shown(axes: &[Name]) -> String {
-    let names: Vec<&str> = axes.iter().map(Name::as_str).collect();
-    if let [one] = names[..] { one.to_owned() } else { format!("({})", names.join(", ")) }
 }
 
 /// Returns the ranks of a part in ascending order.
@@ -418,7 +333,7 @@ impl Lowering<'_> {
             return None;
         };
         self.known.insert(id, known);
-        let share = super::collective::averages(call).then_some(axis.size);
+        let share = averages(call).then_some(axis.size);
         if !self.calls.is_empty() {
             // In a called program, the result of a collective is a value at once, as in every
             // `program`.

@@ -5,8 +5,7 @@
 //! that is known during lowering. [`super::host`] lowers the statements of the host.
 
 use super::locals::{Constant, Local};
-use super::program::Lowering;
-use super::tensor::Value;
+use super::state::{LoopFrame, Lowering, Value};
 use super::values::ParamValue;
 use crate::ast::{Assign, Loop};
 use kbc_diag::{Diagnostic, Severity, Span};
@@ -19,14 +18,6 @@ use kbc_rounds::eval::unknown;
 
 /// The largest number of statements that the unrolled loops of a program may have.
 const MAX_STATEMENTS: u64 = 10_000;
-
-/// A loop that is being lowered.
-#[derive(Clone, Debug)]
-pub(super) struct LoopFrame {
-    pub var: Ident,
-    /// The whole loop. A name that is declared inside it belongs to one iteration.
-    pub span: Span,
-}
 
 impl Lowering<'_> {
     /// Lowers the statements of a loop for each number of its range.

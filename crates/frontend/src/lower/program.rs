@@ -1,15 +1,13 @@
 //! Programs: inputs, lets and results.
 //!
-//! This module owns the names inside a program and the structure of its graph. [`super::tensor`]
-//! lowers expressions.
+//! This module owns the declarations of names inside a program and the structure of its graph.
+//! [`super::state`] holds both, and [`super::tensor`] lowers expressions.
 
 use super::Cx;
-use super::bind::{ArgumentKind, KnownValue, has_number, kind};
-use super::inline::{CheckedLets, Names};
-use super::local::Scope;
+use super::bind::{ArgumentKind, has_number, kind};
+use super::groups::Scope;
 use super::locals::Local;
-use super::loops::LoopFrame;
-use super::tensor::Value;
+use super::state::{KnownValue, Lowering, Value};
 use super::values::ParamValue;
 use crate::ast::{self, Data, DataKind, Let, ProgramDecl, Tensor, TensorKind};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
@@ -17,7 +15,6 @@ use kbc_ir::Name;
 use kbc_ir::graph::{DataSource, Expect, Graph, GraphOp, Input, OpId, OpKind};
 use kbc_rounds::ast::{ExprKind, Ident};
 use kbc_rounds::eval::Fault;
-use std::collections::{BTreeMap, BTreeSet};
 
 /// A lowered program.
 pub(super) struct LoweredProgram {
@@ -72,56 +69,6 @@ pub(super) fn lower_in<'a>(
     }
     let bound = l.cx.locals.numbers().map(|(n, v)| (n.to_owned(), v)).collect();
     Ok(LoweredProgram { graph: l.graph, warnings: l.found.finish(), bound })
-}
-
-/// The state of lowering a program.
-pub(super) struct Lowering<'a> {
-    pub cx: Cx<'a>,
-    /// The scope of a part of a local program.
-    pub local: Option<Scope<'a>>,
-    pub graph: Graph,
-    /// The values of names and the places of their declarations. A name has no value if an error
-    /// was reported instead.
-    pub names: Names,
-    /// The names that were read.
-    pub used: BTreeSet<String>,
-    /// The places of the names that have been declared.
-    pub declared: BTreeSet<Span>,
-    /// The shapes and element types of the values so far.
-    pub known: BTreeMap<OpId, KnownValue>,
-    /// The programs whose calls are being lowered, the outermost first, identified by the places of
-    /// their names.
-    pub calls: Vec<Span>,
-    /// The called programs whose unused lets have been checked.
-    pub looked_at: CheckedLets,
-    /// The nesting depth of expressions, including those of callers.
-    pub depth: usize,
-    /// The loops of this program around the current statement, the outermost first.
-    pub loops: Vec<LoopFrame>,
-    /// The number of statements that loops have been unrolled to so far.
-    pub unrolled: u64,
-    pub found: Diagnostics,
-}
-
-impl<'a> Lowering<'a> {
-    /// Returns the state before the first statement.
-    pub(super) fn begin(cx: &Cx<'a>) -> Lowering<'a> {
-        Lowering {
-            cx: cx.clone(),
-            local: None,
-            graph: Graph::default(),
-            names: BTreeMap::new(),
-            used: BTreeSet::new(),
-            declared: BTreeSet::new(),
-            known: BTreeMap::new(),
-            calls: vec![],
-            looked_at: BTreeSet::new(),
-            depth: 0,
-            loops: vec![],
-            unrolled: 0,
-            found: Diagnostics::new(),
-        }
-    }
 }
 
 impl Lowering<'_> {

@@ -4,8 +4,7 @@
 //! This module owns their arguments. `infer` checks whether they fit the operand.
 
 use super::arguments::{Arguments, count_args, missing};
-use super::program::Lowering;
-use super::tensor::Value;
+use super::state::{Lowering, Value};
 use crate::ast::{Call, TensorKind};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::graph::{OpId, OpKind};

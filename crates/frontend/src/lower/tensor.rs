@@ -6,12 +6,12 @@
 
 use super::kernel::{arithmetic, comparison};
 use super::locals::Local;
-use super::program::Lowering;
+use super::state::{Lowering, Value};
 use super::values::ParamValue;
 use crate::ast::{Tensor, TensorKind};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
-use kbc_ir::graph::{GraphOp, OpId, OpKind};
+use kbc_ir::graph::{OpId, OpKind};
 use kbc_ir::scalar::{Scalar, ScalarBin, ScalarFn, ScalarUn};
 use kbc_rounds::ast::BinaryOp;
 use kbc_rounds::eval::unknown;
@@ -19,20 +19,6 @@ use kbc_rounds::eval::unknown;
 /// The deepest nesting of expressions across calls. It is larger than the limit for one program
 /// ([`crate::parse::MAX_DEPTH`]).
 const MAX_NESTING: usize = 600;
-
-/// The value of an expression.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) enum Value {
-    /// A value of the graph.
-    Tensor(OpId),
-    /// A number, which takes the element type of the tensor with which it is combined.
-    Number(f64),
-    /// Several values.
-    Tuple(Vec<Value>),
-    /// The result of a collective of a local program before its `wait`. For an average, the second
-    /// field is the number of ranks that share the sum.
-    Pending(OpId, Option<u64>),
-}
 
 impl Lowering<'_> {
     /// Lowers an expression. Returns None if errors were reported.
@@ -226,38 +212,6 @@ impl Lowering<'_> {
         let f = ScalarFn { body: f.body.subst(&put), params, name: f.name };
         let name = f.name.clone();
         Some(self.push(OpKind::Map(f), name, &operands, span))
-    }
-
-    /// Appends an operation.
-    pub(super) fn push(&mut self, kind: OpKind, name: Name, operands: &[OpId], span: Span) -> Value {
-        Value::Tensor(self.add(GraphOp { kind, name, ty: None, want: None, span }, operands))
-    }
-
-    /// Returns the value as a tensor. If it is something else, reports an error and returns None.
-    pub(super) fn tensor(&mut self, value: Value, span: Span) -> Option<OpId> {
-        let d = match value {
-            Value::Tensor(id) => return Some(id),
-            Value::Number(x) => Diagnostic::error("E226", format!("expected a tensor, found the number {x}"))
-                .primary(span, "a number alone has no shape and no element type")
-                .help("combine the number with a tensor, which gives it both: `0 * x + 1`"),
-            Value::Tuple(parts) => {
-                Diagnostic::error("E226", format!("expected one tensor, found {} values", parts.len()))
-                    .primary(span, "this has several values")
-                    .help("give each value a name: `let (a, b) = ..`")
-            }
-            Value::Pending(id, _) => {
-                let (name, at) = (self.graph.op(id).name.clone(), self.graph.op(id).span);
-                self.found.push(
-                    Diagnostic::error("E541", format!("`{name}` is used while its collective is pending"))
-                        .primary(span, "used here")
-                        .secondary(at, "pending from here on")
-                        .help(format!("wait for it: wait({name})")),
-                );
-                return None;
-            }
-        };
-        self.found.push(d);
-        None
     }
 
     /// Lowers an expression to a tensor. Returns None if errors were reported.

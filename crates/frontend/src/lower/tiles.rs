@@ -6,8 +6,7 @@
 
 use super::arguments::{Arguments, count_args};
 use super::kernel::{MAX_OPERATIONS, arithmetic, checked_exponent, comparison, size, wrong_count};
-use super::program::Lowering;
-use super::tensor::Value;
+use super::state::{Lowering, Value};
 use crate::ast::{Arg, Call, TileExpr, TileExprKind, TileKernelDecl, TileLoop, TileStmt, TileStmtKind, Type};
 use crate::loaded::Callable;
 use kbc_diag::{Diagnostic, Span};

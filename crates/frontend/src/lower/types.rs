@@ -7,6 +7,7 @@
 use super::Cx;
 use super::locals::Local;
 use crate::ast::{self, CutHow, TypePlaceKind};
+use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::types::{Cut, CutRule, DType, Dim, ReduceOp, TensorType};
@@ -88,7 +89,7 @@ impl Cx<'_> {
         if dtype.is_none() {
             let valid: Vec<String> = DType::ALL.iter().map(|d| d.name().to_owned()).collect();
             let mut d = *unknown("E005", "element type", &name.node, name.span, &valid);
-            if let (None, Some(meant)) = (&d.help, super::bind::misspelt(&name.node)) {
+            if let (None, Some(meant)) = (&d.help, misspelt(&name.node)) {
                 d = d.help(format!("write `{meant}`"));
             }
             found.push(d);
@@ -140,7 +141,7 @@ impl Cx<'_> {
         let d = Diagnostic::error("E231", format!("the size `{name}` has no value"))
             .primary(span, "neither a parameter nor a size known here");
         let alone = matches!(e.kind, ExprKind::Name(_));
-        let help = match kbc_diag::nearest::nearest(name, known.iter().map(String::as_str)) {
+        let help = match nearest(name, known.iter().map(String::as_str)) {
             Some(near) => format!("did you mean `{near}`?"),
             None if alone && !self.called => format!(
                 "give the size with -D {name}=25, or read an input whose type contains it from a file, or declare `param {name} = 25`"
@@ -240,4 +241,12 @@ pub(super) fn reduction(name: &Ident, found: &mut Diagnostics) -> Option<ReduceO
         }
     }
     op
+}
+
+/// Returns the element type that was probably meant by an unknown name. Such a name resembles an
+/// element type too closely to be accepted as a name for any type.
+pub(super) fn misspelt(name: &str) -> Option<&'static str> {
+    let plain = name.to_lowercase();
+    let elsewhere = DType::foreign_name(&plain).map(DType::name);
+    elsewhere.or_else(|| nearest(name, DType::ALL.map(DType::name)))
 }

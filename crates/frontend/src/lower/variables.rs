@@ -3,7 +3,8 @@
 //!
 //! This module owns that check. [`super::bind`] gives the variables their values.
 
-use super::bind::{ArgumentKind, kind, misspelt};
+use super::bind::{ArgumentKind, kind};
+use super::types::misspelt;
 use crate::ast::{
     Arg, Body, CutHow, Item, Statement, TileExpr, TileExprKind, TileStmt, TileStmtKind, Type, TypePlaceKind,
     TypeVariable,
