@@ -1,6 +1,6 @@
 //! Interface between compiled code and its host: the context, statuses, and the layout of frames.
 //!
-//! The module owns the interface alone. [`super::world`] fills the context, and [`super::calls`]
+//! The module owns the interface alone. [`super::run`] fills the context, and [`super::calls`]
 //! contains the functions that compiled code calls.
 
 use super::world::World;

@@ -1,9 +1,9 @@
 //! Host functions that compiled code calls: memory of ranks, signals, blocks of halves, matmul.
 //!
 //! The module owns the boundary: machine code calls everything here with pointers that
-//! [`super::world`] and [`super::plan`] made. The arithmetic is that of [`kbc_numerics::element`]
-//! and [`kbc_numerics::gemm`]; scalar functions are called where [`kbc_numerics::functions`] has
-//! them.
+//! [`super::memories`] and [`super::plan`] made. The arithmetic is that of
+//! [`kbc_numerics::element`] and [`kbc_numerics::gemm`]; scalar functions are called where
+//! [`kbc_numerics::functions`] has them.
 
 #![allow(unsafe_code, reason = "pointers cross the boundary between compiled code and its host here")]
 
@@ -42,14 +42,15 @@ pub(super) extern "C" fn transfer(
 ) -> u8 {
     // SAFETY: called by a role's function with its own context.
     let (ctx, w) = unsafe { world(ctx) };
-    let (from, to) = (w.place(from, from_mem), w.place(to, to_mem));
+    let (from, to) = (w.memories.place(from, from_mem), w.memories.place(to, to_mem));
     if !w.holds(from, from_start, len) {
         return 1;
     }
     // SAFETY: a frame has at least the slot of the call.
     let call = unsafe { *ctx.env };
     w.written(to, to_start, len, (remote != 0).then_some(call));
-    let (src, dst, bytes) = (w.at(from, from_start), w.at(to, to_start), w.bytes(from, len));
+    let (src, dst, bytes) =
+        (w.memories.at(from, from_start), w.memories.at(to, to_start), w.memories.bytes(from, len));
     // SAFETY: both ranges lie inside memories of the world (compiled code has checked them against
     // buffers and slots).
     unsafe { std::ptr::copy(src, dst, bytes) };
@@ -66,15 +67,15 @@ pub(super) extern "C" fn operands(
 ) -> u8 {
     // SAFETY: called by a role's function with its own context.
     let (ctx, w) = unsafe { world(ctx) };
-    let (dst, src) = (w.place(ctx.rank, dst_mem), w.place(ctx.rank, src_mem));
+    let (dst, src) = (w.memories.place(ctx.rank, dst_mem), w.memories.place(ctx.rank, src_mem));
     if !w.holds(dst, dst_start, len) || !w.holds(src, src_start, len) {
         return 1;
     }
-    ctx.dst = w.at(dst, dst_start);
-    ctx.src = w.at(src, src_start);
+    ctx.dst = w.memories.at(dst, dst_start);
+    ctx.src = w.memories.at(src, src_start);
     if dst == src && dst_start != src_start && (dst_start - src_start).abs() < len {
         // Both sides are read before anything is written.
-        ctx.src = w.aside(ctx.src, w.bytes(src, len));
+        ctx.src = w.aside(ctx.src, w.memories.bytes(src, len));
     }
     0
 }
@@ -114,14 +115,14 @@ pub(super) extern "C" fn send(ctx: *mut Ctx, peer: i64, queue: i64, mem: i64, st
     // SAFETY: called by a role's function with its own context.
     let (ctx, w) = unsafe { world(ctx) };
     let which = (ctx.rank as u64, peer as u64, queue as u32);
-    u8::from(w.send(which, w.place(ctx.rank, mem), start, len).is_none())
+    u8::from(w.send(which, w.memories.place(ctx.rank, mem), start, len).is_none())
 }
 
 pub(super) extern "C" fn recv(ctx: *mut Ctx, peer: i64, queue: i64, mem: i64, start: i64, len: i64) -> u8 {
     // SAFETY: called by a role's function with its own context.
     let (ctx, w) = unsafe { world(ctx) };
     let which = (peer as u64, ctx.rank as u64, queue as u32);
-    u8::from(w.recv(which, w.place(ctx.rank, mem), start, len).is_none())
+    u8::from(w.recv(which, w.memories.place(ctx.rank, mem), start, len).is_none())
 }
 
 pub(super) extern "C" fn host_read(ctx: *mut Ctx, buffer: i64) -> u8 {
@@ -320,25 +321,8 @@ pub(super) extern "C" fn of_ints<T: Element>(dst: *mut T, src: *const i64, n: i6
     }
 }
 
-/// Words of a matmul's plan.
-pub(super) mod product {
-    pub(in super::super) const A: usize = 0;
-    pub(in super::super) const B: usize = 1;
-    pub(in super::super) const C: usize = 2;
-    pub(in super::super) const M: usize = 3;
-    pub(in super::super) const K: usize = 4;
-    pub(in super::super) const N: usize = 5;
-    pub(in super::super) const BATCHES: usize = 6;
-    /// Whether the elements are i32.
-    pub(in super::super) const INTEGER: usize = 7;
-    /// Addresses from which halves are widened and to which they are narrowed, and their number.
-    pub(in super::super) const HALVES: [(usize, usize); 3] = [(8, 9), (10, 11), (12, 13)];
-    /// For each batch, the numbers of its left and of its right matrix.
-    pub(in super::super) const PAIRS: usize = 14;
-}
-
 pub(super) extern "C" fn matmul(plan: *const i64) -> i64 {
-    use product::*;
+    use super::words::product::*;
     // SAFETY: a plan of a matmul has these words, and the pointers cover the matrices that its
     // pairs name.
     unsafe {

@@ -32,18 +32,6 @@ fn exists(v: f64, dtype: DType) -> bool {
     dtype != DType::I32 || f64::from(v as i32) == v
 }
 
-/// Whether an expression names only operands that exist.
-pub(super) fn defined(e: &Scalar, params: usize) -> bool {
-    let go = |e: &Scalar| defined(e, params);
-    match e {
-        Scalar::Num(_) => true,
-        Scalar::Arg(i) => *i < params,
-        Scalar::Un(_, a) | Scalar::Pow(a, _) => go(a),
-        Scalar::Bin(_, a, b) => go(a) && go(b),
-        Scalar::If(c, a, b) => go(&c.a) && go(&c.b) && go(a) && go(b),
-    }
-}
-
 /// Returns the Cranelift type of one element, or of four, in which `dtype` is computed.
 pub(super) fn lanes(dtype: DType, four: bool) -> Type {
     match (dtype == DType::I32, four) {

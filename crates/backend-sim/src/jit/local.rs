@@ -4,13 +4,16 @@
 //! The module chooses the kernel of an operation. [`super::kernel`] compiles elementwise functions;
 //! [`super::plan`] determines where operands are on a rank.
 
-use super::calls::product;
 use super::element::lanes;
-use super::kernel::{computes, halves};
+use super::kernel::halves;
 use super::loops::{BLOCK, Kernel, kernel};
 use super::module::{Code, Conversion, Helper};
 use super::number::Num;
-use super::plan::{DST, FIRST, IDS, INNER, OUTER, ROOM_DST, ROOM_SRC, Recipe, SIZE, SRC, TAKEN, ZEROS};
+use super::recipe::{Recipe, computes};
+use super::tiles;
+use super::words::{
+    DST, FIRST, IDS, INNER, OUTER, ROOM_DST, ROOM_SRC, SIZE, SRC, TAKEN, ZEROS, moving, product,
+};
 use cranelift::frontend::FuncInstBuilder;
 use cranelift::module::FuncId;
 use cranelift::prelude::*;
@@ -45,7 +48,7 @@ pub(super) fn kernel_of(
         LocalOp::Tiles { kernel, dst, args } => {
             let sides = kernel.params.iter().zip(args).chain([(&kernel.result, dst)]);
             let fits = |(p, b): (&KernelTensor, &BufferId)| p.dtype == s.buffer(*b).dtype;
-            match super::tiles::compile(code, kernel)? {
+            match tiles::compile(code, kernel)? {
                 Some(id) if args.len() == kernel.params.len() && sides.clone().all(fits) => id,
                 _ => return Ok(None),
             }
@@ -516,13 +519,6 @@ fn embedding(code: &mut Code, ids: DType) -> Result<FuncId, String> {
             k.call(Helper::Copy, &[to, from, bytes]);
         });
     })
-}
-
-/// Returns the number of dimensions before the run that the operand and its transpose have in
-/// common.
-pub(super) fn moving(perm: &[u32]) -> usize {
-    let kept = perm.iter().enumerate().rev().take_while(|(i, d)| *i == **d as usize).count();
-    perm.len() - kept
 }
 
 /// Compiles a transpose in the order of the result: in runs if the last dimensions stay, otherwise

@@ -18,13 +18,17 @@ mod element;
 mod kernel;
 mod local;
 mod loops;
+mod memories;
 mod module;
 mod number;
 mod plan;
 mod queues;
+mod recipe;
 mod role;
+mod run;
 mod tables;
 mod tiles;
+mod words;
 mod world;
 
 use crate::failure::RunFailure;
@@ -36,10 +40,11 @@ use kbc_ir::walk::Program;
 use kbc_ir::walk::code::CStmt;
 use kbc_numerics::tensor::Tensor;
 use module::Code;
-use plan::Recipe;
+use recipe::{Chain, Recipe, Uses};
+use run::{Entries, Entry};
 use std::collections::BTreeMap;
 use tables::Tables;
-use world::{Entries, Entry, Stop, World};
+use world::{Stop, World};
 
 /// Statistics of a compilation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -76,7 +81,7 @@ pub fn compile(schedule: &Schedule) -> Result<Compiled<'_>, Diagnostics> {
     let program = Program::compile(schedule)?;
     let mut tables = Tables::default();
     let mut code = Code::new(program.ops).map_err(refused)?;
-    let uses = kernel::Uses::of(&program);
+    let uses = Uses::of(&program);
     for list in program.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams) {
         chains(&mut code, schedule, &uses, &list.1);
     }
@@ -121,7 +126,7 @@ fn entry(code: &Code, id: cranelift::module::FuncId, frame: usize) -> Entry {
 }
 
 /// Finds chains of elementwise operations in a body.
-fn chains(code: &mut Code, s: &Schedule, uses: &kernel::Uses, list: &[CStmt]) {
+fn chains(code: &mut Code, s: &Schedule, uses: &Uses, list: &[CStmt]) {
     let mut at = 0;
     while at < list.len() {
         match &list[at] {
@@ -131,7 +136,7 @@ fn chains(code: &mut Code, s: &Schedule, uses: &kernel::Uses, list: &[CStmt]) {
                 chains(code, s, uses, other);
             }
             CStmt::Op(..) => {
-                if let Some((chain, numbers)) = kernel::Chain::first(s, uses, &list[at..]) {
+                if let Some((chain, numbers)) = Chain::first(s, uses, &list[at..]) {
                     code.chains.insert(numbers[0], numbers.len());
                     code.recipes.insert(numbers[0], Recipe::Chain(chain));
                     at += numbers.len();
@@ -186,9 +191,10 @@ impl Compiled<'_> {
         options: &RunOptions,
     ) -> Result<Option<RunResult>, Diagnostics> {
         let host = Host::new(&self.program, inputs)?;
-        let world =
-            World::new(&self.program, &self.recipes, &self.entries, host, options.calls, options.max_bytes);
-        match world.and_then(|w| w.run(&self.tables.pointers(), self.room, options.seed)) {
+        let frame = run::frame(&self.program, &self.entries);
+        let world = World::new(&self.program, &self.recipes, frame, host, options.calls, options.max_bytes);
+        let tables = self.tables.pointers();
+        match world.and_then(|w| run::run(w, &self.entries, &tables, self.room, options.seed)) {
             Ok(result) => Ok(Some(result)),
             Err(Stop::Fault) => Ok(None),
             Err(Stop::TooLarge) => Err(too_large(options.max_bytes).into()),

@@ -4,7 +4,7 @@
 //! [`super::calls`] defines those functions.
 
 use super::calls;
-use super::plan::Recipe;
+use super::recipe::Recipe;
 use cranelift::codegen::Context;
 use cranelift::codegen::control::ControlPlane;
 use cranelift::jit::{JITBuilder, JITModule};

@@ -1,15 +1,14 @@
 //! Plans of local operations: the pointers, sizes and strides on one rank, as the words that a
 //! kernel reads.
 //!
-//! The module owns recipes (the operation, the same on every rank) and plans (its operands on one
-//! rank). As for the interpreter, [`kbc_numerics::local::footprint`] determines which elements an
-//! operation touches. An operation that does not fit its operands has no plan, and the interpreter
-//! explains why.
+//! [`super::recipe`] has the operation, the same on every rank; the module owns plans (its operands
+//! on one rank). As for the interpreter, [`kbc_numerics::local::footprint`] determines which
+//! elements an operation touches. An operation that does not fit its operands has no plan, and the
+//! interpreter explains why.
 
-use super::calls::product;
-use super::kernel::Chain;
-use super::local::moving;
-use super::world::World;
+use super::memories::Memories;
+use super::recipe::{Chain, Recipe};
+use super::words::{self, moving, product};
 use crate::effect::Run;
 use kbc_ir::schedule::{BufferId, Filling, LocalOp};
 use kbc_ir::types::DType;
@@ -17,15 +16,6 @@ use kbc_ir::walk::Mem;
 use kbc_numerics::local::{self, Footprint};
 use kbc_numerics::numbers;
 use kbc_numerics::tensor::count;
-
-/// The kind of an operation.
-#[derive(Clone, Debug)]
-pub(super) enum Recipe {
-    /// A chain of elementwise functions, fused.
-    Chain(Chain),
-    /// Any other operation.
-    Single(LocalOp),
-}
 
 /// Operands of an operation on one rank.
 pub(super) struct Plan {
@@ -39,40 +29,21 @@ pub(super) struct Plan {
     _room: Vec<Vec<f32>>,
 }
 
-/// Words of the other kernels: source, destination, then those that their kind needs.
-pub(super) const SRC: usize = 0;
-pub(super) const DST: usize = 1;
-/// Number of elements, or of outer blocks.
-pub(super) const OUTER: usize = 2;
-/// Size of the dimension that is cut or reduced.
-pub(super) const SIZE: usize = 3;
-/// Elements (or bytes, if elements only move) per element of that dimension.
-pub(super) const INNER: usize = 4;
-/// First element and number of elements of that dimension that are taken (slice).
-pub(super) const FIRST: usize = 5;
-pub(super) const TAKEN: usize = 6;
-/// Numbers of rows, and a row of zeros (embedding).
-pub(super) const IDS: usize = 6;
-pub(super) const ZEROS: usize = 7;
-/// Scratch memory of a reduction of halves: the source and the result in f32.
-pub(super) const ROOM_SRC: usize = 5;
-pub(super) const ROOM_DST: usize = 6;
-
 fn run(b: BufferId, (start, len): (u64, u64)) -> Run {
     Run { mem: Mem::Buffer(b.0), start, len }
 }
 
 impl Plan {
     /// Returns the plan of a recipe on a rank, or None if it does not fit its operands.
-    pub(super) fn of(world: &World<'_>, recipe: &Recipe, rank: u64) -> Option<Plan> {
+    pub(super) fn of(memories: &Memories<'_>, recipe: &Recipe, rank: u64) -> Option<Plan> {
         match recipe {
-            Recipe::Chain(chain) => Plan::chain(world, chain, rank),
-            Recipe::Single(op) => Plan::single(world, op, rank),
+            Recipe::Chain(chain) => Plan::chain(memories, chain, rank),
+            Recipe::Single(op) => Plan::single(memories, op, rank),
         }
     }
 
-    fn chain(world: &World<'_>, chain: &Chain, rank: u64) -> Option<Plan> {
-        let dims = |b: BufferId| world.program.dims(b, rank).ok();
+    fn chain(memories: &Memories<'_>, chain: &Chain, rank: u64) -> Option<Plan> {
+        let dims = |b: BufferId| memories.program.dims(b, rank).ok();
         let shape = dims(chain.stages.first()?.dst)?;
         let n = count(&shape)?;
         let bytes = chain.dtype.bytes();
@@ -81,12 +52,12 @@ impl Plan {
         for (b, repeated) in &chain.args {
             let sizes = dims(*b)?;
             reads.push(run(*b, (0, count(&sizes)?)));
-            operands.push((world.pointer(rank, *b), strides(&sizes, &shape, bytes)?, *repeated));
+            operands.push((memories.pointer(rank, *b), strides(&sizes, &shape, bytes)?, *repeated));
         }
         for stage in &chain.stages {
             writes.push(run(stage.dst, (0, n)));
             if stage.stored {
-                operands.push((world.pointer(rank, stage.dst), strides(&shape, &shape, bytes)?, false));
+                operands.push((memories.pointer(rank, stage.dst), strides(&shape, &shape, bytes)?, false));
             }
         }
         let mut words = vec![];
@@ -99,26 +70,26 @@ impl Plan {
         Some(Plan { reads, writes, words, _room: vec![] })
     }
 
-    fn single(world: &World<'_>, op: &LocalOp, rank: u64) -> Option<Plan> {
-        let p = world.program;
+    fn single(memories: &Memories<'_>, op: &LocalOp, rank: u64) -> Option<Plan> {
+        let p = memories.program;
         let shape = p.dims(op.dst(), rank).ok()?;
         let shapes = op.srcs().iter().map(|b| p.dims(*b, rank)).collect::<Result<Vec<_>, _>>().ok()?;
         let part = op.part().map(|e| p.local_value(e, rank)).transpose().ok()?;
         let views: Vec<&[u64]> = shapes.iter().map(|s| &s[..]).collect();
         let Footprint { reads, write } = local::footprint(op, &shape, &views, part).ok()?;
         if let LocalOp::Fill { dst, with } = op {
-            return Plan::fill(world, rank, (*dst, &shape), with, part.unwrap_or(0));
+            return Plan::fill(memories, rank, (*dst, &shape), with, part.unwrap_or(0));
         }
         if let LocalOp::Tiles { kernel, dst, args } = op {
             let extents = kernel.extents(&views, Some(&shape)).ok()?;
             let all: Vec<&[u64]> = views.iter().copied().chain([&shape[..]]).collect();
-            let pointers: Vec<i64> = args.iter().chain([dst]).map(|b| world.pointer(rank, *b)).collect();
-            let words = super::tiles::words(kernel, &pointers, &extents, &all);
+            let pointers: Vec<i64> = args.iter().chain([dst]).map(|b| memories.pointer(rank, *b)).collect();
+            let words = words::of_tiles(kernel, &pointers, &extents, &all);
             let reads = args.iter().zip(reads).map(|(b, r)| run(*b, r)).collect();
             return Some(Plan { reads, writes: vec![run(*dst, write)], words, _room: vec![] });
         }
-        let (dtype, from) = (world.dtype(op.dst()), world.dtype(*op.srcs().first()?));
-        let at = |b: BufferId, start: u64, t: DType| world.pointer(rank, b) + (start * t.bytes()) as i64;
+        let (dtype, from) = (memories.dtype(op.dst()), memories.dtype(*op.srcs().first()?));
+        let at = |b: BufferId, start: u64, t: DType| memories.pointer(rank, b) + (start * t.bytes()) as i64;
         let mut rooms: Vec<Vec<f32>> = vec![];
         let mut words = vec![at(*op.srcs().first()?, reads[0].0, from), at(op.dst(), write.0, dtype)];
         let n = write.1;
@@ -211,7 +182,7 @@ impl Plan {
                     rows as i64,
                     bytes as i64,
                     part.unwrap_or(0),
-                    world.pointer(rank, *ids),
+                    memories.pointer(rank, *ids),
                     rooms.last().map_or(0, |r| r.as_ptr() as i64),
                 ]);
             }
@@ -231,17 +202,17 @@ impl Plan {
 impl Plan {
     /// Returns the destination of a fill and the bits or the first index that it writes.
     fn fill(
-        world: &World<'_>,
+        memories: &Memories<'_>,
         rank: u64,
         (dst, shape): (BufferId, &[u64]),
         with: &Filling,
         first: i64,
     ) -> Option<Plan> {
         let n = count(shape)?;
-        let to = world.pointer(rank, dst);
+        let to = memories.pointer(rank, dst);
         let words = match with {
             Filling::Number(v) => {
-                vec![numbers::from_f64(world.dtype(dst), &[*v]).bits(0)?, to, n as i64]
+                vec![numbers::from_f64(memories.dtype(dst), &[*v]).bits(0)?, to, n as i64]
             }
             Filling::Place { dim, .. } => {
                 let (outer, size, inner) = local::outer_inner(shape, *dim).ok()?;

@@ -7,8 +7,11 @@
 
 use super::abi::{self, AWAITS, DONE, EMPTY, FAULT, FULL, Frame, WAITS, YIELDS};
 use super::address::MemoryRange;
+use super::kernel::combine;
+use super::local::kernel_of;
 use super::module::{Code, Helper};
 use super::number::{Emit, Num};
+use super::recipe::computes;
 use super::tables::Tables;
 use crate::effect::mem_dtype;
 use cranelift::codegen::ir::{FuncRef, UserFuncName};
@@ -336,13 +339,13 @@ impl Builder<'_, '_, '_> {
 
     fn reduce(&mut self, op: ReduceOp, dst: MemoryRange, src: MemoryRange) -> Result<(), String> {
         let dtype = self.dtype(dst.mem);
-        if dtype != self.dtype(src.mem) || !super::kernel::computes(dtype) {
+        if dtype != self.dtype(src.mem) || !computes(dtype) {
             self.e.refuse_always();
             return Ok(());
         }
         let mem = |p: MemoryRange| Num::int(i64::from(p.mem));
         self.call(Helper::Operands, &[mem(dst), dst.start, mem(src), src.start, src.len]);
-        let id = super::kernel::combine(self.code, op, dtype)?;
+        let id = combine(self.code, op, dtype)?;
         let kernel = self.function(id);
         let len = self.e.ssa(src.len);
         let (ctx, flags) = (self.e.ctx, abi::trusted());
@@ -354,7 +357,7 @@ impl Builder<'_, '_, '_> {
     }
 
     fn local(&mut self, op: &LocalOp, number: u32) -> Result<(), String> {
-        let Some(kernel) = super::local::kernel_of(self.code, self.e.program, op, number)? else {
+        let Some(kernel) = kernel_of(self.code, self.e.program, op, number)? else {
             self.e.refuse_always();
             return Ok(());
         };

@@ -1,14 +1,15 @@
 //! Tile kernels as machine code: their loops, and in them matmuls, functions and sums of tiles.
 //!
-//! The module owns the code of a kernel and the words that it reads. Tiles are in scratch memory of
-//! f32 (or i32), one block for each value and each intermediate result, with halves widened; loads
-//! of f32 and i32 are read in place. [`kbc_numerics::tiles`] defines what is computed and in which
-//! order, and the code gives the same bits.
+//! The module owns the code of a kernel, which reads the words that [`super::words::of_tiles`] lays
+//! out. Tiles are in scratch memory of f32 (or i32), one block for each value and each intermediate
+//! result, with halves widened; loads of f32 and i32 are read in place. [`kbc_numerics::tiles`]
+//! defines what is computed and in which order, and the code gives the same bits.
 
-use super::element::{defined, lanes, vectorises};
+use super::element::{lanes, vectorises};
 use super::kernel::halves;
 use super::loops::{Kernel, kernel};
-use super::module::Code;
+use super::module::{Code, Helper};
+use super::recipe::defined;
 use cranelift::module::FuncId;
 use cranelift::prelude::*;
 use kbc_ir::Name;
@@ -20,19 +21,6 @@ use std::collections::BTreeMap;
 /// Number of rows of a matmul that are computed together, and number of vectors of four in each.
 const ROWS: usize = 4;
 const VECTORS: usize = 2;
-
-/// Returns the words of a kernel: pointers of its operands and its result, number of elements of
-/// each variable, then for each side the byte stride of each dimension.
-pub(super) fn words(kernel: &TileKernel, pointers: &[i64], extents: &[u64], shapes: &[&[u64]]) -> Vec<i64> {
-    let mut out = pointers.to_vec();
-    out.extend(extents.iter().map(|n| *n as i64));
-    for (side, shape) in kernel.params.iter().chain([&kernel.result]).zip(shapes) {
-        for d in 0..shape.len() {
-            out.push((shape[d + 1..].iter().product::<u64>() * side.dtype.bytes()) as i64);
-        }
-    }
-    out
-}
 
 /// Compiles a kernel; the parameters are `plan, room`. Returns None for a kernel that has no value.
 pub(super) fn compile(code: &mut Code, nest: &TileKernel) -> Result<Option<FuncId>, String> {
@@ -171,7 +159,7 @@ impl<'a> Writer<'a> {
                     Some((_, narrow, _)) => drop(k.call(narrow, &[at[0], at[1], n])),
                     None => {
                         let bytes = k.b.ins().imul_imm_s(n, 4);
-                        k.call(super::module::Helper::Copy, &[at[0], at[1], bytes]);
+                        k.call(Helper::Copy, &[at[0], at[1], bytes]);
                     }
                 });
             }
@@ -313,7 +301,7 @@ impl<'a> Writer<'a> {
                 let n = self.last(k, &node.index);
                 self.rows(k, &node.index, &[&out, &from], &mut |k, at| {
                     let bytes = k.b.ins().imul_imm_s(n, 4);
-                    k.call(super::module::Helper::Copy, &[at[0], at[1], bytes]);
+                    k.call(Helper::Copy, &[at[0], at[1], bytes]);
                     k.call(round, &[at[0], n]);
                 });
                 out
