@@ -37,6 +37,8 @@ struct Record {
     stage: Option<Stage>,
     /// The passes that are still to run, and the module before them.
     module: Option<(String, Module)>,
+    /// Whether later passes have run on the module, which was then too large to be copied.
+    outdated: bool,
     /// Whether the files were written.
     left: bool,
 }
@@ -89,9 +91,20 @@ pub fn read(name: &str, text: &Arc<String>) {
     });
 }
 
+/// Largest number of operations of a schedule that is copied for the record. The copy of a larger
+/// one would take a noticeable part of the memory of the run. Passes continue from the last smaller
+/// module then, and other stages are replayed with the whole command.
+const COPIED: usize = 20_000;
+
 /// Records a module and the passes that are still to run on it.
 pub fn module(rest: &str, module: &Module) {
-    record(|r| r.module = Some((rest.to_owned(), module.clone())));
+    let too_large = module.schedule().is_some_and(|s| s.operation_count() > COPIED);
+    record(|r| {
+        r.outdated = too_large;
+        if !too_large {
+            r.module = Some((rest.to_owned(), module.clone()));
+        }
+    });
 }
 
 /// Records the start of a stage.
@@ -153,13 +166,14 @@ pub fn install() {
 impl Record {
     /// Creates the record of a new run.
     const fn new(command: Vec<String>) -> Record {
-        Record { command, texts: vec![], stage: None, module: None, left: false }
+        Record { command, texts: vec![], stage: None, module: None, outdated: false, left: false }
     }
 
     /// Writes the module and the command that replays it, if a module alone can be replayed.
     fn of_module(&self) -> Option<String> {
         let (rest, module) = self.module.as_ref()?;
         let how = match self.stage? {
+            stage if self.outdated && stage != Stage::Passes => return None,
             Stage::Passes => format!("opt -p {}", quoted(rest)),
             Stage::Check => "check".into(),
             Stage::Run => self.run_flags(),
@@ -200,8 +214,10 @@ impl Record {
         if let Ok(Command::Run(Run { execution: a, .. }) | Command::Compile(Compile { execution: a, .. })) =
             command
         {
-            let engine = a.data.engine.unwrap_or_default().plain().name();
-            how += &format!(" --engine {engine} --seed {}", a.seed);
+            if let Some(engine) = a.data.engine {
+                how += &format!(" --engine {}", engine.plain().name());
+            }
+            how += &format!(" --seed {}", a.seed);
             if a.adversarial {
                 how += &format!(" --adversarial --seeds {}", a.seeds);
             }
@@ -312,6 +328,7 @@ mod tests {
                 .into(),
             stage: Some(Stage::Passes),
             module: Some(("place,select{by=time}".into(), module)),
+            outdated: false,
             left: false,
         }
     }
@@ -325,11 +342,16 @@ mod tests {
         let again = text::parse(FileId(0), &left).expect("the head is comments");
         assert_eq!(Some(&again.name), r.module.as_ref().map(|m| &m.1.name));
         let run: Vec<&str> =
-            "run --no-proof --no-time --engine jit --seed 3 --adversarial --seeds 20".split(' ').collect();
+            "run --no-proof --no-time --seed 3 --adversarial --seeds 20".split(' ').collect();
         for (stage, words) in [(Stage::Check, vec!["check"]), (Stage::Run, run)] {
             r.stage = Some(stage);
             assert_eq!(command_in_module(&r.of_module().expect("there is one")).expect("a line"), words);
         }
+        // Passes continue from a module that was recorded before it became too large.
+        r.outdated = true;
+        assert_eq!(r.of_module(), None);
+        r.stage = Some(Stage::Passes);
+        assert!(r.of_module().is_some());
         r.stage = Some(Stage::Read);
         assert_eq!(r.of_module(), None);
         assert_eq!(command_in_module("kir 1\n"), None);

@@ -159,17 +159,42 @@ impl CountingAllocator {
     }
 }
 
+/// From this size on, the system is asked for large pages. A large page of x86-64 has 2 MiB, so less
+/// memory may not contain a whole one.
+const LARGE: usize = 4 << 20;
+
+/// Asks for large pages for new memory, before it is touched. The first access to each small page
+/// costs more than to write its content; for data of some hundred MB that was 40 % of a run.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "advice about memory has no safe entry")]
+fn in_large_pages(at: *mut u8, bytes: usize) -> *mut u8 {
+    if bytes >= LARGE && !at.is_null() {
+        const PAGE: usize = 4096;
+        let first = at.align_offset(PAGE);
+        let whole = (bytes - first) & !(PAGE - 1);
+        // SAFETY: these pages are inside the allocation, and the advice changes no contents. It is
+        // refused where the pages are larger than 4 KiB and the address is not a multiple of them.
+        unsafe { libc::madvise(at.wrapping_add(first).cast(), whole, libc::MADV_HUGEPAGE) };
+    }
+    at
+}
+
+#[cfg(not(target_os = "linux"))]
+fn in_large_pages(at: *mut u8, _bytes: usize) -> *mut u8 {
+    at
+}
+
 #[allow(unsafe_code, reason = "an allocator has no safe interface")]
 // SAFETY: every call is passed to the allocator of the system unchanged, and so is its result.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: of the caller.
-        Self::given(unsafe { System.alloc(layout) }, layout)
+        in_large_pages(Self::given(unsafe { System.alloc(layout) }, layout), layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: of the caller.
-        Self::given(unsafe { System.alloc_zeroed(layout) }, layout)
+        in_large_pages(Self::given(unsafe { System.alloc_zeroed(layout) }, layout), layout.size())
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
@@ -185,7 +210,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
             over();
         }
         Self::count(size as i64 - layout.size() as i64);
-        new
+        if size > layout.size() { in_large_pages(new, size) } else { new }
     }
 }
 

@@ -73,7 +73,7 @@ fn a_module_replays_the_stage_that_failed() {
         ("place", "; kbc: opt -p place,select,"),
         ("synchronize", "; kbc: opt -p synchronize\n"),
         ("check", "; kbc: check\n"),
-        ("run", "; kbc: run --no-proof --no-time --engine jit --seed 0\n"),
+        ("run", "; kbc: run --no-proof --no-time --seed 0\n"),
         ("time", "; kbc: run --no-proof --no-data\n"),
     ] {
         let scratch = scratch();

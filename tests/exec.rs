@@ -78,3 +78,34 @@ fn every_file_does_what_its_name_says() {
     assert!(files.len() >= 12, "{} files", files.len());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// Machine code of operations that are executed once per call costs more than it saves.
+#[test]
+fn long_schedules_of_single_ranks_are_interpreted() {
+    let scratch = Scratch::new();
+    let text = "param p = 6\ntopology sys = full(p)\nmesh m = sys[tp]\n\
+        table next = \"next.csv\"\n\
+        algorithm along: all_gather over (r of n) where n == p {\n\
+        for k in 0..n - 1 { put [r] -> next(r * (n - 1) + k) }\n}\n\
+        program f(x: f32[p@tp]) -> f32[p] { all_gather(x, dim: 0, using: along) }\n";
+    scratch.write("along.kb", text.as_bytes());
+    for (ranks, asked, engine) in [(6, "", "jit"), (24, "", "interp"), (24, "--engine jit", "jit")] {
+        // Every rank sends to the others in an order of its own.
+        let peers = |r: usize| (1..ranks).map(move |k| (r + 1 + (k * (r + 1)) % (ranks - 1)) % ranks);
+        let order = |r: usize| {
+            let mut seen = vec![r];
+            for peer in peers(r).chain(0..ranks) {
+                if !seen.contains(&peer) {
+                    seen.push(peer);
+                }
+            }
+            seen.into_iter().skip(1)
+        };
+        let lines: String = (0..ranks).flat_map(order).map(|peer| format!("{peer}\n")).collect();
+        scratch.write("next.csv", lines.as_bytes());
+        let ran = scratch.line(&format!("kbc run along.kb -D p={ranks} --format json {asked}"));
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let said = format!("\"engine\":\"{engine}\"");
+        assert!(ran.stdout.contains(&said), "{ranks} {asked}: {}", &ran.stdout[..400.min(ran.stdout.len())]);
+    }
+}

@@ -88,7 +88,7 @@ fn executed(made: &MadeProgram, mesh: &Mesh) -> Result<u64, String> {
     for (i, want) in want.into_iter().enumerate() {
         let ty = &made.typed.results[i];
         let parts: Vec<_> = ran.outputs[0].iter().map(|rank| rank[i].clone()).collect();
-        let found = compare(ty, mesh, &parts, &want.into(), None);
+        let found = compare(ty, mesh, &parts, &(&want).into(), None);
         if !found.ok() || found.unbounded > 0 {
             return Err(format!("{:?}, unbounded {}", found.worst, found.unbounded));
         }

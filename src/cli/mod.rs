@@ -283,7 +283,8 @@ pub struct MakePage {
     pub input: Vec<String>,
     /// Machine code (the default), or the interpreter.
     ///
-    /// The interpreter defines the results.
+    /// The interpreter defines the results. It is the default for schedules that are written out
+    /// for every rank with more than 2,000 operations, for which it is faster.
     #[arg(hide_short_help = true, long, value_enum)]
     pub engine: Option<EngineChoice>,
 }

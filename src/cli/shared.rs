@@ -135,7 +135,8 @@ pub struct Data {
     pub input: Vec<String>,
     /// Machine code (the default), or the interpreter.
     ///
-    /// The interpreter defines the results.
+    /// The interpreter defines the results. It is the default for schedules that are written out
+    /// for every rank with more than 2,000 operations, for which it is faster.
     #[arg(hide_short_help = true, long, value_enum)]
     pub engine: Option<EngineChoice>,
     /// Where the output goes: a result, `y=file.npy`, or code.
@@ -279,10 +280,9 @@ fn is_result(text: &str) -> bool {
 }
 
 /// What carries out a schedule's operations.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum EngineChoice {
     /// Machine code, made by cranelift; bit for bit what the interpreter does.
-    #[default]
     Jit,
     /// The interpreter, which defines what a schedule means.
     Interp,

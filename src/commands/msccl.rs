@@ -2,10 +2,11 @@
 
 use super::output::{artefacts, finish, show, wanted, write_results, write_text};
 use super::refusals;
-use crate::cli::{Check, Compile, Execution, Selection, Source};
+use crate::cli::{Check, Compile, EngineChoice, Execution, Selection, Source};
 use crate::outdir::Records;
 use crate::session::{Failure, Outcome, Session};
 use crate::watch::{self, Watching};
+use kbc_compiler::engine::Engine;
 use kbc_compiler::msccl::{self, Imported, execute, import, inputs};
 use kbc_compiler::run::{RunRequest, adversaries};
 use kbc_compiler::{arguments, data, perturb};
@@ -136,7 +137,7 @@ fn simulate(
     let inputs = inputs(it, how.seed)?;
     if !how.no_data {
         session.progress("executing");
-        let engine = how.data.engine.unwrap_or_default().plain();
+        let engine = Engine::chosen(how.data.engine.map(EngineChoice::plain), &it.built.execute);
         let execution = msccl::Execution { engine, calls: 1, seed: how.seed };
         let (y, outputs) = execute(session, it, &inputs, execution, &mut Watching::times(how.watch.timings))?;
         if !outputs.is_empty() {

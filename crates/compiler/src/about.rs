@@ -4,6 +4,7 @@
 use crate::analyse::{self, Executed};
 use crate::build::Built;
 use crate::data;
+use crate::engine::Engine;
 use crate::host;
 use crate::options;
 use crate::report::{AxisReport, InputReport, ParamReport, Report, SCHEMA};
@@ -50,7 +51,7 @@ pub fn executed(
     data: &options::Data,
     done: Executed,
 ) -> (data::Inputs, RunResult) {
-    report.engine = Some(data.engine.unwrap_or_default().name());
+    report.engine = Some(Engine::chosen(data.engine, schedule).name());
     report.inputs = inputs(built, &done.inputs);
     report.host_reads = host::reads(schedule, &done.result);
     report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);

@@ -3,6 +3,7 @@
 use crate::bounds::{self, Lower, NoObserver, Subject};
 use crate::build::Built;
 use crate::data::{self, Inputs};
+use crate::engine::Engine;
 use crate::failure::Outcome;
 use crate::proof::{RIGHT, proof, verified};
 use crate::report::{timed, *};
@@ -22,6 +23,7 @@ use kbc_machine::placement::Interior;
 use kbc_machine::topology::Topology;
 use kbc_numerics::compare::{Comparison, Expected, FaultyContribution, compare};
 use kbc_numerics::element::Value;
+use kbc_numerics::shard::Part;
 use kbc_numerics::tensor::Tensor;
 use kbc_reference::{Accuracy, EvalOptions, OUTER, RefTensor, evaluate, evaluate_local};
 use kbc_time::{Observer, TimeOptions, Timing, Walked};
@@ -148,7 +150,7 @@ pub fn execute(
         };
         let beside = std::thread::Builder::new().name(name).spawn_scoped(s, reference);
         let beside = beside.expect("the system has a thread to spare");
-        let engine = data.engine.unwrap_or_default();
+        let engine = Engine::chosen(data.engine, schedule);
         let result = engine.attempt(workspace, watch, schedule, &inputs.calls, &options);
         (result, beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
@@ -167,9 +169,13 @@ pub fn execute(
     let mut theirs: Vec<RefTensor> = vec![];
     for (c, (outputs, reference)) in result.outputs.iter().zip(references).enumerate() {
         for (i, want) in reference.iter().enumerate() {
-            let parts: Vec<_> = outputs.iter().map(|rank| rank[i].clone()).collect();
-            let terms = contributions(graph, mesh, &inputs.calls[c], i);
-            let found = compare(&types[i], mesh, &parts, &want.clone().into(), terms.as_deref());
+            let parts: Vec<&Part> = outputs.iter().map(|rank| &rank[i]).collect();
+            let mut found = compare(&types[i], mesh, &parts, &want.into(), None);
+            if found.mismatches > 0
+                && let Some(terms) = contributions(graph, mesh, &inputs.calls[c], i)
+            {
+                found = compare(&types[i], mesh, &parts, &want.into(), Some(&terms));
+            }
             let mut report = comparison(mesh, &names[i], against, &found);
             if c > 0 {
                 report.hints.iter_mut().for_each(|h| *h = format!("call {c}: {h}"));
@@ -182,8 +188,8 @@ pub fn execute(
                 // The stored result was computed in the same types, so both may differ from the
                 // exact value by the bound.
                 let within = |theirs: &RefTensor| {
-                    let want = Expected::from(stored_reference(stored, want, theirs));
-                    compare(&types[i], mesh, &parts, &want, None)
+                    let want = stored_reference(stored, want, theirs);
+                    compare(&types[i], mesh, &parts, &Expected::from(&want), None)
                 };
                 let (mut found, mut from) = (within(want), from.clone());
                 if found.mismatches > 0 {
@@ -201,7 +207,7 @@ pub fn execute(
                 let mut report = comparison(mesh, &names[i], &from, &found);
                 // Whatever the bound, the error must be a small part of the sum of absolute terms.
                 if let Some(limited) = limited(stored, want) {
-                    let found = compare(&types[i], mesh, &parts, &limited.into(), None);
+                    let found = compare(&types[i], mesh, &parts, &Expected::from(&limited), None);
                     report.terms_err = found.max_err.is_finite().then_some(found.max_err * OUTER);
                     report.beyond = found.mismatches;
                 }

@@ -6,20 +6,37 @@ use kbc_backend_sim::failure::RunFailure;
 use kbc_backend_sim::interp::{self, RunOptions, RunResult};
 use kbc_backend_sim::jit;
 use kbc_ir::host::with_host_region;
-use kbc_ir::schedule::Schedule;
+use kbc_ir::schedule::{RankSet, Schedule, each_op};
 use kbc_numerics::tensor::Tensor;
 
 /// What carries out a schedule's operations.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Engine {
     /// Machine code, made by cranelift; bit for bit what the interpreter does.
-    #[default]
     Jit,
     /// The interpreter, which defines what a schedule means.
     Interp,
 }
 
+/// Largest number of operations of single ranks that are compiled. Each is executed once per call,
+/// and compiling one takes about 50 times as long as the interpreter takes to execute it.
+const COMPILED: usize = 2_000;
+
 impl Engine {
+    /// Returns the engine that was asked for. Without a wish it is machine code, or the interpreter
+    /// if the schedule is written out for every rank and long.
+    pub fn chosen(asked: Option<Engine>, schedule: &Schedule) -> Engine {
+        asked.unwrap_or_else(|| {
+            let roles = schedule.regions.iter().flat_map(|r| &r.roles);
+            let single = roles.filter(|r| matches!(&r.ranks, RankSet::List(l) if l.len() == 1));
+            let mut operations = 0;
+            for stream in single.flat_map(|r| &r.streams) {
+                each_op(&stream.body, &mut |_, _| operations += 1);
+            }
+            if operations > COMPILED { Engine::Interp } else { Engine::Jit }
+        })
+    }
+
     /// Name on the command line and in reports.
     pub fn name(self) -> &'static str {
         match self {

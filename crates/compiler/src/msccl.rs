@@ -312,8 +312,16 @@ pub fn execute(
     let parts: Vec<_> = outputs.iter().filter_map(|r| r.first().cloned()).collect();
     if let Some(contract) = &it.built.contract {
         let golden = golden(contract, it.algo.aliased, inputs, &y, schedule.mesh.ranks())?;
-        let (values, bound) = reference(&golden, &y, &parts);
-        let expected = Expected { shape: y.sizes(), values, bound };
+        let want = reference(&golden, &parts);
+        let integers: Vec<i64>;
+        let values = if y.dtype.is_float() {
+            ReferenceValues::Float(&want)
+        } else {
+            integers = want.iter().map(|v| *v as i64).collect();
+            ReferenceValues::Int(&integers)
+        };
+        // The inputs are integers whose combination the type can represent, so each is exact.
+        let expected = Expected { shape: &y.sizes(), values, bound: &[] };
         let found = compare(&y, &schedule.mesh, &parts, &expected, None);
         let against = format!("the definition of {}", contract.collective);
         let report = analyse::comparison(&schedule.mesh, "y", &against, &found);
@@ -344,14 +352,8 @@ fn golden(
     })
 }
 
-/// Returns values, with the demand that each is exact: the inputs are integers whose combination
-/// the type can represent. If the contract names no value, a rank keeps what it has.
-fn reference(golden: &Golden, y: &TensorType, parts: &[Part]) -> (ReferenceValues, Vec<f64>) {
+/// Returns the values of a result. If the contract names no value, a rank keeps what it has.
+fn reference(golden: &Golden, parts: &[Part]) -> Vec<f64> {
     let own = parts.iter().flat_map(|p| p.tensor.data().to_f64());
-    let flat = golden.values.iter().flatten().zip(own).map(|(v, own)| v.unwrap_or(own));
-    if y.dtype.is_float() {
-        (ReferenceValues::Float(flat.collect()), vec![])
-    } else {
-        (ReferenceValues::Int(flat.map(|v| v as i64).collect()), vec![])
-    }
+    golden.values.iter().flatten().zip(own).map(|(v, own)| v.unwrap_or(own)).collect()
 }

@@ -6,6 +6,7 @@ use crate::analyse;
 use crate::build::Built;
 use crate::contract;
 use crate::data::{self, Inputs};
+use crate::engine::Engine;
 use crate::failure::Outcome;
 use crate::host;
 use crate::options::Data;
@@ -85,7 +86,7 @@ pub fn schedule(
     let inputs = Inputs { calls: data::generated(schedule, calls, request.seed)?, origin: vec![] };
     let max_bytes = workspace.memory_budget().engine_bytes();
     let options = RunOptions { calls, seed: request.order(), max_bytes };
-    let engine = request.data.engine.unwrap_or_default();
+    let engine = Engine::chosen(request.data.engine, schedule);
     let result = engine.attempt(workspace, watch, schedule, &inputs.calls, &options)?;
     report.engine = Some(engine.name());
     report.host_reads = host::reads(schedule, &result);

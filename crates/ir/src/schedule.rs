@@ -380,6 +380,15 @@ impl Schedule {
         &self.queues[id.0 as usize]
     }
 
+    /// Returns the number of operations in the text, without those of the host.
+    pub fn operation_count(&self) -> usize {
+        let mut n = 0;
+        for stream in self.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams) {
+            each_op(&stream.body, &mut |_, _| n += 1);
+        }
+        n
+    }
+
     /// Returns the number of ranks of a region's group (of the mesh for a local region).
     pub fn group_size(&self, region: &Region) -> u64 {
         region.coords.iter().map(|c| c.1).product()

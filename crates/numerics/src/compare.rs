@@ -14,37 +14,38 @@ use crate::element::Value;
 use crate::shard::{Part, contribution, for_each_run};
 use crate::tensor::{Data, Tensor, multi_index};
 use kbc_ir::types::{Mesh, ReduceOp, TensorType};
+use std::borrow::Borrow;
 
 /// Reference values of one result, over its global shape.
-#[derive(Clone, Debug)]
-pub enum ReferenceValues {
+#[derive(Clone, Copy, Debug)]
+pub enum ReferenceValues<'a> {
     /// Values of a floating-point result.
-    Float(Vec<f64>),
+    Float(&'a [f64]),
     /// Values of an integer result.
-    Int(Vec<i64>),
+    Int(&'a [i64]),
 }
 
 /// The expected value of a result.
-#[derive(Clone, Debug)]
-pub struct Expected {
+#[derive(Clone, Copy, Debug)]
+pub struct Expected<'a> {
     /// Global sizes.
-    pub shape: Vec<u64>,
+    pub shape: &'a [u64],
     /// Values, row-major.
-    pub values: ReferenceValues,
+    pub values: ReferenceValues<'a>,
     /// Error bound of each element. One entry applies to all elements; an empty list means zero.
-    pub bound: Vec<f64>,
+    pub bound: &'a [f64],
 }
 
-impl Expected {
+impl Expected<'_> {
     fn value(&self, i: usize) -> Option<Value> {
-        match &self.values {
+        match self.values {
             ReferenceValues::Float(v) => v.get(i).map(|x| Value::Float(*x)),
             ReferenceValues::Int(v) => v.get(i).map(|x| Value::Int(*x)),
         }
     }
 
     fn bound(&self, i: usize) -> f64 {
-        match &self.bound[..] {
+        match self.bound {
             [] => 0.0,
             [one] => *one,
             all => all.get(i).copied().unwrap_or(f64::NAN),
@@ -204,19 +205,19 @@ pub fn contributions(ty: &TensorType, mesh: &Mesh, feed: &Tensor) -> Option<Vec<
 pub fn compare(
     ty: &TensorType,
     mesh: &Mesh,
-    parts: &[Part],
-    expected: &Expected,
+    parts: &[impl Borrow<Part>],
+    expected: &Expected<'_>,
     contributions: Option<Contributions<'_>>,
 ) -> Comparison {
     let mut out = Comparison::none();
     let held: Vec<Holding> = match &ty.partial {
-        None => parts.iter().enumerate().map(|(rank, p)| Holding::of(rank as u64, p)).collect(),
+        None => (0..).zip(parts).map(|(rank, p)| Holding::of(rank, p.borrow())).collect(),
         Some(_) => summed(ty, mesh, parts),
     };
     let mut explained: Vec<[u64; 2]> = vec![[0; 2]; contributions.map_or(0, <[_]>::len)];
     for h in &held {
         if h.bounds.len() != expected.shape.len()
-            || h.bounds.iter().zip(&expected.shape).any(|(b, n)| b.1 > *n)
+            || h.bounds.iter().zip(expected.shape).any(|(b, n)| b.1 > *n)
         {
             out.unfit = Some(format!(
                 "{} holds {:?} of a result of shape {:?}",
@@ -226,23 +227,29 @@ pub fn compare(
             ));
             return out;
         }
-        for_each_run(&expected.shape, h.bounds, |global, local, len| {
-            for i in 0..len {
-                let (Some(got), Some(want)) = (h.value(local + i), expected.value(global + i)) else {
-                    out.unfit = Some(format!("{} holds fewer elements than its box", mesh.show(h.rank)));
-                    return;
-                };
-                let bound = expected.bound(global + i);
-                let index = || multi_index(&expected.shape, (global + i) as u64);
+        for_each_run(expected.shape, h.bounds, |global, local, len| {
+            let whole = h.each(local, len, |i, got| {
+                let at = global + i;
+                let Some(want) = expected.value(at) else { return false };
+                let bound = expected.bound(at);
+                if got == want && bound.is_finite() {
+                    out.elements += 1;
+                    return true;
+                }
+                let index = || multi_index(expected.shape, at as u64);
                 if !out.note((got, want, bound), h.rank, index) {
                     let off = got.as_f64() - want.as_f64();
                     for (c, counts) in contributions.unwrap_or(&[]).iter().zip(&mut explained) {
-                        let Some(x) = c.get(global + i) else { continue };
+                        let Some(x) = c.get(at) else { continue };
                         // A contribution of zero explains nothing.
                         counts[0] += u64::from(off == -x && off != 0.0);
                         counts[1] += u64::from(off == *x && off != 0.0);
                     }
                 }
+                true
+            });
+            if !whole {
+                out.unfit = Some(format!("{} holds fewer elements than its box", mesh.show(h.rank)));
             }
         });
     }
@@ -307,20 +314,25 @@ impl<'a> Holding<'a> {
         Holding { rank, bounds: &p.bounds, data: HeldData::Own(p.tensor.data()) }
     }
 
-    fn value(&self, i: usize) -> Option<Value> {
+    /// Calls `f` with `len` elements from `start` on and their numbers from 0, until it returns
+    /// false. Returns whether all exist and none returned false.
+    fn each(&self, start: usize, len: usize, mut f: impl FnMut(usize, Value) -> bool) -> bool {
         match &self.data {
-            HeldData::Own(d) => d.get(i),
-            HeldData::Sum(v) => v.get(i).map(|x| Value::Float(*x)),
+            HeldData::Own(d) => d.each(start, len, f),
+            HeldData::Sum(v) => {
+                let run = start.checked_add(len).and_then(|end| v.get(start..end));
+                run.is_some_and(|run| run.iter().enumerate().all(|(i, x)| f(i, Value::Float(*x))))
+            }
         }
     }
 }
 
 /// Combines parts that belong to one value in f64, and reports them at the first rank of each
 /// group.
-fn summed<'a>(ty: &TensorType, mesh: &Mesh, parts: &'a [Part]) -> Vec<Holding<'a>> {
+fn summed<'a>(ty: &TensorType, mesh: &Mesh, parts: &'a [impl Borrow<Part>]) -> Vec<Holding<'a>> {
     let Some((op, axes)) = &ty.partial else { return vec![] };
     let mut out: Vec<(Vec<i64>, Holding<'a>)> = vec![];
-    for (rank, p) in parts.iter().enumerate() {
+    for (rank, p) in parts.iter().map(Borrow::<Part>::borrow).enumerate() {
         let coords = mesh.coords(rank as u64);
         let others: Vec<i64> =
             mesh.axes.iter().zip(coords).filter(|(a, _)| !axes.contains(&a.name)).map(|(_, c)| c).collect();

@@ -10,7 +10,6 @@
 //! would need m < 2, m is 2 and the caller is informed that results may be rounded. Centred inputs
 //! subtract (m - 1) / 2 (m odd), for programs whose functions need both signs.
 
-use crate::numbers::{from_f64, from_i64};
 use crate::rng::mix64;
 use crate::shard::feed_shape;
 use crate::tensor::{Data, Tensor, count};
@@ -88,8 +87,7 @@ pub fn exact(
             let (rank, i) = (k / slice, k % slice);
             exact_value(range, (i as u32).wrapping_add(salt), rank as u32, iteration)
         };
-        let values: Vec<i64> = (0..n).map(value).collect();
-        Ok(from_i64(ty.dtype, &values))
+        Ok(Data::integers(ty.dtype, n, value))
     })
 }
 
@@ -111,14 +109,13 @@ pub fn powers(
             let v = exact_value(range, (i as u32).wrapping_add(salt), rank as u32, iteration);
             if v % 2 == 0 { 1 << (v / 2) } else { -(1 << (v / 2)) }
         };
-        let values: Vec<i64> = (0..n).map(value).collect();
-        Ok(from_i64(ty.dtype, &values))
+        Ok(Data::integers(ty.dtype, n, value))
     })
 }
 
 /// Returns a tensor of ones.
 pub fn ones(ty: &TensorType, mesh: &Mesh) -> Result<Tensor, Diagnostic> {
-    build(ty, mesh, |n, _| Ok(from_i64(ty.dtype, &vec![1; n])))
+    build(ty, mesh, |n, _| Ok(Data::integers(ty.dtype, n, |_| 1)))
 }
 
 /// Returns normally distributed numbers (mean 0, deviation 1) from a seed, the same on every
@@ -138,8 +135,7 @@ pub fn normal(ty: &TensorType, mesh: &Mesh, seed: u64, iteration: u32) -> Result
             let radius = (-2.0 * libm::log((a + 1.0) * scale)).sqrt();
             radius * libm::cos(std::f64::consts::TAU * b * scale)
         };
-        let values: Vec<f64> = (0..n).map(value).collect();
-        Ok(from_f64(ty.dtype, &values))
+        Ok(Data::reals(ty.dtype, n, value))
     })
 }
 

@@ -76,6 +76,16 @@ impl Data {
         make!(dtype, T => values.iter().map(|x| T::of_f64(*x)).collect())
     }
 
+    /// Returns `n` elements, element k converted as by [`Data::of_f64`] from `value(k)`.
+    pub fn reals(dtype: DType, n: usize, value: impl Fn(usize) -> f64) -> Data {
+        make!(dtype, T => (0..n).map(|k| T::of_f64(value(k))).collect())
+    }
+
+    /// Returns `n` elements, element k converted as by [`Data::of_i64`] from `value(k)`.
+    pub fn integers(dtype: DType, n: usize, value: impl Fn(usize) -> i64) -> Data {
+        make!(dtype, T => (0..n).map(|k| T::of_i64(value(k))).collect())
+    }
+
     /// Converts integers to elements of a type: to nearest even for floating-point types, the low
     /// bits for integer types.
     pub fn of_i64(dtype: DType, values: &[i64]) -> Data {
@@ -111,6 +121,13 @@ impl Data {
     /// Returns element `i`, or None past the end.
     pub fn get(&self, i: usize) -> Option<Value> {
         each!(self, v => v.get(i).map(|x| x.value()))
+    }
+
+    /// Calls `f` with `len` elements from `start` on and their numbers from 0, until it returns
+    /// false. Returns whether all exist and none returned false.
+    pub fn each(&self, start: usize, len: usize, mut f: impl FnMut(usize, Value) -> bool) -> bool {
+        let Some(end) = start.checked_add(len).filter(|end| *end <= self.len()) else { return false };
+        each!(self, v => v[start..end].iter().enumerate().all(|(i, x)| f(i, x.value())))
     }
 
     /// Returns the bits of element `i`, extended by its sign or by zeros, or None past the end.

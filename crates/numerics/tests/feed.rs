@@ -160,8 +160,8 @@ fn ones_and_normal_numbers() {
     assert_eq!(ones(&ty(DType::I8, &[(1 << 62, &[], E), (9, &[], E)]), &m).unwrap_err().code, "E369");
 }
 
-fn expected(shape: &[u64], v: &[f64], bound: &[f64]) -> Expected {
-    Expected { shape: shape.to_vec(), values: ReferenceValues::Float(v.to_vec()), bound: bound.to_vec() }
+fn expected<'a>(shape: &'a [u64], v: &'a [f64], bound: &'a [f64]) -> Expected<'a> {
+    Expected { shape, values: ReferenceValues::Float(v), bound }
 }
 
 fn parts(t: &TensorType, m: &Mesh, whole: &Tensor) -> Vec<Part> {
@@ -224,9 +224,12 @@ fn special_values_compare_as_stated() {
     let t = ty(DType::I64, &[(1, &[], E)]);
     let big = (1i64 << 53) + 1;
     let p = parts(&t, &m, &Tensor::line(Data::I64(vec![big])));
-    let e = |v| Expected { shape: vec![1], values: ReferenceValues::Int(vec![v]), bound: vec![1e9] };
-    assert!(compare(&t, &m, &p, &e(big), None).ok());
-    assert!(!compare(&t, &m, &p, &e(big - 1), None).ok());
+    let passes = |want: i64| {
+        let values = ReferenceValues::Int(&[want]);
+        compare(&t, &m, &p, &Expected { shape: &[1], values, bound: &[1e9] }, None).ok()
+    };
+    assert!(passes(big));
+    assert!(!passes(big - 1));
 }
 
 #[test]
@@ -242,7 +245,8 @@ fn a_missing_or_doubled_contribution_is_named() {
     let sum = |f: &dyn Fn(usize, usize) -> f64| -> Vec<f64> {
         (0..50).map(|i| (0..4).map(|r| f(r, i)).sum()).collect()
     };
-    let want = expected(&[50], &sum(&|r, i| slices[r][i]), &[]);
+    let sums = sum(&|r, i| slices[r][i]);
+    let want = expected(&[50], &sums, &[]);
     let right = Tensor::line(from_f64(DType::F32, &sum(&|r, i| slices[r][i])));
     for (factor, blame) in [(0.0, FaultyContribution::Missing), (2.0, FaultyContribution::Doubled)] {
         // Rank 1 holds a sum in which the second half of contribution 2 is wrong.

@@ -171,11 +171,12 @@ impl RefTensor {
     }
 }
 
-impl From<RefTensor> for Expected {
+impl<'a> From<&'a RefTensor> for Expected<'a> {
     /// Converts to the form with which results are compared.
-    fn from(t: RefTensor) -> Expected {
-        let values = t.exact.map_or(ReferenceValues::Float(t.value), ReferenceValues::Int);
-        Expected { shape: t.shape, values, bound: t.bound }
+    fn from(t: &'a RefTensor) -> Expected<'a> {
+        let floats = ReferenceValues::Float(&t.value);
+        let values = t.exact.as_deref().map_or(floats, ReferenceValues::Int);
+        Expected { shape: &t.shape, values, bound: &t.bound }
     }
 }
 

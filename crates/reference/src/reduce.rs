@@ -5,7 +5,7 @@ use super::{Pending, RefTensor, Step, Value};
 use kbc_diag::Diagnostic;
 use kbc_ir::graph::Input;
 use kbc_ir::types::{DType, ReduceOp};
-use kbc_numerics::tensor::Tensor;
+use kbc_numerics::tensor::{Data, Tensor};
 use std::sync::Arc;
 
 /// A sum of products or of elements, computed in f32 but not yet stored.
@@ -311,7 +311,6 @@ pub(super) fn input(declared: &Input, tensor: &Tensor) -> Result<Value, Diagnost
             tensor.dtype()
         )));
     }
-    let elements = tensor.data().to_f64();
     let exact = tensor.data().to_i64();
     let Some((op, _)) = &ty.partial else {
         if tensor.shape() != sizes {
@@ -320,10 +319,10 @@ pub(super) fn input(declared: &Input, tensor: &Tensor) -> Result<Value, Diagnost
                 tensor.shape()
             )));
         }
-        let bound = vec![0.0; elements.len()];
+        let bound = vec![0.0; tensor.data().len()];
         let t = match exact {
             Some(ints) => RefTensor::integers(ty.dtype, sizes, ints, bound),
-            None => RefTensor::real(ty.dtype, sizes, elements, bound),
+            None => RefTensor::real(ty.dtype, sizes, tensor.data().to_f64(), bound),
         };
         return Ok(Value { exact: true, ..Value::whole(t) });
     };
@@ -336,7 +335,7 @@ pub(super) fn input(declared: &Input, tensor: &Tensor) -> Result<Value, Diagnost
             .help("add a leading dimension with the number of ranks"));
         }
     };
-    let inner = elements.len() / p;
+    let inner = tensor.data().len() / p;
     if let Some(ints) = exact {
         if ty.dtype != DType::I32 {
             return Err(wrong(format!(
@@ -352,38 +351,90 @@ pub(super) fn input(declared: &Input, tensor: &Tensor) -> Result<Value, Diagnost
     let Some(stored) = Precision::of(ty.dtype) else {
         return Err(wrong(format!("has the element type {}, which kbc can move but not reduce", ty.dtype)));
     };
-    let (mut value, mut bound, mut size, mut least) = (vec![], vec![], vec![], f64::INFINITY);
-    each(1, p, inner, |at| {
-        let items: Vec<Item> = at.map(|i| (elements[i], 0.0, elements[i].abs())).collect();
-        let (v, e, s) = match op {
-            ReduceOp::Sum => {
-                let common = common_grain(items.iter().map(|i| i.0));
-                let (v, size) =
-                    (items.iter().map(|i| i.0).sum::<f64>(), items.iter().map(|i| i.2).sum::<f64>());
-                least = least.min(common);
-                (v, added(&stored, v, size, common, p), size)
-            }
-            ReduceOp::Prod => {
-                let whole = items.iter().all(|i| i.0.fract() == 0.0);
-                least = least.min(f64::from(whole));
-                multiply(&stored, &items, whole)
-            }
-            ReduceOp::Min | ReduceOp::Max => {
-                let (v, e) = extreme(*op, &items);
-                (v, e, 0.0)
-            }
-        };
-        value.push(v);
-        bound.push(e);
-        size.push(s);
-    });
-    let pending = Pending { op: *op, parts: p as f64, size, grain: least };
+    let Combined { value, bound, size, grain } = match op {
+        ReduceOp::Sum => sums(&stored, tensor.data(), p),
+        _ => combined(*op, &stored, &tensor.data().to_f64(), p),
+    };
+    let pending = Pending { op: *op, parts: p as f64, size, grain };
     let keeps = matches!(op, ReduceOp::Sum | ReduceOp::Prod);
     Ok(Value {
         t: Arc::new(RefTensor::real(ty.dtype, sizes, value, bound)),
         pending: keeps.then(|| Arc::new(pending)),
         exact: false,
     })
+}
+
+/// The parts of all ranks combined: value, bound and size of each element, and the common grain
+/// ([`Pending`]).
+struct Combined {
+    value: Vec<f64>,
+    bound: Vec<f64>,
+    size: Vec<f64>,
+    grain: f64,
+}
+
+impl Combined {
+    /// Returns the result without elements.
+    fn new(elements: usize) -> Combined {
+        let [value, bound, size] = [(); 3].map(|()| Vec::with_capacity(elements));
+        Combined { value, bound, size, grain: f64::INFINITY }
+    }
+
+    fn push(&mut self, (value, bound, size): Item) {
+        self.value.push(value);
+        self.bound.push(bound);
+        self.size.push(size);
+    }
+}
+
+/// Number of elements of a part that are added at a time: they fit in the caches.
+const BLOCK: usize = 1 << 12;
+
+/// Adds `p` parts, which stand one after the other, in their order.
+fn sums(stored: &Precision, parts: &Data, p: usize) -> Combined {
+    let inner = parts.len() / p;
+    let mut out = Combined::new(inner);
+    for first in (0..inner).step_by(BLOCK) {
+        let n = BLOCK.min(inner - first);
+        // A sum begins with -0, the neutral element of the addition.
+        let (mut v, mut size, mut common) = (vec![-0.0; n], vec![0.0; n], vec![f64::INFINITY; n]);
+        for part in 0..p {
+            let terms = parts.slice(part * inner + first, n).to_f64();
+            for (((x, v), size), common) in terms.iter().zip(&mut v).zip(&mut size).zip(&mut common) {
+                *v += x;
+                *size += x.abs();
+                *common = grain(*x).min(*common);
+            }
+        }
+        for ((v, size), common) in v.into_iter().zip(size).zip(common) {
+            out.grain = out.grain.min(common);
+            out.push((v, added(stored, v, size, common, p), size));
+        }
+    }
+    out
+}
+
+/// Combines `p` parts, which stand one after the other, by another operator than a sum.
+fn combined(op: ReduceOp, stored: &Precision, elements: &[f64], p: usize) -> Combined {
+    let inner = elements.len() / p;
+    let mut out = Combined::new(inner);
+    each(1, p, inner, |at| {
+        let items: Vec<Item> = at.map(|i| (elements[i], 0.0, elements[i].abs())).collect();
+        let item = match op {
+            ReduceOp::Sum => unreachable!("`sums` adds"),
+            ReduceOp::Prod => {
+                let whole = items.iter().all(|i| i.0.fract() == 0.0);
+                out.grain = out.grain.min(f64::from(whole));
+                multiply(stored, &items, whole)
+            }
+            ReduceOp::Min | ReduceOp::Max => {
+                let (v, e) = extreme(op, &items);
+                (v, e, 0.0)
+            }
+        };
+        out.push(item);
+    });
+    out
 }
 
 /// Returns the bound of a sum of n values of a type, added in that type.

@@ -148,7 +148,7 @@ fn tanh_gelu_is_not_gelu() {
 #[test]
 fn f32_execution_lies_within_the_bounds() {
     let exact = run(gelu()).remove(0);
-    let expected = Expected::from(exact.clone());
+    let expected = Expected::from(&exact);
     let all = ty(DType::F32, &[25, 384]);
     for parts in [1, 2, 3, 5, 8] {
         let got = execute(&gelu(), parts);

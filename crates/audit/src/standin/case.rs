@@ -487,12 +487,12 @@ impl BoundedResults {
                     .ok_or_else(|| format!("result {i} has another number of elements"))?;
                 parts.push(Part { bounds: part.bounds.clone(), tensor });
             }
-            let right = reference.clone().into();
+            let right = reference.into();
             let found = compare(ty, &self.mesh, &parts, &right, None);
             if !found.ok() {
                 // The evaluator ignores overflow of narrow types. If the simulator is outside the
                 // bound at the same place, the element counts as unbounded.
-                let own: Vec<Part> = self.parts[call].iter().map(|rank| rank[i].clone()).collect();
+                let own: Vec<&Part> = self.parts[call].iter().map(|rank| &rank[i]).collect();
                 let own = compare(ty, &self.mesh, &own, &right, None);
                 let (n, first) = (found.mismatches, &found.first);
                 let place =

@@ -135,7 +135,7 @@ pub fn run(workspace: &mut Workspace, options: &CclOptions) -> Outcome<Finished>
     let proven = if wrong.has_errors() { Err(wrong) } else { analyse::prove(workspace, &built, schedule) };
     workspace.progress("executing");
     let done = analyse::execute(workspace, &built, schedule, &Data::default(), 1, None, &mut Unwatched);
-    report.engine = Some(Engine::default().name());
+    report.engine = Some(Engine::chosen(None, schedule).name());
     let mut errors = Diagnostics::new();
     let mut proof = false;
     match proven {
@@ -283,7 +283,7 @@ fn look(
     let ranks = schedule.mesh.ranks();
     let cost = ranks.saturating_mul(ranks).saturating_mul(n as u64);
     let mut again = |feed| {
-        let run = Engine::default().attempt(
+        let run = Engine::chosen(None, schedule).attempt(
             workspace,
             &mut Unwatched,
             schedule,

@@ -8,6 +8,7 @@ use kbc_compiler::about::{about_schedule, begin, executed};
 use kbc_compiler::analyse;
 use kbc_compiler::build::{Built, build};
 use kbc_compiler::data::generated;
+use kbc_compiler::engine::Engine;
 use kbc_compiler::failure::Outcome;
 use kbc_compiler::host;
 use kbc_compiler::load::{read_schedule, refuse};
@@ -96,7 +97,7 @@ fn of_schedule(workspace: &mut Workspace, subject: &Subject) -> Outcome<(String,
     report.machine = Some(topology.to_string());
     report.verified = Some(analyse::verify(workspace, schedule)?);
     if let Some(data) = &subject.data {
-        let engine = data.engine.unwrap_or_default();
+        let engine = Engine::chosen(data.engine, schedule);
         workspace.memory_budget().calls_fit(schedule, 1, false)?;
         let options =
             RunOptions { max_bytes: workspace.memory_budget().engine_bytes(), ..RunOptions::default() };
