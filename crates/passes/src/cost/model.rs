@@ -1,0 +1,359 @@
+//! Model of one collective: messages between ranks, from the rounds of an algorithm, and their
+//! simulation on the links of a machine.
+//!
+//! [`super`] says what the model contains and what it leaves out.
+
+use super::streams;
+use kbc_ir::types::CutRule;
+use kbc_machine::topology::cores::Mover;
+use kbc_machine::topology::{DeviceId, Direction, Forward, LinkId, Route, Topology};
+use kbc_rounds::rounds::Buffer;
+use kbc_rounds::{Library, Rounds, Transfer};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+
+/// A collective to be priced.
+#[derive(Clone, Debug)]
+pub struct Job<'a> {
+    /// The algorithms.
+    pub library: &'a Library,
+    /// The machine.
+    pub topology: &'a Topology,
+    /// Ranks of each group, in the group's order. All groups run at the same time.
+    pub groups: Vec<Vec<DeviceId>>,
+    /// Elements of the collective's line on one rank.
+    pub elements: u64,
+    /// Bytes per element.
+    pub element_bytes: u64,
+}
+
+/// Returns the nanoseconds until all data has arrived, and the bytes sent by the rank that sends
+/// most.
+pub(super) fn simulate(job: &Job<'_>, rounds: &Rounds, simulated_groups: usize) -> (f64, u64) {
+    let messages = messages(job, rounds);
+    let ranks = rounds.ranks() as usize;
+    let mut sent = vec![0.0f64; ranks];
+    for m in messages.iter().filter(|m| m.src != m.dst) {
+        sent[m.src as usize] += m.bytes;
+    }
+    let most = sent.iter().copied().fold(0.0, f64::max);
+    (Engine::new(job, &messages, simulated_groups).run(), most as u64)
+}
+
+/// A message: what one rank sends another in a round.
+#[derive(Default)]
+struct Message {
+    src: u32,
+    dst: u32,
+    way: i8,
+    /// The stream that sends it and takes it in. It is 0 if a stream is not a core.
+    stream: u32,
+    bytes: f64,
+    /// Bytes that are added at the receiver.
+    added: f64,
+    /// Bytes that the receiver reads and writes to add the data or to put it in place.
+    traffic: f64,
+    /// Contiguous pieces of memory in the message, each of which takes a slot of a queue.
+    pieces: u32,
+    /// Number of messages that it waits for.
+    needs: u32,
+    /// Messages that wait for it.
+    feeds: Vec<u32>,
+}
+
+/// The key of a message: sender, receiver, link hint and stream. Transfers with the same key form
+/// one message.
+type Key = (u32, u32, i8, u32);
+
+/// Returns all messages of one group in the order of rounds, with their dependences. A stream of a
+/// rank works in program order: in each round it first sends and then takes what arrives. So a
+/// message waits for everything that its sender received in earlier rounds. What was received is
+/// gathered in a message without bytes from the rank to itself, which keeps the dependences few.
+fn messages(job: &Job<'_>, rounds: &Rounds) -> Vec<Message> {
+    let streams = match job.topology.settings().cores.put_limit() {
+        Some(_) => streams::streams(rounds),
+        None => vec![],
+    };
+    let width = streams.iter().max().map_or(1, |s| s + 1);
+    let places = rounds.ranks() as usize * width as usize;
+    let mut out: Vec<Message> = vec![];
+    // For each stream of each rank: the last gathering message, and the arrivals since.
+    let mut gates: Vec<Option<u32>> = vec![None; places];
+    let mut came: Vec<Vec<u32>> = vec![vec![]; places];
+    for round in &rounds.rounds {
+        // Messages of a rank in program order, which is the order in which it sends them.
+        let mut places: BTreeMap<Key, usize> = BTreeMap::new();
+        let mut together: Vec<(Key, Vec<&Transfer>)> = vec![];
+        for x in round {
+            let key =
+                (x.src, x.dst, x.direction.signum(), streams.get(x.lane as usize).copied().unwrap_or(0));
+            let at = *places.entry(key).or_insert(together.len());
+            if at == together.len() {
+                together.push((key, vec![]));
+            }
+            together[at].1.push(x);
+        }
+        let mut arriving: Vec<(u32, u32)> = vec![];
+        for ((src, dst, way, stream), transfers) in together {
+            let place = (src * width + stream) as usize;
+            if !came[place].is_empty() {
+                let mut needs = std::mem::take(&mut came[place]);
+                needs.extend(gates[place]);
+                let gate = Message { src, dst: src, stream, ..Message::default() };
+                gates[place] = Some(wait_for(&mut out, &needs, gate));
+            }
+            let bytes = |(buffer, start, stop): (u32, u32, u32)| {
+                let b = &rounds.buffers[buffer as usize];
+                elements(b, rounds.atoms, job.elements, start, stop) * job.element_bytes as f64
+            };
+            let landed = |x: &&Transfer| {
+                x.from.runs().iter().map(|r| bytes((x.from.buffer, r.start, r.start + r.len))).sum::<f64>()
+            };
+            let added: f64 = transfers.iter().filter(|x| x.reduce).map(landed).sum();
+            let placed: f64 = transfers.iter().filter(|x| !x.reduce).map(landed).sum();
+            let carried = carried_places(&transfers);
+            let message = Message {
+                src,
+                dst,
+                way,
+                stream,
+                pieces: carried.len() as u32,
+                bytes: carried.into_iter().map(bytes).sum(),
+                added,
+                traffic: 3.0 * added + 2.0 * placed,
+                ..Message::default()
+            };
+            let needs: Vec<u32> = gates[place].into_iter().collect();
+            arriving.push((dst * width + stream, wait_for(&mut out, &needs, message)));
+        }
+        // Arrivals of a round are taken after the sends of the round.
+        for (dst, id) in arriving {
+            came[dst as usize].push(id);
+        }
+    }
+    out
+}
+
+/// Adds a message that waits for others, and returns its number.
+fn wait_for(out: &mut Vec<Message>, needs: &[u32], message: Message) -> u32 {
+    let id = out.len() as u32;
+    needs.iter().for_each(|n| out[*n as usize].feeds.push(id));
+    out.push(Message { needs: needs.len() as u32, ..message });
+    id
+}
+
+/// Returns the places that the transfers of one message carry. A place with several destinations at
+/// one peer travels once.
+fn carried_places(transfers: &[&Transfer]) -> Vec<(u32, u32, u32)> {
+    let of = |x: &&Transfer| {
+        let buffer = x.from.buffer;
+        x.from.runs().iter().map(|r| (buffer, r.start, r.start + r.len)).collect::<Vec<_>>()
+    };
+    let mut runs: Vec<(u32, u32, u32)> = transfers.iter().flat_map(of).collect();
+    runs.sort_unstable();
+    let mut out: Vec<(u32, u32, u32)> = vec![];
+    for (buffer, start, stop) in runs {
+        match out.last_mut() {
+            Some(last) if last.0 == buffer && start <= last.2 => last.2 = last.2.max(stop),
+            _ => out.push((buffer, start, stop)),
+        }
+    }
+    out
+}
+
+/// Returns the number of elements in atoms `start..stop` of a buffer.
+fn elements(buffer: &Buffer, atoms: u32, n: u64, start: u32, stop: u32) -> f64 {
+    if buffer.scratch.is_some() || buffer.atoms != atoms {
+        return n as f64 * f64::from(stop - start) / f64::from(atoms);
+    }
+    let at = |i: u32| CutRule::Even.boundary(n, i.into(), atoms.into());
+    (at(stop) - at(start)) as f64
+}
+
+/// Simulates messages of several equal groups on the links of a machine.
+struct Engine<'a> {
+    job: &'a Job<'a>,
+    messages: &'a [Message],
+    simulated_groups: usize,
+    needs: Vec<u32>,
+    free: HashMap<LinkId, f64>,
+    /// For each message, the rest of its route, if it has passed a link and has more before it.
+    routes: Vec<Option<Route<'a>>>,
+    /// The time at which each stream of a device has finished with everything received and moved so
+    /// far.
+    busy: HashMap<(DeviceId, u32), f64>,
+    /// The time at which its queue has finished everything sent so far, on a machine where queues
+    /// move the data.
+    queues: HashMap<(DeviceId, u32), f64>,
+    /// The time at which a device has taken in everything that arrived so far, on a machine with
+    /// queues.
+    inlets: HashMap<DeviceId, f64>,
+    /// For each message, the time at which its core releases its last byte.
+    through: HashMap<usize, f64>,
+    /// Next events: time, message, hop. The bits of a non-negative float sort in the same order as
+    /// the float.
+    queue: BinaryHeap<Reverse<(u64, usize, u32)>>,
+}
+
+/// The hop of an event at which a message has arrived and has been worked on.
+const DONE: u32 = u32::MAX;
+
+impl<'a> Engine<'a> {
+    fn new(job: &'a Job<'a>, messages: &'a [Message], simulated_groups: usize) -> Self {
+        Engine {
+            job,
+            messages,
+            simulated_groups,
+            needs: messages.iter().map(|m| m.needs).cycle().take(messages.len() * simulated_groups).collect(),
+            free: HashMap::new(),
+            routes: vec![None; messages.len() * simulated_groups],
+            busy: HashMap::new(),
+            queues: HashMap::new(),
+            inlets: HashMap::new(),
+            through: HashMap::new(),
+            queue: BinaryHeap::new(),
+        }
+    }
+
+    /// Returns a message with its two devices. Messages of group g are numbered from `g *
+    /// messages`.
+    fn message(&self, id: usize) -> (&'a Message, DeviceId, DeviceId) {
+        let n = self.messages.len();
+        let m = &self.messages[id % n];
+        let members = &self.job.groups[id / n];
+        (m, members[m.src as usize], members[m.dst as usize])
+    }
+
+    fn at(&mut self, time: f64, id: usize, hop: u32) {
+        self.queue.push(Reverse((time.to_bits(), id, hop)));
+    }
+
+    fn run(mut self) -> f64 {
+        let n = self.messages.len();
+        let ready = (0..n * self.simulated_groups).filter(|id| self.messages[id % n].needs == 0);
+        self.queue = ready.map(|id| Reverse((0, id, 0))).collect();
+        let mut end = 0.0f64;
+        while let Some(Reverse((time, id, hop))) = self.queue.pop() {
+            let time = f64::from_bits(time);
+            if hop != DONE {
+                self.step(time, id, hop);
+                continue;
+            }
+            end = end.max(time);
+            let first = id - id % n;
+            for &next in &self.messages[id % n].feeds {
+                let next = first + next as usize;
+                self.needs[next] -= 1;
+                if self.needs[next] == 0 {
+                    self.at(time, next, 0);
+                }
+            }
+        }
+        end
+    }
+
+    /// Handles the event that the head of a message reaches a link of its route, or the end of the
+    /// route.
+    fn step(&mut self, time: f64, id: usize, hop: u32) {
+        let (m, from, to) = self.message(id);
+        let topology = self.job.topology;
+        let settings = topology.settings();
+        if from == to {
+            return self.land(time, 0.0, id, m, to);
+        }
+        let hint = match m.way {
+            1 => Some(Direction::Plus),
+            -1 => Some(Direction::Minus),
+            _ => None,
+        };
+        // The release fence and the endpoint come before the first link. Queues need no fence.
+        let fence = if settings.queues().is_some() { 0.0 } else { settings.fence_ns() };
+        let store = settings.forward() == Forward::StoreAndForward;
+        let empty = self.job.elements == 0;
+        let (mut time, mut hop) = (time, hop);
+        let mut route = self.routes[id].take();
+        if hop == 0 {
+            time = self.core(time + fence, id, m, from) + settings.endpoint_ns();
+            route = Some(topology.route(from, to, hint));
+        }
+        while let Some(mut rest) = route
+            && let Some(link) = rest.next()
+        {
+            let rate = topology.rate(link);
+            let service = m.bytes / rate.bandwidth * 1e9;
+            let mut start = time;
+            // Without bytes no link is ever busy.
+            if !empty {
+                let free = self.free.entry(link).or_insert(0.0);
+                start = time.max(*free);
+                *free = start + settings.rounded(service);
+            }
+            let passed = rate.latency_ns + if store { service } else { 0.0 };
+            (time, hop) = (start + settings.rounded(passed), hop + 1);
+            let more = rest.len() > 0;
+            route = more.then_some(rest);
+            // Of messages that never wait for a link, only the order of arrivals matters.
+            if (!more || !empty)
+                && self.queue.peek().is_some_and(|Reverse(first)| *first < (time.to_bits(), id, hop))
+            {
+                self.routes[id] = route;
+                return self.at(time, id, hop);
+            }
+        }
+        let cost = topology.route_cost(from, to, hint);
+        let tail = if store { 0.0 } else { settings.rounded(m.bytes / cost.bandwidth * 1e9) };
+        match settings.queues() {
+            None => {
+                let there = (time + tail).max(self.through.get(&id).copied().unwrap_or(0.0));
+                let notify = settings.cores.notify.map_or(0.0, |t| t.max(cost.latency_ns));
+                self.land(there + notify + fence, 0.0, id, m, to);
+            }
+            Some(queues) => {
+                let access = queues.access.map_or(0.0, |a| a.ns(m.bytes as u64, m.pieces.into()));
+                let (on_way, drain) =
+                    if settings.forward() == Forward::Drain { (0.0, tail) } else { (tail, 0.0) };
+                let inlet = self.inlets.entry(to).or_insert(0.0);
+                *inlet = inlet.max(time + on_way) + drain + access;
+                let written = *inlet;
+                self.land(written, access, id, m, to);
+            }
+        }
+    }
+
+    /// Returns when the core of a rank, which has a message to send from `time` on, releases its
+    /// first byte; with store-and-forward links, its last byte.
+    fn core(&mut self, time: f64, id: usize, m: &Message, from: DeviceId) -> f64 {
+        let settings = self.job.topology.settings();
+        let Some(mover) = settings.cores.put_limit().filter(|_| settings.queues().is_none()) else {
+            return time;
+        };
+        let pieces = u64::from(m.pieces.max(1));
+        let held = mover.ns((m.bytes / pieces as f64).ceil() as u64, 0.0) * pieces as f64;
+        let moving = if let Mover::Tiles { .. } = mover { &mut self.busy } else { &mut self.queues };
+        let free = moving.entry((from, m.stream)).or_insert(0.0);
+        let start = time.max(*free);
+        *free = start + held;
+        if settings.forward() == Forward::StoreAndForward {
+            return start + held;
+        }
+        self.through.insert(id, start + held);
+        start
+    }
+
+    /// Handles the arrival of a message: the receiver reads it, which takes `taking` nanoseconds,
+    /// and works on it.
+    fn land(&mut self, arrived: f64, taking: f64, id: usize, m: &Message, to: DeviceId) {
+        let settings = self.job.topology.settings();
+        let memory = settings.memory().min(settings.cores.memory());
+        let work =
+            taking + (settings.vector_bytes(m.added) / settings.vector()).max(m.traffic / memory) * 1e9;
+        let done = if work > 0.0 {
+            let free = self.busy.entry((to, m.stream)).or_insert(0.0);
+            *free = free.max(arrived) + work;
+            *free
+        } else {
+            arrived
+        };
+        self.at(done, id, DONE);
+    }
+}
