@@ -14,8 +14,9 @@ const MESSAGE: u128 = 3000;
 /// Largest number of messages of a rank that are counted.
 const COUNTED: u32 = 1 << 20;
 
-/// Checks whether the messages of a call fit in memory while the time of every rank is simulated.
-/// Where an algorithm sends directly, all of them are on their way at once.
+/// Checks whether the messages on their way fit in memory while the time of every rank is simulated.
+/// They are estimated as those that a rank sends before it waits for another one: all of a call where
+/// an algorithm sends directly, one of a ring. A run that holds more ends when it exceeds the limit.
 ///
 /// Where ranks can stand for each other, they send in step, and few messages are on their way. The
 /// search for such ranks takes longer than the estimate, so it comes last.
@@ -31,7 +32,7 @@ pub fn fits(limit: Option<u64>, program: &Program<'_>, topology: &Topology) -> R
     // A root may send far more than the others; the median is what most ranks send.
     counts.sort_unstable();
     let need = u128::from(ranks) * u128::from(counts[4]) * MESSAGE;
-    let what = format!("the simulation of {} messages on each of {ranks} ranks", counts[4]);
+    let what = format!("the simulation of {} messages at once on each of {ranks} ranks", counts[4]);
     let carries = |stride, size, xor| topology.carries(stride, size, xor);
     match memory::fits(limit, need, &what) {
         Err(_) if Orbits::find(program, 1, carries).is_ok_and(|o| o.size() > 1) => Ok(()),
@@ -39,17 +40,22 @@ pub fn fits(limit: Option<u64>, program: &Program<'_>, topology: &Topology) -> R
     }
 }
 
-/// Returns the number of messages that a rank sends in a call.
+/// Returns the largest number of messages that the streams of a rank send in a call without waiting.
 fn messages(program: &Program<'_>, rank: u64) -> u32 {
     let mut out = 0;
     for stream in 0..program.streams.len() as u32 {
         let mut at = Cursor::new(program, rank, stream, 0);
-        let mut steps = 0;
+        let (mut steps, mut sent, mut most) = (0, 0u32, 0);
         while let (Ok(Some(step)), true) = (at.next_step(), steps < COUNTED) {
             steps += 1;
-            let sends = matches!(step, Step::Act(Act::Put { .. } | Act::Get { .. } | Act::Send { .. }, ..));
-            out += u32::from(sends);
+            match step {
+                Step::Act(Act::Put { .. } | Act::Get { .. } | Act::Send { .. }, ..) => sent += 1,
+                Step::Act(Act::Wait { .. } | Act::Recv { .. } | Act::FenceComplete, ..) => sent = 0,
+                _ => {}
+            }
+            most = most.max(sent);
         }
+        out += most;
     }
     out
 }

@@ -368,3 +368,21 @@ fn vector_units_work_in_whole_steps() {
     assert_eq!(none.settings().over(own).vector_step, None);
     assert_eq!(own.over(none.settings()).vector_step, Some(512.0));
 }
+
+/// What matters is how many messages are on their way at once, not how many there are.
+#[test]
+fn only_messages_at_once_need_memory() {
+    let p = 600;
+    let topo = machine(&format!("ring({p}) {{ link: 50 GB/s, 500 ns; link (0)->(1): 25 GB/s, 1 us }}"));
+    let options = TimeOptions { memory: Some(64 << 20), path: false, ..TimeOptions::default() };
+    let t = simulate(&parse(&ring(p, p)), &topo, &options).unwrap_or_else(|d| panic!("{d:#?}"));
+    assert!(t.ns > 2.0 * (p - 1) as f64 * 500.0, "{}", t.ns);
+    let direct = format!(
+        "        for s in 1..{p}\n          put v[r of {p}] -> ((r + s) % {p}) : @w[s - 1]\n          \
+         fence.release\n          notify ((r + s) % {p}) : @s[0]\n        \
+         wait @s[0] >= call * {times} + {times}\n        fence.acquire\n",
+        times = p - 1
+    );
+    let found = simulate(&parse(&one_region(p, p, p - 1, 1, &direct)), &topo, &options).err();
+    assert_eq!(found.map(|d| d.list[0].code), Some("E369"));
+}
