@@ -10,7 +10,8 @@ use kbc_ir::graph::{CollKind, Collective, Graph, HostOp, OpId, OpKind};
 use kbc_ir::tiles::TileKernel;
 use kbc_ir::types::{Mesh, TensorType};
 use kbc_machine::topology::Settings;
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// An order with its estimated time.
 pub(super) struct Plan {
@@ -29,6 +30,72 @@ pub(super) fn stream_of(c: &Collective) -> Option<Name> {
     }
     let axes: Vec<String> = c.axes().iter().map(Name::to_string).collect();
     Some(format!("comm_{}", axes.join("_")).into())
+}
+
+/// A number with a total order.
+#[derive(Clone, Copy, PartialEq)]
+struct Ordered(f64);
+
+impl Eq for Ordered {}
+
+impl PartialOrd for Ordered {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Ordered {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+/// An operation that can be issued: the smallest one is next.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Issue {
+    start: Ordered,
+    path: Reverse<Ordered>,
+    number: usize,
+}
+
+/// The operations of one stream whose operands have been issued.
+#[derive(Default)]
+struct Ready {
+    /// Time at which the stream is free.
+    free: f64,
+    /// Operations by the time at which their operands are available.
+    waiting: BinaryHeap<Reverse<Issue>>,
+    /// Operations whose operands are available when the stream is free, by their paths alone.
+    available: BinaryHeap<Reverse<(Reverse<Ordered>, usize)>>,
+}
+
+impl Ready {
+    /// Adds an operation whose operands are available from a time on.
+    fn add(&mut self, number: usize, there: f64, path: f64) {
+        self.waiting.push(Reverse(Issue { start: Ordered(there), path: Reverse(Ordered(path)), number }));
+    }
+
+    /// Returns the operation that the stream issues next.
+    fn first(&mut self) -> Option<Issue> {
+        while let Some(Reverse(first)) = self.waiting.peek().filter(|w| w.0.start.0 <= self.free) {
+            self.available.push(Reverse((first.path, first.number)));
+            self.waiting.pop();
+        }
+        match self.available.peek() {
+            Some(Reverse((path, number))) => {
+                Some(Issue { start: Ordered(self.free), path: *path, number: *number })
+            }
+            None => self.waiting.peek().map(|w| w.0),
+        }
+    }
+
+    /// Removes that operation, which occupies the stream until a time.
+    fn issued(&mut self, end: f64) {
+        if self.available.pop().is_none() {
+            self.waiting.pop();
+        }
+        self.free = end;
+    }
 }
 
 /// Returns the order that list scheduling finds. `cost` prices an operation in nanoseconds.
@@ -54,31 +121,26 @@ pub(super) fn plan(graph: &Graph, cost: &dyn Fn(OpId) -> f64) -> Plan {
             _ => None,
         })
         .collect();
-    let mut free: BTreeMap<&Option<Name>, f64> = BTreeMap::new();
     let mut missing: Vec<usize> = operands.iter().map(|o| o.iter().collect::<BTreeSet<_>>().len()).collect();
     let mut end = vec![0.0f64; all.len()];
-    let mut ready: Vec<usize> = (0..all.len()).filter(|i| missing[*i] == 0).collect();
+    let mut ready: BTreeMap<&Option<Name>, Ready> = BTreeMap::new();
+    for i in (0..all.len()).filter(|i| missing[*i] == 0) {
+        ready.entry(&streams[i]).or_default().add(i, 0.0, path[i]);
+    }
     let mut order = vec![];
     let mut ns = 0.0f64;
-    while !ready.is_empty() {
-        let start = |i: usize| {
-            let there = operands[i].iter().map(|o| end[*o]).fold(0.0, f64::max);
-            there.max(free.get(&streams[i]).copied().unwrap_or(0.0))
-        };
-        let better = |a: &usize, b: &usize| {
-            start(*a).total_cmp(&start(*b)).then(path[*b].total_cmp(&path[*a])).then(a.cmp(b))
-        };
-        let Some(next) = ready.iter().copied().min_by(better) else { break };
-        let begun = start(next);
-        ready.retain(|i| *i != next);
-        end[next] = begun + costs[next];
+    loop {
+        let firsts = ready.values_mut().filter_map(Ready::first);
+        let Some(Issue { start, number: next, .. }) = firsts.min() else { break };
+        end[next] = start.0 + costs[next];
         ns = ns.max(end[next]);
-        free.insert(&streams[next], end[next]);
+        ready.entry(&streams[next]).or_default().issued(end[next]);
         order.push(all[next]);
         for u in users[next].iter().copied().collect::<BTreeSet<_>>() {
             missing[u] -= 1;
             if missing[u] == 0 {
-                ready.push(u);
+                let there = operands[u].iter().map(|o| end[*o]).fold(0.0, f64::max);
+                ready.entry(&streams[u]).or_default().add(u, there, path[u]);
             }
         }
     }
