@@ -21,75 +21,129 @@ pub struct Writer {
 /// The number that stands for the host where a region is expected.
 pub(super) const HOST: u32 = u32::MAX;
 
-/// Disjoint runs of elements: first element to (one past the last, writer).
+/// Disjoint runs of elements of one memory, each with its writer.
+///
+/// A slot usually holds one run, and there may be a slot for every message of every rank, so a single
+/// run has a form without a tree.
 #[derive(Default)]
-pub struct Runs(BTreeMap<u64, (u64, Writer)>);
+pub enum Runs {
+    /// No element is filled.
+    #[default]
+    None,
+    /// One run: first element, one past the last, writer.
+    One(u64, u64, Writer),
+    /// First element to (one past the last, writer).
+    Many(BTreeMap<u64, (u64, Writer)>),
+}
 
 impl Runs {
     /// Fills the elements `lo..hi`.
     pub fn write(&mut self, lo: u64, hi: u64, by: Writer) {
-        if self.0.get(&lo) == Some(&(hi, by)) {
-            return;
-        }
-        // A run that begins before this one and reaches into it keeps its outer parts.
-        if let Some((&start, &(end, was))) = self.0.range(..lo).next_back()
-            && end > lo
-        {
-            self.0.insert(start, (lo, was));
-            if end > hi {
-                self.0.insert(hi, (end, was));
+        match *self {
+            Runs::None => *self = Runs::One(lo, hi, by),
+            Runs::One(start, end, _) if lo <= start && end <= hi => *self = Runs::One(lo, hi, by),
+            Runs::One(start, end, was) if was == by && lo <= end && start <= hi => {
+                *self = Runs::One(start.min(lo), end.max(hi), by);
             }
+            Runs::One(..) | Runs::Many(_) => write(self.tree(), lo, hi, by),
         }
-        let inside: Vec<u64> = self.0.range(lo..hi).map(|(start, _)| *start).collect();
-        for start in inside {
-            if let Some((end, was)) = self.0.remove(&start)
-                && end > hi
-            {
-                self.0.insert(hi, (end, was));
-            }
-        }
-        let (mut lo, mut hi) = (lo, hi);
-        if let Some((&start, &(end, was))) = self.0.range(..lo).next_back()
-            && end == lo
-            && was == by
-        {
-            lo = start;
-        }
-        if let Some(&(end, was)) = self.0.get(&hi)
-            && was == by
-        {
-            self.0.remove(&hi);
-            hi = end;
-        }
-        self.0.insert(lo, (hi, by));
     }
 
     /// Empties the elements `lo..hi`.
     pub fn clear(&mut self, lo: u64, hi: u64) {
-        self.write(lo, hi, Writer { call: u64::MAX, region: HOST });
-        // A run merges only with a run of the same writer, and no emptied run is ever left in the
-        // map, so this one still begins at `lo`.
-        self.0.remove(&lo);
+        match *self {
+            Runs::None => {}
+            Runs::One(start, end, _) if lo <= start && end <= hi => *self = Runs::None,
+            Runs::One(..) | Runs::Many(_) => {
+                let tree = self.tree();
+                write(tree, lo, hi, Writer { call: u64::MAX, region: HOST });
+                // A run merges only with a run of the same writer, and no emptied run is ever left
+                // in the map, so this one still begins at `lo`.
+                tree.remove(&lo);
+            }
+        }
+    }
+
+    /// Changes to the form of a tree.
+    fn tree(&mut self) -> &mut BTreeMap<u64, (u64, Writer)> {
+        *self = match std::mem::take(self) {
+            Runs::None => Runs::Many(BTreeMap::new()),
+            Runs::One(start, end, by) => Runs::Many(BTreeMap::from([(start, (end, by))])),
+            Runs::Many(tree) => Runs::Many(tree),
+        };
+        match self {
+            Runs::Many(tree) => tree,
+            Runs::None | Runs::One(..) => unreachable!("it has just become a tree"),
+        }
     }
 
     /// Returns the runs of `lo..hi` in order. Elements that nothing has filled have no writer.
     pub fn of(&self, lo: u64, hi: u64) -> Vec<(u64, u64, Option<Writer>)> {
         let mut out = vec![];
         let mut at = lo;
-        let before = self.0.range(..=lo).next_back().filter(|(_, (end, _))| *end > lo);
-        let first = before.map_or(lo, |(start, _)| *start);
-        for (&start, &(end, by)) in self.0.range(first..hi) {
+        let mut push = |start: u64, end: u64, by: Writer| {
             if start > at {
                 out.push((at, start, None));
             }
             at = end.min(hi);
             out.push((start.max(lo), at, Some(by)));
+        };
+        match self {
+            Runs::None => {}
+            Runs::One(start, end, by) => {
+                if *start < hi && lo < *end {
+                    push(*start, *end, *by);
+                }
+            }
+            Runs::Many(tree) => {
+                let before = tree.range(..=lo).next_back().filter(|(_, (end, _))| *end > lo);
+                let first = before.map_or(lo, |(start, _)| *start);
+                tree.range(first..hi).for_each(|(&start, &(end, by))| push(start, end, by));
+            }
         }
         if at < hi {
             out.push((at, hi, None));
         }
         out
     }
+}
+
+/// Fills the elements `lo..hi` of a tree of runs.
+fn write(tree: &mut BTreeMap<u64, (u64, Writer)>, lo: u64, hi: u64, by: Writer) {
+    if tree.get(&lo) == Some(&(hi, by)) {
+        return;
+    }
+    // A run that begins before this one and reaches into it keeps its outer parts.
+    if let Some((&start, &(end, was))) = tree.range(..lo).next_back()
+        && end > lo
+    {
+        tree.insert(start, (lo, was));
+        if end > hi {
+            tree.insert(hi, (end, was));
+        }
+    }
+    let inside: Vec<u64> = tree.range(lo..hi).map(|(start, _)| *start).collect();
+    for start in inside {
+        if let Some((end, was)) = tree.remove(&start)
+            && end > hi
+        {
+            tree.insert(hi, (end, was));
+        }
+    }
+    let (mut lo, mut hi) = (lo, hi);
+    if let Some((&start, &(end, was))) = tree.range(..lo).next_back()
+        && end == lo
+        && was == by
+    {
+        lo = start;
+    }
+    if let Some(&(end, was)) = tree.get(&hi)
+        && was == by
+    {
+        tree.remove(&hi);
+        hi = end;
+    }
+    tree.insert(lo, (hi, by));
 }
 
 impl Writer {

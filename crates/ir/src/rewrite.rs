@@ -10,25 +10,30 @@ pub fn subst_stmts(list: &[SStmt], f: &impl Fn(&Name) -> Option<Expr>) -> Vec<SS
     map_exprs(list, &|e| e.subst(f))
 }
 
-/// Returns the statements with every operation replaced by those that `f` returns for it, possibly
-/// none.
-pub fn replace_ops(list: &[SStmt], f: &dyn Fn(&SOp) -> Vec<SOp>) -> Vec<SStmt> {
-    list.iter()
-        .flat_map(|s| match s {
-            SStmt::For { var, lo, hi, body } => vec![SStmt::For {
-                var: var.clone(),
-                lo: lo.clone(),
-                hi: hi.clone(),
-                body: replace_ops(body, f),
-            }],
-            SStmt::If { cond, then, other } => vec![SStmt::If {
-                cond: cond.clone(),
-                then: replace_ops(then, f),
-                other: replace_ops(other, f),
-            }],
-            SStmt::Op(op, span) => f(op).into_iter().map(|op| SStmt::Op(op, *span)).collect(),
-        })
-        .collect()
+/// Replaces every operation of the statements by those that `f` adds to its second argument for it,
+/// possibly none.
+pub fn replace_ops(list: &mut Vec<SStmt>, f: &mut dyn FnMut(SOp, &mut Vec<SOp>)) {
+    let mut new = vec![];
+    let mut out = Vec::with_capacity(list.len());
+    for s in std::mem::take(list) {
+        match s {
+            SStmt::For { var, lo, hi, mut body } => {
+                replace_ops(&mut body, f);
+                out.push(SStmt::For { var, lo, hi, body });
+            }
+            SStmt::If { cond, mut then, mut other } => {
+                replace_ops(&mut then, f);
+                replace_ops(&mut other, f);
+                out.push(SStmt::If { cond, then, other });
+            }
+            SStmt::Op(op, span) => {
+                f(op, &mut new);
+                out.extend(new.drain(..).map(|op| SStmt::Op(op, span)));
+            }
+        }
+    }
+    out.shrink_to_fit();
+    *list = out;
 }
 
 /// Returns the statements with every expression replaced by its image under `f`: bounds,

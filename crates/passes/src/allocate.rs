@@ -110,11 +110,11 @@
 //! Not done here: sharing memory between windows of regions that are ordered but differ.
 
 use crate::pass::{Changed, Pass, PassCx, PassInfo, schedule_of};
-use crate::turns::{self, Turns, alternates};
+use crate::turns::{self, Turns, alternating};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::expr::Expr;
 use kbc_ir::rewrite::replace_ops;
-use kbc_ir::schedule::{Mark, Point, Ref, SOp, SStmt, Schedule, WindowId};
+use kbc_ir::schedule::{Mark, Point, Ref, SOp, SStmt, Schedule, WindowId, each_op};
 use kbc_ir::{Module, Props};
 
 /// The record of `allocate`.
@@ -142,12 +142,17 @@ impl Pass for Allocate {
         let schedule = schedule_of(module, &INFO)?;
         turns::share(schedule);
         let turns = Turns::of(schedule);
-        for w in 0..schedule.windows.len() as u32 {
-            let w = WindowId(w);
-            if reserved(schedule, w) && !alternates(schedule, w) && total(schedule, &turns, w) {
-                alternate(schedule, &turns, w);
-                unmark(schedule, w);
+        let mut doubled = reserved(schedule);
+        let alternating = alternating(schedule);
+        for (w, doubled) in doubled.iter_mut().enumerate() {
+            let id = WindowId(w as u32);
+            *doubled &= !alternating[w] && total(schedule, &turns, id);
+            if *doubled {
+                alternate(schedule, &turns, id);
             }
+        }
+        if doubled.contains(&true) {
+            unmark(schedule, &doubled);
         }
         schedule.windows.iter_mut().for_each(|w| w.offset = None);
         offsets(schedule)?;
@@ -202,18 +207,18 @@ fn bodies(r: &kbc_ir::schedule::Region) -> impl Iterator<Item = &[SStmt]> {
     r.roles.iter().flat_map(|r| r.streams.iter().map(|s| &s.body[..]))
 }
 
-/// Checks whether any operation asks if a slot of the window may be written again (marks `reserve`
-/// and `free`). If none does, other messages imply it.
-pub(crate) fn reserved(s: &Schedule, w: WindowId) -> bool {
-    fn asks(list: &[SStmt], w: WindowId) -> bool {
-        list.iter().any(|s| match s {
-            SStmt::For { body, .. } => asks(body, w),
-            SStmt::If { then, other, .. } => asks(then, w) || asks(other, w),
-            SStmt::Op(SOp::Mark(Mark { point: Point::Reserve | Point::Free, window, .. }), _) => *window == w,
-            SStmt::Op(..) => false,
-        })
+/// Returns for each window whether any operation asks if a slot may be written again (marks
+/// `reserve` and `free`). If none does, other messages imply it.
+pub(crate) fn reserved(s: &Schedule) -> Vec<bool> {
+    let mut out = vec![false; s.windows.len()];
+    for body in s.regions.iter().flat_map(bodies) {
+        each_op(body, &mut |op, _| {
+            if let SOp::Mark(Mark { point: Point::Reserve | Point::Free, window, .. }) = op {
+                out[window.0 as usize] = true;
+            }
+        });
     }
-    s.regions.iter().any(|r| bodies(r).any(|b| asks(b, w)))
+    out
 }
 
 /// Doubles the slots of the window and lets every other turn use the second half.
@@ -231,11 +236,11 @@ fn alternate(s: &mut Schedule, turns: &Turns, w: WindowId) {
     }
 }
 
-/// Removes the marks `reserve` and `free` of the window.
-fn unmark(s: &mut Schedule, w: WindowId) {
-    let asks = |op: &SOp| matches!(op, SOp::Mark(Mark { point: Point::Reserve | Point::Free, window, .. }) if *window == w);
+/// Removes the marks `reserve` and `free` of some windows.
+fn unmark(s: &mut Schedule, some: &[bool]) {
+    let asks = |op: &SOp| matches!(op, SOp::Mark(Mark { point: Point::Reserve | Point::Free, window, .. }) if some[window.0 as usize]);
     for stream in s.regions.iter_mut().flat_map(|r| &mut r.roles).flat_map(|r| &mut r.streams) {
-        stream.body = replace_ops(&stream.body, &|op| if asks(op) { vec![] } else { vec![op.clone()] });
+        replace_ops(&mut stream.body, &mut |op, out| out.extend((!asks(&op)).then_some(op)));
     }
 }
 

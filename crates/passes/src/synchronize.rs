@@ -124,7 +124,7 @@
 
 use crate::allocate::{reserved, signal_offsets};
 use crate::pass::{Changed, Pass, PassCx, PassInfo, schedule_of};
-use crate::turns::{Turns, alternates};
+use crate::turns::{Turns, alternating};
 use kbc_diag::Diagnostics;
 use kbc_ir::expr::Expr;
 use kbc_ir::rewrite::replace_ops;
@@ -164,13 +164,16 @@ impl Pass for Synchronize {
     fn run(&self, module: &mut Module, _cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
         let s = schedule_of(module, &INFO)?;
         let turns = Turns::of(s);
+        let (alternating, reserved) = (alternating(s), reserved(s));
         let mut plans: Vec<Option<Plan>> = (0..s.windows.len()).map(|_| None).collect();
         for r in 0..s.regions.len() {
             let ranks = s.group_size(&s.regions[r]) as i64;
             for w in marked(&s.regions[r]) {
                 if plans[w.0 as usize].is_none() {
-                    let plan = plan(s, &s.regions[r].clone(), w, ranks);
+                    let marks = (alternating[w.0 as usize], reserved[w.0 as usize]);
+                    let (plan, signals) = plan(s, &s.regions[r], w, ranks, marks);
                     plans[w.0 as usize] = Some(plan);
+                    s.signals.extend(signals);
                 }
             }
         }
@@ -180,7 +183,7 @@ impl Pass for Synchronize {
             let turn = |w| turns.turn(i, w);
             for role in &mut r.roles {
                 for stream in &mut role.streams {
-                    stream.body = rewrite(&stream.body, &plans, &coords, &turn);
+                    rewrite(&mut stream.body, &plans, &coords, &turn);
                 }
             }
         }
@@ -243,8 +246,17 @@ fn visit<'r>(r: &'r Region, f: &mut dyn FnMut(&'r SOp, &[LoopVar<'r>], bool)) {
     }
 }
 
-fn plan(s: &mut Schedule, r: &Region, w: WindowId, ranks: i64) -> Plan {
-    let (moving, requested) = (alternates(s, w), reserved(s, w));
+/// Returns the signals for the messages of a window in a region, and the new signal arrays.
+///
+/// `moving` says whether its slots already alternate, `requested` whether it has marks `reserve` and
+/// `free`.
+fn plan(
+    s: &Schedule,
+    r: &Region,
+    w: WindowId,
+    ranks: i64,
+    (moving, requested): (bool, bool),
+) -> (Plan, Vec<Signal>) {
     let window = s.window(w).clone();
     let slots = (if moving { window.slots / 2 } else { window.slots }) as i64;
     let messages = messages(s, r, w).unwrap_or(slots);
@@ -252,8 +264,9 @@ fn plan(s: &mut Schedule, r: &Region, w: WindowId, ranks: i64) -> Plan {
     // Slots that rotate from call to call belong to one neighbour, whose messages one counter
     // counts.
     let rotation = counted.filter(|_| moving && requested).map(|_| window.slots as i64);
+    let mut new = vec![];
     let mut signal = |suffix: &str, count: i64, usage| {
-        s.signals.push(Signal {
+        new.push(Signal {
             form: Form::Epoch,
             name: format!("{}_{suffix}", window.name).into(),
             count: count as u64,
@@ -261,12 +274,12 @@ fn plan(s: &mut Schedule, r: &Region, w: WindowId, ranks: i64) -> Plan {
             offset: None,
             span: window.span,
         });
-        SignalId(s.signals.len() as u32 - 1)
+        SignalId((s.signals.len() + new.len()) as u32 - 1)
     };
     let arrival = signal("arrived", if counted.is_some() { 1 } else { messages }, SignalUse::Arrival);
     let credits = if rotation.is_some() { 1 } else { messages * ranks };
     let credit = requested.then(|| signal("free", credits, SignalUse::Credit));
-    Plan { arrival, counted, credit, messages, rotation }
+    (Plan { arrival, counted, credit, messages, rotation }, new)
 }
 
 /// Limit of evaluations for counting the messages of a window.
@@ -373,17 +386,19 @@ fn enumerate(loops: &[LoopVar<'_>], env: &mut Vars, f: &mut dyn FnMut(&Vars) -> 
 }
 
 fn rewrite(
-    list: &[SStmt],
+    list: &mut Vec<SStmt>,
     plans: &[Option<Plan>],
     coords: &[(Name, u64)],
     turn: &dyn Fn(WindowId) -> Expr,
-) -> Vec<SStmt> {
-    replace_ops(list, &|op| match op {
-        SOp::Mark(Mark { point, peer, window, slot }) => plans[window.0 as usize]
-            .as_ref()
-            .map_or_else(Vec::new, |plan| plan.ops(*point, peer, slot, (coords, turn(*window)))),
-        op => vec![op.clone()],
-    })
+) {
+    replace_ops(list, &mut |op, out| match op {
+        SOp::Mark(Mark { point, peer, window, slot }) => {
+            if let Some(plan) = &plans[window.0 as usize] {
+                out.extend(plan.ops(point, &peer, &slot, (coords, turn(window))));
+            }
+        }
+        op => out.push(op),
+    });
 }
 
 impl Plan {

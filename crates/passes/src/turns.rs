@@ -62,24 +62,24 @@ impl Turns {
     }
 }
 
-/// Checks whether the slot numbers of the window already depend on the call.
-pub(crate) fn alternates(s: &Schedule, w: WindowId) -> bool {
-    let mut streams = s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams);
-    streams.any(|stream| uses(&stream.body, w, &|slot| slot.mentions(CALL)))
-}
-
-/// Checks whether the list uses a slot of the window whose number satisfies `f`.
-fn uses(list: &[SStmt], w: WindowId, f: &dyn Fn(&Expr) -> bool) -> bool {
-    let slot = |r: &Ref| matches!(r, Ref::Slot { window, slot } if *window == w && f(slot));
-    list.iter().any(|s| match s {
-        SStmt::For { body, .. } => uses(body, w, f),
-        SStmt::If { then, other, .. } => uses(then, w, f) || uses(other, w, f),
-        SStmt::Op(op, _) => match op {
-            SOp::Copy { dst, src } | SOp::Reduce { dst, src, .. } => slot(dst) || slot(src),
-            SOp::Put { src, dst, .. } | SOp::Get { dst, src, .. } => slot(dst) || slot(src),
-            _ => false,
-        },
-    })
+/// Returns for each window whether its slot numbers already depend on the call.
+pub(crate) fn alternating(s: &Schedule) -> Vec<bool> {
+    let mut out = vec![false; s.windows.len()];
+    for stream in s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams) {
+        each_op(&stream.body, &mut |op, _| {
+            let mut see = |r: &Ref| {
+                if let Ref::Slot { window, slot } = r {
+                    out[window.0 as usize] |= slot.mentions(CALL);
+                }
+            };
+            match op {
+                SOp::Copy { dst: a, src: b } | SOp::Reduce { dst: a, src: b, .. } => [a, b].map(&mut see),
+                SOp::Put { src: a, dst: b, .. } | SOp::Get { dst: a, src: b, .. } => [a, b].map(&mut see),
+                _ => return,
+            };
+        });
+    }
+    out
 }
 
 /// Lets equal regions that are ordered one after another use the windows of the first of them.
@@ -88,10 +88,17 @@ pub(crate) fn share(s: &mut Schedule) {
     // Groups of equal regions with windows. Each region of a group is ordered after the previous
     // one.
     let mut groups: Vec<(Region, Vec<usize>)> = vec![];
-    for (i, r) in s.regions.iter().enumerate() {
-        if windows(r).iter().any(|w| alternates(s, *w)) || windows(r).is_empty() {
-            continue;
-        }
+    let alternating = alternating(s);
+    let can = |r: &Region| {
+        let own = windows(r);
+        !own.is_empty() && !own.iter().any(|w| alternating[w.0 as usize])
+    };
+    let able: Vec<usize> = (0..s.regions.len()).filter(|i| can(&s.regions[*i])).collect();
+    if able.len() < 2 {
+        return;
+    }
+    for i in able {
+        let r = &s.regions[i];
         let form = form(r);
         let last = |members: &[usize]| members.last().is_some_and(|m| before.has(i, *m));
         let met = groups.iter_mut().find(|(f, members)| same(s, f, r, &form, members[0]) && last(members));
@@ -115,12 +122,10 @@ pub(crate) fn share(s: &mut Schedule) {
     if kept.len() == place.len() {
         return;
     }
-    let number = |w: WindowId| {
-        let to = place[w.0 as usize];
-        WindowId(kept.iter().position(|k| *k == to).expect("the first of a group keeps its windows") as u32)
-    };
+    // The first region of a group keeps its windows.
+    let number = |w: WindowId| WindowId(kept.partition_point(|k| *k < place[w.0 as usize]) as u32);
     for stream in s.regions.iter_mut().flat_map(|r| &mut r.roles).flat_map(|r| &mut r.streams) {
-        stream.body = with_windows(&stream.body, &number);
+        with_windows(&mut stream.body, &number);
     }
     s.windows = kept.iter().map(|w| s.windows[*w as usize].clone()).collect();
 }
@@ -170,7 +175,7 @@ fn form(r: &Region) -> Region {
     out.span = kbc_diag::Span::NONE;
     out.operands.iter_mut().for_each(|o| o.buffer = BufferId(0));
     for stream in out.roles.iter_mut().flat_map(|r| &mut r.streams) {
-        stream.body = with_windows(&stream.body, &number);
+        with_windows(&mut stream.body, &number);
         without_spans(&mut stream.body);
     }
     out
@@ -221,6 +226,6 @@ fn each_window(list: &[SStmt], f: &mut dyn FnMut(WindowId) -> WindowId) {
     }
 }
 
-fn with_windows(list: &[SStmt], f: &dyn Fn(WindowId) -> WindowId) -> Vec<SStmt> {
-    replace_ops(list, &|op| vec![op.map_windows(f)])
+fn with_windows(list: &mut Vec<SStmt>, f: &dyn Fn(WindowId) -> WindowId) {
+    replace_ops(list, &mut |op, out| out.push(op.map_windows(f)));
 }

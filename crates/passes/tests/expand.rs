@@ -178,9 +178,9 @@ fn refusal(world: &World, case: &Case, l: &Layout) -> Diagnostics {
 #[test]
 fn limits_are_told_with_their_reasons() {
     let world = fallback();
-    let d = refusal(&world, &world.case("all_reduce inbox", &[250], None), &Layout::ints(250));
+    let d = refusal(&world, &world.case("all_reduce inbox", &[710], None), &Layout::ints(710));
     insta::assert_snapshot!(world.words(&d));
-    let d = refusal(&world, &world.case("broadcast deep", &[40_100], Some(0)), &Layout::ints(8));
+    let d = refusal(&world, &world.case("broadcast deep", &[500_100], Some(0)), &Layout::ints(8));
     insta::assert_snapshot!(world.words(&d));
 }
 

@@ -83,10 +83,10 @@ fn groups_and_cuts() {
                 // A collective changes the placement of a value, never the value.
                 let all = feeds[call][0].data().to_i64().unwrap();
                 let n = ty.elements() as usize;
-                let values = (0..n).map(|i| all.iter().skip(i).step_by(n).sum()).collect();
+                let values: Vec<i64> = (0..n).map(|i| all.iter().skip(i).step_by(n).sum()).collect();
                 let want =
-                    Expected { shape: out.sizes(), values: ReferenceValues::Int(values), bound: vec![] };
-                let parts: Vec<_> = ranks.iter().map(|r| r[0].clone()).collect();
+                    Expected { shape: &out.sizes(), values: ReferenceValues::Int(&values), bound: &[] };
+                let parts: Vec<_> = ranks.iter().map(|r| &r[0]).collect();
                 let c = compare(&out, &s.mesh, &parts, &want, None);
                 assert!(c.ok(), "{name}, call {call}: {c:?}");
                 assert!(c.elements > 0 || n == 0, "{name}: nothing compared");

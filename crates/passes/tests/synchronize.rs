@@ -79,7 +79,7 @@ impl Pass for WrongSynchronize {
             _ => Some(op.clone()),
         };
         for stream in s.regions.iter_mut().flat_map(|r| &mut r.roles).flat_map(|r| &mut r.streams) {
-            stream.body = replace_ops(&stream.body, &|op| keep(op).into_iter().collect());
+            replace_ops(&mut stream.body, &mut |op, out| out.extend(keep(&op)));
         }
         Ok(Changed::Yes)
     }

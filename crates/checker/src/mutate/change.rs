@@ -237,32 +237,30 @@ fn throughout(s: &Schedule, kind: MutationKind) -> Schedule {
         };
     }
     for stream in out.regions.iter_mut().flat_map(|r| &mut r.roles).flat_map(|role| &mut role.streams) {
-        stream.body = replace_ops(&stream.body, &|op| match (op, kind) {
+        replace_ops(&mut stream.body, &mut |op, out| match (&op, kind) {
             (
                 SOp::Notify { peer: _, counter: Counter { signal, index: _ } }
                 | SOp::Wait { counter: Counter { signal, index: _ }, value: _ },
                 MutationKind::Unsignalled(x),
-            ) if signal.0 == x => {
-                vec![]
-            }
+            ) if signal.0 == x => {}
             (SOp::Wait { counter: Counter { signal, index }, value }, MutationKind::Bit(x))
                 if signal.0 == x =>
             {
-                vec![SOp::Wait {
+                out.push(SOp::Wait {
                     counter: Counter { signal: *signal, index: index.clone() },
                     value: value.clone().modulo(2),
-                }]
+                });
             }
             (SOp::Wait { counter: Counter { signal, index }, value: _ }, MutationKind::Taken(x))
                 if signal.0 == x =>
             {
-                vec![SOp::Wait {
+                out.push(SOp::Wait {
                     counter: Counter { signal: *signal, index: index.clone() },
                     value: Expr::Int(1),
-                }]
+                });
             }
             (_, MutationKind::Ring(x)) => {
-                let mut op = op.clone();
+                let mut op = op;
                 visit::op_fields_mut(&mut op, &mut |field| {
                     if let FieldMut::Ref(_, Ref::Slot { window, slot }) = field
                         && window.0 == x
@@ -270,9 +268,9 @@ fn throughout(s: &Schedule, kind: MutationKind) -> Schedule {
                         *slot = slot.subst(&|n| (n == CALL).then_some(Expr::Int(0)));
                     }
                 });
-                vec![op]
+                out.push(op);
             }
-            _ => vec![op.clone()],
+            _ => out.push(op),
         });
     }
     out

@@ -150,7 +150,7 @@ fn steps(scene: &Scene<'_>, timing: &Timing, holders: &[Option<Reason>]) -> Vec<
                 stream: scene.stream(s.stream).to_owned(),
                 to: part.to.map(|r| scene.rank(r)),
                 region: scene.region(s.region).to_owned(),
-                source: words_of.map(|w| w.source.clone()).filter(|s| !s.is_empty()),
+                source: words_of.map(|w| w.source.to_string()).filter(|s| !s.is_empty()),
                 start_ns: s.start_ns,
                 end_ns: s.end_ns,
                 kind,

@@ -6,23 +6,29 @@
 
 use kbc_diag::{SourceMap, Span};
 use kbc_ir::host::with_host_region;
-use kbc_ir::schedule::{RegionId, SStmt, Schedule};
+use kbc_ir::schedule::{RegionId, Schedule, each_op};
 use kbc_ir::text;
 use kbc_ir::walk::Program;
 use kbc_machine::topology::{LinkId, Topology};
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// The text of an operation.
 #[derive(Clone, Debug, Default)]
 pub struct OpWords {
-    /// Its first word, such as `put` or `fence.release`.
-    pub name: String,
     /// The operation as in `.kir`.
     pub text: String,
     /// Source position `file:line:column`, or empty.
-    pub source: String,
+    pub source: Arc<str>,
     /// Number of its region.
     pub region: usize,
+}
+
+impl OpWords {
+    /// Returns its first word, such as `put` or `fence.release`.
+    pub fn name(&self) -> &str {
+        self.text.split(' ').next().unwrap_or("")
+    }
 }
 
 /// Everything that has a name in a record.
@@ -42,10 +48,18 @@ impl<'a> Scene<'a> {
     pub fn new(schedule: &'a Schedule, topology: &'a Topology, map: &SourceMap) -> Scene<'a> {
         let schedule = with_host_region(schedule);
         let texts = text::operations(&schedule);
-        let mut ops = vec![];
-        for (i, region) in schedule.regions.iter().enumerate() {
-            for stream in region.roles.iter().flat_map(|r| &r.streams) {
-                collect(&stream.body, i, &texts, map, &mut ops);
+        let mut ops = Vec::with_capacity(texts.len());
+        let mut texts = texts.into_iter();
+        // Successive operations often come from one statement.
+        let mut last: Option<(Span, Arc<str>)> = None;
+        for (region, r) in schedule.regions.iter().enumerate() {
+            for stream in r.roles.iter().flat_map(|r| &r.streams) {
+                each_op(&stream.body, &mut |_, span| {
+                    let known = last.as_ref().filter(|l| l.0 == span).map(|l| l.1.clone());
+                    let source = known.unwrap_or_else(|| source(map, span).into());
+                    last = Some((span, source.clone()));
+                    ops.push(OpWords { text: texts.next().unwrap_or_default(), source, region });
+                });
             }
         }
         // A schedule that cannot be walked was rejected before anything is timed.
@@ -71,7 +85,7 @@ impl<'a> Scene<'a> {
 
     /// Returns an operation's first word.
     pub fn op(&self, op: u32) -> &str {
-        self.ops.get(op as usize).map_or("", |o| &o.name)
+        self.ops.get(op as usize).map_or("", OpWords::name)
     }
 
     /// Returns a region's name.
@@ -96,22 +110,5 @@ pub fn source(map: &SourceMap, span: Span) -> String {
     match (map.get(span.file), map.line_col(span)) {
         (Some(file), Some((line, column))) => format!("{}:{line}:{column}", file.name),
         _ => String::new(),
-    }
-}
-
-fn collect(list: &[SStmt], region: usize, texts: &[String], map: &SourceMap, out: &mut Vec<OpWords>) {
-    for st in list {
-        match st {
-            SStmt::For { body, .. } => collect(body, region, texts, map, out),
-            SStmt::If { then, other, .. } => {
-                collect(then, region, texts, map, out);
-                collect(other, region, texts, map, out);
-            }
-            SStmt::Op(_, span) => {
-                let text = texts.get(out.len()).cloned().unwrap_or_default();
-                let name = text.split(' ').next().unwrap_or("").to_owned();
-                out.push(OpWords { name, text, source: source(map, *span), region });
-            }
-        }
     }
 }

@@ -417,7 +417,7 @@ fn region(s: &Schedule, r: &Region, scope: &mut Scope, shared: &mut Shared) -> R
 }
 
 fn body(list: &[SStmt], scope: &mut Scope, shared: &mut Shared) -> Result<Vec<CStmt>, Diagnostic> {
-    let mut out = vec![];
+    let mut out = Vec::with_capacity(list.len());
     for st in list {
         out.push(match st {
             SStmt::For { var, lo, hi, body: inner } => {

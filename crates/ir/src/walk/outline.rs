@@ -203,7 +203,13 @@ impl<'p> Outline<'p> {
         let depth = program.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams);
         let depth = depth.map(|(_, list)| nesting(list)).max().unwrap_or(0);
         let first = program.env_len + depth;
-        let mut out = Outline { program, code: vec![], bodies: vec![], width: first, plain: vec![] };
+        let mut out = Outline {
+            program,
+            code: Vec::with_capacity(program.ops as usize + 64),
+            bodies: vec![],
+            width: first,
+            plain: vec![],
+        };
         for (number, region) in program.regions.iter().enumerate() {
             let mut loops = program.mesh_slots;
             for (slot, size) in &region.coords {

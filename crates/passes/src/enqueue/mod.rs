@@ -416,7 +416,7 @@ fn drop_windows(s: &mut Schedule, plan: &[Option<WindowQueue>]) {
         r => r.clone(),
     };
     for stream in s.regions.iter_mut().flat_map(|r| &mut r.roles).flat_map(|r| &mut r.streams) {
-        stream.body = replace_ops(&stream.body, &|op| vec![receive::with_refs(op, &window)]);
+        replace_ops(&mut stream.body, &mut |op, out| out.push(receive::with_refs(&op, &window)));
     }
 }
 

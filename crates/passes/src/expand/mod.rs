@@ -17,7 +17,7 @@
 //! are few.
 //!
 //! **Other forms.** If an algorithm has no symbolic form, its loops are unrolled (up to 4096
-//! transfers). If that does not help either, a role is written out for each rank (up to 40,000
+//! transfers). If that does not help either, a role is written out for each rank (up to 500,000
 //! transfers). Beyond that, E331 states why both symbolic forms failed.
 //!
 //! **Options.** With `transfer: pull` the slots belong to the sender: the sender copies into them,

@@ -102,9 +102,9 @@ pub fn schedule(module: &Module, scene: &Scene<'_>) -> (String, Vec<OpText>) {
         let line = lines.iter().skip(at).position(|l| *l == o.text).map(|n| at + n);
         at = line.map_or(at, |l| l + 1);
         ops.push(OpText {
-            name: o.name.clone(),
+            name: o.name().to_owned(),
             text: o.text.clone(),
-            source: o.source.clone(),
+            source: o.source.to_string(),
             region: o.region,
             line: line.map_or(-1, |l| l as i64),
         });

@@ -185,7 +185,7 @@ impl<'a, W: Write> Oplog<'a, W> {
             op: done.begun.op,
             name: done.begun.name,
             text: words.map_or("", |w| &w.text),
-            source: words.map(|w| w.source.as_str()).filter(|s| !s.is_empty()),
+            source: words.map(|w| &*w.source).filter(|s| !s.is_empty()),
             start_ns: done.start_ns,
             end_ns: done.end_ns,
             arrived_ns,

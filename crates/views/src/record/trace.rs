@@ -240,7 +240,7 @@ impl<'a, W: Write> Trace<'a, W> {
         if let Some(words) = self.scene.ops.get(op as usize) {
             args.push(("text", EventArg::Text(words.text.clone())));
             if !words.source.is_empty() {
-                args.push(("source", EventArg::Text(words.source.clone())));
+                args.push(("source", EventArg::Text(words.source.to_string())));
             }
         }
         args

@@ -14,9 +14,11 @@ use kbc_ir::expr::{Expr, gcd};
 use kbc_ir::schedule::*;
 use kbc_ir::types::Mesh;
 use kbc_rounds::rounds::{Limits, Rounds, Transfer, coordinates};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// Largest number of transfers (pieces of messages) of a schedule with one role per rank.
-pub(in crate::expand) const MAX_TRANSFERS: usize = 40_000;
+pub(in crate::expand) const MAX_TRANSFERS: usize = 500_000;
 
 /// A piece of a message: its places at both ends, as runs.
 struct Piece {
@@ -216,11 +218,13 @@ pub(in crate::expand) fn collective(
         red: r.red,
         place: &place,
     };
-    let roles = (0..ranks as u32)
-        .map(|rank| Role {
+    let own = Own::of_ranks(ranks, &pieces, &locals);
+    let roles = (0..)
+        .zip(&own)
+        .map(|(rank, own)| Role {
             name: format!("rank{rank}").into(),
-            ranks: RankSet::List(vec![u64::from(rank)]),
-            streams: vec![Stream { name: MAIN.into(), body: cx.body(rank) }],
+            ranks: RankSet::List(vec![rank]),
+            streams: vec![Stream { name: MAIN.into(), body: cx.body(own) }],
         })
         .collect();
     let contract = contract(r.lib, coll, r.root, r.red).map_err(|s| match s {
@@ -333,8 +337,11 @@ fn fits(r: &Request<'_>, rounds: &Rounds, operands: &[Operand], mesh: &Mesh) -> 
 fn pieces(rounds: &Rounds) -> (Vec<Piece>, Vec<(usize, &Transfer)>) {
     let mut pieces: Vec<Piece> = vec![];
     let mut locals = vec![];
+    // Piece by sender, receiver, and buffer, first atom and length at the sender.
+    let mut sent: HashMap<(u32, u32, u32, u32, u32), usize> = HashMap::new();
     for (t, list) in rounds.rounds.iter().enumerate() {
         let begin = pieces.len();
+        sent.clear();
         for (order, x) in list.iter().enumerate() {
             if !x.is_remote() {
                 locals.push((t, x));
@@ -342,29 +349,61 @@ fn pieces(rounds: &Rounds) -> (Vec<Piece>, Vec<(usize, &Transfer)>) {
             }
             let (of, to_of) =
                 (rounds.buffers[x.from.buffer as usize].atoms, rounds.buffers[x.to.buffer as usize].atoms);
-            for (from, to, n) in runs(x) {
-                let from = chunk(x.from.buffer, from, n, of);
+            for (start, to, n) in runs(x) {
                 let to = (chunk(x.to.buffer, to, n, to_of), x.reduce, x.span);
                 // Data that goes to several places of one peer in one round travels once.
-                let same = |p: &&mut Piece| p.src == x.src && p.dst == x.dst && p.from == from;
-                match pieces[begin..].iter_mut().find(same) {
-                    Some(p) => p.to.push(to),
-                    None => pieces.push(Piece {
-                        round: t,
-                        src: x.src,
-                        dst: x.dst,
-                        from,
-                        to: vec![to],
-                        distance: x.distance,
-                        order,
-                        span: x.span,
-                    }),
+                match sent.entry((x.src, x.dst, x.from.buffer, start, n)) {
+                    Entry::Occupied(same) => pieces[*same.get()].to.push(to),
+                    Entry::Vacant(new) => {
+                        new.insert(pieces.len());
+                        pieces.push(Piece {
+                            round: t,
+                            src: x.src,
+                            dst: x.dst,
+                            from: chunk(x.from.buffer, start, n, of),
+                            to: vec![to],
+                            distance: x.distance,
+                            order,
+                            span: x.span,
+                        });
+                    }
                 }
             }
         }
         pieces[begin..].sort_by_key(|p| (p.dst, p.distance, p.src, p.order));
     }
     (pieces, locals)
+}
+
+/// What one rank does: indices of the pieces that it sends, of local moves, and of the pieces that
+/// it receives, each in order of rounds.
+#[derive(Clone, Default)]
+struct Own {
+    sends: Vec<usize>,
+    moves: Vec<usize>,
+    receives: Vec<usize>,
+}
+
+impl Own {
+    /// Returns what every rank does.
+    fn of_ranks(ranks: usize, pieces: &[Piece], locals: &[(usize, &Transfer)]) -> Vec<Own> {
+        let mut all = vec![Own::default(); ranks];
+        for (i, p) in pieces.iter().enumerate() {
+            all[p.src as usize].sends.push(i);
+            all[p.dst as usize].receives.push(i);
+        }
+        for (i, (_, x)) in locals.iter().enumerate() {
+            all[x.src as usize].moves.push(i);
+        }
+        all
+    }
+}
+
+/// Splits off the leading entries that satisfy a condition.
+fn leading<'s>(list: &mut &'s [usize], condition: impl Fn(&usize) -> bool) -> &'s [usize] {
+    let (first, rest) = list.split_at(list.iter().position(|i| !condition(i)).unwrap_or(list.len()));
+    *list = rest;
+    first
 }
 
 struct Roles<'x> {
@@ -382,21 +421,31 @@ struct Roles<'x> {
 }
 
 impl Roles<'_> {
-    fn body(&self, rank: u32) -> Vec<SStmt> {
+    /// Emits everything that one rank does, round by round.
+    fn body(&self, own: &Own) -> Vec<SStmt> {
         let mut out = vec![];
-        for t in 0..self.rounds.rounds.len() {
-            self.ends(t, rank, true, &mut out);
-            self.moves(t, rank, &mut out);
-            self.ends(t, rank, false, &mut out);
+        let Own { sends, moves, receives } = own;
+        let (mut sends, mut moves, mut receives) = (&sends[..], &moves[..], &receives[..]);
+        while let Some(t) = self.next_round(sends, moves, receives) {
+            let in_round = |i: &usize| self.pieces[*i].round == t;
+            self.ends(leading(&mut sends, in_round), true, &mut out);
+            self.moves(leading(&mut moves, |i| self.locals[*i].0 == t), &mut out);
+            self.ends(leading(&mut receives, in_round), false, &mut out);
         }
+        out.shrink_to_fit();
         out
+    }
+
+    /// Returns the first round in which something is left to do.
+    fn next_round(&self, sends: &[usize], moves: &[usize], receives: &[usize]) -> Option<usize> {
+        let piece = |list: &[usize]| list.first().map(|i| self.pieces[*i].round);
+        let moved = moves.first().map(|i| self.locals[*i].0);
+        [piece(sends), moved, piece(receives)].into_iter().flatten().min()
     }
 
     /// Emits the sends or receives of a round: the pieces of one peer together, between their two
     /// marks.
-    fn ends(&self, t: usize, rank: u32, send: bool, out: &mut Vec<SStmt>) {
-        let mine = |p: &Piece| p.round == t && if send { p.src == rank } else { p.dst == rank };
-        let list: Vec<usize> = (0..self.pieces.len()).filter(|&i| mine(&self.pieces[i])).collect();
+    fn ends(&self, list: &[usize], send: bool, out: &mut Vec<SStmt>) {
         let peer_of = |i: usize| if send { self.pieces[i].dst } else { self.pieces[i].src };
         let mut at = 0;
         while at < list.len() {
@@ -466,8 +515,10 @@ impl Roles<'_> {
         }
     }
 
-    fn moves(&self, t: usize, rank: u32, out: &mut Vec<SStmt>) {
-        for (_, x) in self.locals.iter().filter(|(round, x)| *round == t && x.src == rank) {
+    /// Emits the local moves of a round.
+    fn moves(&self, list: &[usize], out: &mut Vec<SStmt>) {
+        for i in list {
+            let (_, x) = self.locals[*i];
             let (of, to_of) = (
                 self.rounds.buffers[x.from.buffer as usize].atoms,
                 self.rounds.buffers[x.to.buffer as usize].atoms,
