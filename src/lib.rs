@@ -26,6 +26,7 @@ pub mod heap;
 pub mod memory_limit;
 pub mod outdir;
 pub mod picture;
+pub mod process_cost;
 pub mod session;
 pub mod standin;
 pub mod watch;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Commands, in an order in which later ones read what earlier ones wrote: exit code, words of the
 /// output, command line. All run without the source.
-const COMMANDS: [(i32, &str, &str); 45] = [
+const COMMANDS: [(i32, &str, &str); 46] = [
     (0, "kbc new my_ring", ""),
     (0, "next:", "new my_ring"),
     (0, "ok\n", "check my_ring/my_ring.kb"),
@@ -28,6 +28,7 @@ const COMMANDS: [(i32, &str, &str); 45] = [
     (0, "_kbc()", "completions bash"),
     (0, "kbc-run", "man run"),
     (0, "points", "dev bench select --points 1"),
+    (0, "peak MB", "dev bench scale start irregular --sizes 4 --repeat 1"),
     (0, "faster", "compare ring(4) full(4) --of my_ring/layer.kb"),
     (0, "mutants", "dev mutate my_ring/my_ring.kb --ranks 2..3 --limit 20"),
     (0, "accepted", "dev fuzz engines --programs 1 --seed 1"),

@@ -21,6 +21,7 @@ mod validate;
 mod ascend;
 mod bad;
 mod bench_ccl;
+mod bench_scale;
 mod circles;
 mod cli;
 mod compare;

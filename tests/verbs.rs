@@ -283,6 +283,7 @@ fn results_are_json_everywhere() {
         "kbc dev mutate my_ring.kb --ranks 3 --limit 5",
         "kbc dev repro figures.yaml",
         "kbc dev bench select --points 1",
+        "kbc dev bench scale start --repeat 1",
         "kbc man -o man1",
     ];
     for line in explained.chain(others.map(str::to_owned)) {

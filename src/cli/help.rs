@@ -148,12 +148,20 @@ pub const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         &[
             ("kbc dev bench select --points 2", ""),
             ("kbc dev bench ccl --topology topology.yaml --ccl ccl.yaml -D algorithm=tree", ""),
+            ("kbc dev bench scale start check-ring --sizes 8,16", ""),
         ],
     ),
     ("dev bench select", &[("kbc dev bench select --points 2 --seed 7", "")]),
     (
         "dev bench ccl",
         &[("kbc dev bench ccl --topology topology.yaml --ccl ccl.yaml -D algorithm=tree -o ccl.log", "")],
+    ),
+    (
+        "dev bench scale",
+        &[
+            ("kbc dev bench scale start check-ring --sizes 8,16", ""),
+            ("kbc dev bench scale irregular --sizes 4,8 --repeat 1", "one process for each size"),
+        ],
     ),
     ("dev compare-reference", &[("kbc dev compare-reference specs/reference/kernbench_transfers.yaml", "")]),
     ("completions", &[("kbc completions bash > kbc.bash", ""), ("kbc completions zsh > _kbc", "")]),

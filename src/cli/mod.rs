@@ -11,8 +11,8 @@ pub use evaluation::{Compare, Repro, Sweep};
 pub use plot::{Picture, Plot, PlotLinks, PlotTopology, PlotWhat, ThemeChoice};
 pub use shared::{Data, EngineChoice, Execution, Format, Groups, Selection, Source, Watch};
 pub use trials::{
-    Bench, BenchCcl, BenchSelect, BenchWhat, Fuzz, FuzzBounds, FuzzChecker, FuzzEmitted, FuzzEngines,
-    FuzzRange, FuzzReaders, FuzzSchedules, FuzzWhat, Mutate,
+    Bench, BenchCcl, BenchScale, BenchSelect, BenchWhat, Fuzz, FuzzBounds, FuzzChecker, FuzzEmitted,
+    FuzzEngines, FuzzRange, FuzzReaders, FuzzSchedules, FuzzWhat, Mutate,
 };
 
 use clap::{Args, Parser, Subcommand, ValueEnum};

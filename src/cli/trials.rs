@@ -20,6 +20,27 @@ pub enum BenchWhat {
     /// Run the all-reduce of a kernbench ccl.yaml on the machine of a topology.yaml: check every
     /// rank, and time it
     Ccl(BenchCcl),
+    /// Measure how the processor time and the memory of kbc itself grow with size
+    Scale(BenchScale),
+}
+
+/// `kbc dev bench scale`
+#[derive(Args, Debug)]
+pub struct BenchScale {
+    /// The cases; all by default.
+    ///
+    /// A wrong name lists them.
+    #[arg(value_name = "CASE")]
+    pub cases: Vec<String>,
+    /// The sizes of every case, in place of its own: `256,512,1024`.
+    #[arg(long, value_name = "N,N,..", value_delimiter = ',')]
+    pub sizes: Vec<u64>,
+    /// How often each size is measured.
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = at_least_one())]
+    pub repeat: usize,
+    /// Another kbc, which runs in turn with this one.
+    #[arg(long, value_name = "PATH")]
+    pub against: Option<String>,
 }
 
 /// `kbc dev bench ccl`

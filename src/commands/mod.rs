@@ -25,6 +25,7 @@ pub mod replay;
 pub mod report;
 pub mod repro;
 pub mod run;
+pub mod scale;
 pub mod signals;
 pub mod sweep;
 pub mod tile;

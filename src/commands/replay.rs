@@ -4,7 +4,7 @@
 //! everything that it writes goes to a new folder ([`confine`]), and it must not itself read a
 //! command from a file.
 
-use crate::cli::{Cli, Command, Dev, DevVerb, Fuzz, FuzzWhat, Replay};
+use crate::cli::{Bench, BenchWhat, Cli, Command, Dev, DevVerb, Fuzz, FuzzWhat, Replay};
 use crate::confine;
 use crate::crash;
 use crate::session::{Outcome, Session};
@@ -49,6 +49,11 @@ fn begin(session: &mut Session, command: &[String], texts: Vec<(String, String)>
         Command::Dev(Dev { verb: DevVerb::Fuzz(Fuzz { what: FuzzWhat::Emitted(_) }) })
         | Command::Old(DevVerb::Fuzz(Fuzz { what: FuzzWhat::Emitted(_) })) => {
             Some("compiles and runs C++, which kbc dev replay does not do: run it yourself")
+        }
+        // `--against` names a program, which is run.
+        Command::Dev(Dev { verb: DevVerb::Bench(Bench { what: BenchWhat::Scale(_) }) })
+        | Command::Old(DevVerb::Bench(Bench { what: BenchWhat::Scale(_) })) => {
+            Some("runs programs, which kbc dev replay does not do: run it yourself")
         }
         _ => None,
     };

@@ -360,6 +360,7 @@ codes! {
     E995 Bug "formatting that would change the meaning",
     E996 Wrong "a chosen algorithm more than 5 % slower than the best",
     E997 Wrong "a figure that deviates too much from the published one",
+    E998 Wrong "a process of a benchmark that fails",
 }
 
 /// Returns the code of that name. Upper and lower case are equivalent.

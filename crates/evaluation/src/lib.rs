@@ -5,6 +5,7 @@
 //! * [`published`] compares published figures with those of kbc.
 //! * [`repro`] makes the figures and tables of the documentation from these.
 //! * [`ccl`] runs the all-reduce of two kernbench files.
+//! * [`scale`] says how the cost of kbc itself grows with size.
 //! * [`traffic`] counts what a schedule moves, beside what it must move and beside hand-written
 //!   kernels.
 //!
@@ -54,6 +55,7 @@ pub mod ccl;
 pub mod compare;
 pub mod published;
 pub mod repro;
+pub mod scale;
 pub mod sweep;
 #[doc(hidden)]
 pub mod testing;

@@ -3,5 +3,6 @@
 mod grid;
 mod kernels;
 mod prepare;
+mod scale;
 mod table;
 mod tables;
