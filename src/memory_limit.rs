@@ -159,8 +159,8 @@ impl CountingAllocator {
     }
 }
 
-/// From this size on, the system is asked for large pages. A large page of x86-64 has 2 MiB, so less
-/// memory may not contain a whole one.
+/// From this size on, the system is asked for large pages. A large page of x86-64 has 2 MiB, so
+/// less memory may not contain a whole one.
 const LARGE: usize = 4 << 20;
 
 /// Asks for large pages for new memory, before it is touched. The first access to each small page

@@ -23,8 +23,8 @@ pub(super) const HOST: u32 = u32::MAX;
 
 /// Disjoint runs of elements of one memory, each with its writer.
 ///
-/// A slot usually holds one run, and there may be a slot for every message of every rank, so a single
-/// run has a form without a tree.
+/// A slot usually holds one run, and there may be a slot for every message of every rank, so a
+/// single run has a form without a tree.
 #[derive(Default)]
 pub enum Runs {
     /// No element is filled.

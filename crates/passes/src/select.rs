@@ -8,10 +8,10 @@
 //! The cost model (`cost.rs`) prices the legal candidates on the machine. Without a machine, every
 //! rank is assumed to be linked with every other. The option `by` states what decides:
 //!
-//! * `by=close`: for groups of up to 64 ranks (256 in a package), the candidates that cost at most a
-//!   quarter more than the cheapest, and at most four of them, are lowered to finished schedules of
-//!   the collective alone and simulated with the time model of the driver. The fastest is taken. For
-//!   larger groups the prices decide.
+//! * `by=close`: for groups of up to 64 ranks (256 in a package), the candidates that cost at most
+//!   a quarter more than the cheapest, and at most four of them, are lowered to finished schedules
+//!   of the collective alone and simulated with the time model of the driver. The fastest is taken.
+//!   For larger groups the prices decide.
 //! * `by=model`: nothing is simulated.
 //! * `by=time`: all candidates are simulated.
 //!

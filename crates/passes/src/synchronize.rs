@@ -248,8 +248,8 @@ fn visit<'r>(r: &'r Region, f: &mut dyn FnMut(&'r SOp, &[LoopVar<'r>], bool)) {
 
 /// Returns the signals for the messages of a window in a region, and the new signal arrays.
 ///
-/// `moving` says whether its slots already alternate, `requested` whether it has marks `reserve` and
-/// `free`.
+/// `moving` says whether its slots already alternate, `requested` whether it has marks `reserve`
+/// and `free`.
 fn plan(
     s: &Schedule,
     r: &Region,

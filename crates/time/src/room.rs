@@ -14,9 +14,10 @@ const MESSAGE: u128 = 3000;
 /// Largest number of messages of a rank that are counted.
 const COUNTED: u32 = 1 << 20;
 
-/// Checks whether the messages on their way fit in memory while the time of every rank is simulated.
-/// They are estimated as those that a rank sends before it waits for another one: all of a call where
-/// an algorithm sends directly, one of a ring. A run that holds more ends when it exceeds the limit.
+/// Checks whether the messages on their way fit in memory while the time of every rank is
+/// simulated. They are estimated as those that a rank sends before it waits for another one: all of
+/// a call where an algorithm sends directly, one of a ring. A run that holds more ends when it
+/// exceeds the limit.
 ///
 /// Where ranks can stand for each other, they send in step, and few messages are on their way. The
 /// search for such ranks takes longer than the estimate, so it comes last.
@@ -40,7 +41,8 @@ pub fn fits(limit: Option<u64>, program: &Program<'_>, topology: &Topology) -> R
     }
 }
 
-/// Returns the largest number of messages that the streams of a rank send in a call without waiting.
+/// Returns the largest number of messages that the streams of a rank send in a call without
+/// waiting.
 fn messages(program: &Program<'_>, rank: u64) -> u32 {
     let mut out = 0;
     for stream in 0..program.streams.len() as u32 {

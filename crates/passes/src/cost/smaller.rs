@@ -1,5 +1,5 @@
-//! Smaller relatives of a machine, on which an algorithm is simulated in place of the machine itself,
-//! and the extrapolation from them.
+//! Smaller relatives of a machine, on which an algorithm is simulated in place of the machine
+//! itself, and the extrapolation from them.
 
 use super::model::Job;
 use kbc_machine::topology::{DeviceId, Shape, Topology, device_count};
@@ -19,8 +19,8 @@ pub(super) struct Smaller<'a> {
 /// Number of relatives from which a price is extrapolated.
 const RELATIVES: usize = 3;
 
-/// Returns the largest relatives with at most `most` ranks, in ascending order, of a call with these
-/// sizes. Fewer than [`RELATIVES`] if there are not so many.
+/// Returns the largest relatives with at most `most` ranks, in ascending order, of a call with
+/// these sizes. Fewer than [`RELATIVES`] if there are not so many.
 ///
 /// A machine with a shape has smaller machines of this shape. On a machine that is a list of links,
 /// they are evenly spaced ranks of each group, on the machine itself: distances stay what they are,
@@ -63,7 +63,8 @@ pub(super) fn relatives<'a>(job: &Job<'a>, dims: &[u64], most: u64) -> Result<Ve
     Ok(out)
 }
 
-/// Returns the machine of a smaller shape, with one group of all its ranks, if these are few enough.
+/// Returns the machine of a smaller shape, with one group of all its ranks, if these are few
+/// enough.
 fn smaller_machine<'a>(
     job: &Job<'a>,
     shape: &Shape,
