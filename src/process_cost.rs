@@ -1,7 +1,7 @@
 //! Process cost: runs a program to its end and says what processor time and memory it took.
 //!
 //! The system counts both for a process that has ended. Its count of memory begins before the
-//! program is loaded, when the process is still a copy of the one that started it ([`as_copy`]). A
+//! program is loaded, when the process is still a copy of the one that started it (`as_copy`). A
 //! caller therefore holds little memory itself.
 
 use kbc_compiler::workspace::words;
