@@ -197,7 +197,9 @@ impl Record {
     /// Comment lines for readers.
     fn head(&self, comment: &str) -> String {
         let stage = self.stage.map_or("start", Stage::name);
-        let passes = self.module.as_ref().map(|m| m.0.as_str()).filter(|p| !p.is_empty());
+        // Where passes have run on a module that is not recorded, all of them may be over.
+        let recorded = self.module.as_ref().filter(|_| !self.outdated || self.stage == Some(Stage::Passes));
+        let passes = recorded.map(|m| m.0.as_str()).filter(|p| !p.is_empty());
         let passes = passes.map_or_else(String::new, |p| format!(", passes still to run: {p}"));
         format!(
             "{comment} kbc {}: kbc {}\n{comment} stage: {stage}{passes}\n",

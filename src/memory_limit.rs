@@ -163,8 +163,9 @@ impl CountingAllocator {
 /// less memory may not contain a whole one.
 const LARGE: usize = 4 << 20;
 
-/// Asks for large pages for new memory, before it is touched. The first access to each small page
-/// costs more than to write its content; for data of some hundred MB that was 40 % of a run.
+/// Asks for large pages for new memory, before it is touched. The system handles the first access
+/// to every page, and with small pages that takes longer than to write their content
+/// (docs/adr/069-sizes.md).
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "advice about memory has no safe entry")]
 fn in_large_pages(at: *mut u8, bytes: usize) -> *mut u8 {

@@ -4,9 +4,7 @@
 use crate::analyse::{self, Executed};
 use crate::build::Built;
 use crate::data;
-use crate::engine::Engine;
 use crate::host;
-use crate::options;
 use crate::report::{AxisReport, InputReport, ParamReport, Report, SCHEMA};
 use kbc_backend_sim::interp::RunResult;
 use kbc_ir::Module;
@@ -48,10 +46,9 @@ pub fn executed(
     report: &mut Report,
     built: &Built,
     schedule: &Schedule,
-    data: &options::Data,
     done: Executed,
 ) -> (data::Inputs, RunResult) {
-    report.engine = Some(Engine::chosen(data.engine, schedule).name());
+    report.engine = Some(done.engine.name());
     report.inputs = inputs(built, &done.inputs);
     report.host_reads = host::reads(schedule, &done.result);
     report.ok = analyse::passes(&done.compare) && done.expect.iter().all(analyse::passes);

@@ -55,6 +55,8 @@ pub fn prove(
 
 /// Results of executing a program: what each rank held after each call, and the expected values.
 pub struct Executed {
+    /// Engine that executed the schedule.
+    pub engine: Engine,
     /// Inputs used.
     pub inputs: Inputs,
     /// Outputs.
@@ -141,6 +143,7 @@ pub fn execute(
         calls.map(|(c, call)| evaluated(call, Accuracy::Own, stored(c))).collect()
     };
     // The two share only the inputs, so they run in parallel if there are two cores.
+    let engine = Engine::chosen(data.engine, schedule);
     let (result, references) = std::thread::scope(|s| {
         let name = Stage::Evaluate.name().to_owned();
         let adopt = workspace.environment.thread();
@@ -150,7 +153,6 @@ pub fn execute(
         };
         let beside = std::thread::Builder::new().name(name).spawn_scoped(s, reference);
         let beside = beside.expect("the system has a thread to spare");
-        let engine = Engine::chosen(data.engine, schedule);
         let result = engine.attempt(workspace, watch, schedule, &inputs.calls, &options);
         (result, beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
@@ -228,7 +230,7 @@ pub fn execute(
         hints: vec![],
         unfit: None,
     });
-    Ok(Executed { inputs, result, compare, expect })
+    Ok(Executed { engine, inputs, result, compare, expect })
 }
 
 /// Checks whether a comparison passes.

@@ -6,7 +6,7 @@ use kbc_backend_sim::failure::RunFailure;
 use kbc_backend_sim::interp::{self, RunOptions, RunResult};
 use kbc_backend_sim::jit;
 use kbc_ir::host::with_host_region;
-use kbc_ir::schedule::{RankSet, Schedule, each_op};
+use kbc_ir::schedule::{RankSet, SStmt, Schedule};
 use kbc_numerics::tensor::Tensor;
 
 /// What carries out a schedule's operations.
@@ -18,8 +18,9 @@ pub enum Engine {
     Interp,
 }
 
-/// Largest number of operations of single ranks that are compiled. Each is executed once per call,
-/// and compiling one takes about 50 times as long as the interpreter takes to execute it.
+/// Largest number of operations outside loops, of single ranks, that are compiled. Each is executed
+/// once per call, and compiling one takes far longer than the interpreter takes to execute it
+/// (docs/adr/069-sizes.md).
 const COMPILED: usize = 2_000;
 
 impl Engine {
@@ -29,10 +30,7 @@ impl Engine {
         asked.unwrap_or_else(|| {
             let roles = schedule.regions.iter().flat_map(|r| &r.roles);
             let single = roles.filter(|r| matches!(&r.ranks, RankSet::List(l) if l.len() == 1));
-            let mut operations = 0;
-            for stream in single.flat_map(|r| &r.streams) {
-                each_op(&stream.body, &mut |_, _| operations += 1);
-            }
+            let operations: usize = single.flat_map(|r| &r.streams).map(|s| outside_loops(&s.body)).sum();
             if operations > COMPILED { Engine::Interp } else { Engine::Jit }
         })
     }
@@ -78,4 +76,14 @@ impl Engine {
             }
         }
     }
+}
+
+/// Returns the number of operations that no loop repeats.
+fn outside_loops(list: &[SStmt]) -> usize {
+    let each = |s: &SStmt| match s {
+        SStmt::For { .. } => 0,
+        SStmt::If { then, other, .. } => outside_loops(then) + outside_loops(other),
+        SStmt::Op(..) => 1,
+    };
+    list.iter().map(each).sum()
 }

@@ -62,7 +62,7 @@ pub fn program(
 ) -> Outcome<(Inputs, RunResult)> {
     let (data, order) = (&request.data, request.order());
     let done = analyse::execute(workspace, built, schedule, data, request.calls(), order, watch)?;
-    let (inputs, result) = executed(report, built, schedule, data, done);
+    let (inputs, result) = executed(report, built, schedule, done);
     report.inside = analyse::inside(workspace, schedule, &built.topology, &inputs.calls, &result, order)?;
     adversaries(workspace, report, schedule, &inputs, request)?;
     Ok((inputs, result))

@@ -71,7 +71,7 @@ impl Built {
         let mut report = begin("compile", "", self, schedule);
         report.verified = Some(self.check(workspace)?);
         let done = self.execute(workspace, data)?;
-        executed(&mut report, self, schedule, data, done);
+        executed(&mut report, self, schedule, done);
         let options = TimeOptions::default();
         analyse::time(workspace, &mut report, self.subject(schedule), &self.topology, &options)?;
         Ok(report)

@@ -14,10 +14,10 @@ const MESSAGE: u128 = 3000;
 /// Largest number of messages of a rank that are counted.
 const COUNTED: u32 = 1 << 20;
 
-/// Checks whether the messages on their way fit in memory while the time of every rank is
-/// simulated. They are estimated as those that a rank sends before it waits for another one: all of
-/// a call where an algorithm sends directly, one of a ring. A run that holds more ends when it
-/// exceeds the limit.
+/// Checks whether the messages that are on their way at once fit in memory while the time of every
+/// rank is simulated. The estimate takes the messages that a rank sends before it waits for others.
+/// A rank of a ring sends one, and a rank of an algorithm that sends directly sends all of them. A
+/// run that exceeds the limit nevertheless ends with E369.
 ///
 /// Where ranks can stand for each other, they send in step, and few messages are on their way. The
 /// search for such ranks takes longer than the estimate, so it comes last.

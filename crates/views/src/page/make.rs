@@ -72,7 +72,7 @@ fn of_program(workspace: &mut Workspace, subject: &Subject) -> Outcome<(String, 
     if let Some(data) = &subject.data {
         workspace.progress("executing");
         let done = analyse::execute(workspace, &built, schedule, data, 1, None, &mut Unwatched)?;
-        executed(&mut report, &built, schedule, data, done);
+        executed(&mut report, &built, schedule, done);
     }
     if let Some(p) = &built.perturb {
         report.perturb = Some(perturb::runs(built.subject(schedule), &built.topology, p)?);
