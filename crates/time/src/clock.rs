@@ -6,7 +6,7 @@
 
 /// A point in time or a duration, in units of 2^-64 ns. Sums saturate at [`Time::MAX`], which is
 /// far above [`Time::LIMIT`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub(super) struct Time(u128);
 
 /// Returns m and e of a positive finite number `m * 2^e` with odd m.

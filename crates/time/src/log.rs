@@ -1,12 +1,16 @@
-//! Log of the steps that led to each event, for the critical path. It has a fixed size and keeps
+//! Log of the steps that led to each event, for the critical path. It has a limited size and keeps
 //! the newest records.
 
 use super::clock::Time;
 use super::controllers::Access;
 use kbc_machine::topology::{DeviceId, MAX_NODES};
+use std::collections::{HashMap, VecDeque};
 
-/// Number of records that are kept.
-pub(super) const KEPT: u64 = 1 << 21;
+/// Number of records that are kept at least. A log of so many has up to 1.1 GiB, or 340 MB if every
+/// step begins when the step before it ends.
+pub(super) const KEPT: u64 = 1 << 24;
+/// Bytes of such a log for each record.
+pub(super) const RECORD_BYTES: u64 = 4 * (WORDS + EXCEPTION_WORDS);
 
 /// Flag in an operation number: more hops of the message follow.
 pub(super) const MORE: u32 = 1 << 31;
@@ -60,7 +64,7 @@ pub(super) fn controlled(what: u32) -> Option<(DeviceId, Access)> {
 }
 
 /// A step, which became possible with the end of the step before it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Record {
     /// Time at which it got what it needed: the link or the units.
     pub(super) start: Time,
@@ -106,13 +110,119 @@ impl Last {
     }
 }
 
+/// A record in the log. Most steps begin when the step before them ends, and durations are few. So
+/// it has the number of its duration, and [`Chunk::exceptions`] has the times of other steps.
+#[derive(Clone, Copy, Debug)]
+struct Packed {
+    back: u32,
+    thread: u32,
+    op: u32,
+    what: u32,
+    /// Index in [`Durations::list`], or [`OTHER`].
+    duration: u16,
+}
+
+/// The duration of a step whose end is in [`Chunk::exceptions`].
+const OTHER: u16 = u16::MAX;
+
+/// 4-byte words of a record, and of the times of an exception.
+const WORDS: u64 = 5;
+const EXCEPTION_WORDS: u64 = 12;
+
+/// Consecutive records.
+#[derive(Debug, Default)]
+struct Chunk {
+    list: Vec<Packed>,
+    /// Start and end of the steps for which they do not follow, by ascending index in `list`.
+    exceptions: Vec<(u32, Time, Time)>,
+    /// The elements by which the steps before are moved. Empty if none is moved.
+    turns: Vec<u16>,
+}
+
+impl Chunk {
+    fn words(&self) -> u64 {
+        self.list.len() as u64 * WORDS + self.exceptions.len() as u64 * EXCEPTION_WORDS
+    }
+}
+
+/// The durations of steps, each with a number below [`OTHER`].
+#[derive(Debug)]
+struct Durations {
+    list: Vec<Time>,
+    numbers: HashMap<Time, u16>,
+    /// The last durations with their numbers, by hash.
+    recent: Vec<(Time, u16)>,
+}
+
+/// Number of durations that are found without the table.
+const RECENT: usize = 256;
+
+impl Durations {
+    fn new() -> Durations {
+        Durations { list: vec![], numbers: HashMap::new(), recent: vec![(Time::MAX, OTHER); RECENT] }
+    }
+
+    /// Returns the number of a duration, or [`OTHER`] if there are too many.
+    fn number(&mut self, duration: Time) -> u16 {
+        let place = duration.hash(RECENT);
+        if self.recent[place].0 == duration {
+            return self.recent[place].1;
+        }
+        let number = match self.numbers.get(&duration) {
+            Some(number) => *number,
+            None if self.list.len() < usize::from(OTHER) => {
+                self.list.push(duration);
+                let number = (self.list.len() - 1) as u16;
+                self.numbers.insert(duration, number);
+                number
+            }
+            None => OTHER,
+        };
+        self.recent[place] = (duration, number);
+        number
+    }
+}
+
+/// A record that was found in the log.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    record: Packed,
+    /// The time that it takes, or its start and end.
+    times: Result<Time, (Time, Time)>,
+    /// The element by which the step before it is moved.
+    pub(super) turn: u64,
+}
+
+impl Found {
+    /// Returns the distance to the record of the step before it, as in [`Record::back`].
+    pub(super) fn back(&self) -> u32 {
+        self.record.back
+    }
+
+    /// Returns the record, given the end of the step before it.
+    pub(super) fn after(&self, before: Time) -> Record {
+        let Packed { back, thread, op, what, .. } = self.record;
+        let (start, end) = match self.times {
+            Ok(takes) => (before, before + takes),
+            Err(times) => times,
+        };
+        Record { start, end, back, thread, op, what }
+    }
+}
+
 /// The newest records. Numbers start at 1, and 0 stands for none.
 #[derive(Debug)]
 pub(super) struct Log {
-    list: Vec<Record>,
-    /// The elements by which the steps before are moved. Empty if none is moved.
-    turns: Vec<u16>,
-    kept: u64,
+    chunks: VecDeque<Chunk>,
+    durations: Durations,
+    /// Ends of the newest records, by number modulo the length.
+    ends: Vec<Time>,
+    /// Number of records in a full chunk.
+    size: u64,
+    /// Words that are kept at least, if there are so many.
+    words: u64,
+    /// Words of the chunks but the last one.
+    full: u64,
     /// Number of the first record ever added.
     first: u64,
     /// Number of the newest record.
@@ -122,47 +232,94 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Returns a log that keeps up to `kept` records. The first record has number `after + 1`. With
-    /// `kept` 0 it keeps none.
-    pub(super) fn new(kept: u64, after: u64) -> Log {
-        Log { list: vec![], turns: vec![], kept, first: after + 1, newest: after, oldest: after + 1 }
+    /// Returns a log that keeps at least the newest `kept` records, of a run of so many threads.
+    /// The first record has number `after + 1`. With `kept` 0 it keeps none.
+    pub(super) fn new(kept: u64, after: u64, threads: usize) -> Log {
+        // A step and the step before it usually have fewer records between them.
+        let ends = (4 * threads).next_power_of_two().clamp(1 << 10, 1 << 20);
+        Log {
+            chunks: VecDeque::new(),
+            durations: Durations::new(),
+            ends: if kept > 0 { vec![Time::ZERO; ends] } else { vec![] },
+            size: (kept / 8).clamp(1, 1 << 18),
+            words: kept * (WORDS + EXCEPTION_WORDS),
+            full: 0,
+            first: after + 1,
+            newest: after,
+            oldest: after + 1,
+        }
     }
 
     /// Adds the record with the next number. The step before it is moved by `turn`.
     pub(super) fn push(&mut self, number: u64, record: Record, turn: u64) {
         debug_assert_eq!(number, self.newest + 1, "records come one after another");
         self.newest = number;
-        if self.kept == 0 {
+        if self.words == 0 {
             self.oldest = number + 1;
-        } else if (self.list.len() as u64) < self.kept {
-            self.list.push(record);
-        } else {
-            let place = self.place(number);
-            self.list[place] = record;
-            self.oldest = number + 1 - self.kept;
+            return;
         }
-        if self.kept > 0 && (turn > 0 || !self.turns.is_empty()) {
-            let place = self.place(number);
-            self.turns.resize(self.list.len(), 0);
-            self.turns[place] = turn as u16;
+        if (number - self.first).is_multiple_of(self.size) {
+            self.next_chunk();
         }
+        let mask = self.ends.len() as u64 - 1;
+        let (before, back) = (number.wrapping_sub(record.back.into()), u64::from(record.back));
+        let follows = match record.back {
+            0 => record.start == Time::ZERO,
+            _ => back <= mask && before >= self.first && self.ends[(before & mask) as usize] == record.start,
+        };
+        self.ends[(number & mask) as usize] = record.end;
+        let mut duration = OTHER;
+        if follows {
+            duration = self.durations.number(record.end.since(record.start));
+        }
+        let Record { start, end, back, thread, op, what } = record;
+        let Some(chunk) = self.chunks.back_mut() else { return };
+        if duration == OTHER {
+            chunk.exceptions.push((chunk.list.len() as u32, start, end));
+        }
+        if turn > 0 || !chunk.turns.is_empty() {
+            chunk.turns.resize(chunk.list.len(), 0);
+            chunk.turns.push(turn as u16);
+        }
+        chunk.list.push(Packed { back, thread, op, what, duration });
+    }
+
+    #[inline(never)]
+    fn next_chunk(&mut self) {
+        self.full += self.chunks.back().map_or(0, Chunk::words);
+        let mut chunk = Chunk::default();
+        while let Some(first) = self.chunks.front()
+            && self.full - first.words() >= self.words
+        {
+            self.full -= first.words();
+            self.oldest += first.list.len() as u64;
+            // Its memory serves the new chunk.
+            chunk = self.chunks.pop_front().unwrap_or_default();
+        }
+        chunk.list.clear();
+        chunk.exceptions.clear();
+        chunk.turns.clear();
+        self.chunks.push_back(chunk);
     }
 
     /// Returns the record with a number, if it is kept.
-    pub(super) fn get(&self, number: u64) -> Option<&Record> {
+    pub(super) fn get(&self, number: u64) -> Option<Found> {
         if number < self.oldest || number > self.newest {
             return None;
         }
-        self.list.get(self.place(number))
-    }
-
-    /// Returns the element by which the step before a record is moved.
-    pub(super) fn turn(&self, number: u64) -> u64 {
-        self.turns.get(self.place(number)).copied().unwrap_or(0).into()
-    }
-
-    fn place(&self, number: u64) -> usize {
-        ((number - self.first) % self.kept.max(1)) as usize
+        let (chunk, place) = ((number - self.oldest) / self.size, (number - self.oldest) % self.size);
+        let chunk = self.chunks.get(chunk as usize)?;
+        let record = *chunk.list.get(place as usize)?;
+        let times = match record.duration {
+            OTHER => {
+                let at = chunk.exceptions.binary_search_by_key(&(place as u32), |e| e.0).ok()?;
+                let (_, start, end) = chunk.exceptions[at];
+                Err((start, end))
+            }
+            number => Ok(self.durations.list[usize::from(number)]),
+        };
+        let turn = chunk.turns.get(place as usize).copied().unwrap_or(0).into();
+        Some(Found { record, times, turn })
     }
 }
 
@@ -170,25 +327,50 @@ impl Log {
 mod tests {
     use super::*;
 
+    /// Records with every kind of times: those that follow, waits, and more durations than have
+    /// numbers.
+    fn record(number: u64, after: u64, ends: &[Time]) -> Record {
+        let steps = [1, 1, 2, 900, 5000];
+        let back = steps[number as usize % 5].min(number - after - 1);
+        let end = |n: u64| if n == after { Time::ZERO } else { ends[(n - after - 1) as usize] };
+        let mut start = end(number - if back == 0 { number - after } else { back });
+        if number.is_multiple_of(7) {
+            start = start + Time::from_ns(number as f64);
+        }
+        let takes = if number < 140_000 { number as f64 / 2.0 } else { (number % 3) as f64 };
+        let (thread, op, what) = (number as u32, number as u32 % 9, FENCE);
+        Record { start, end: start + Time::from_ns(takes), back: back as u32, thread, op, what }
+    }
+
     #[test]
     fn keeps_the_newest() {
-        let record = |op| Record { start: Time::ZERO, end: Time::ZERO, back: 0, thread: 0, op, what: FENCE };
-        for (kept, after, many) in [(4, 0, 3), (4, 0, 11), (4, 7, 11), (1, 3, 2), (0, 0, 5)] {
-            let mut log = Log::new(kept, after);
-            for i in after + 1..=after + many {
-                log.push(i, record(i as u32), i % 3);
+        for (kept, after, many) in
+            [(4, 0, 3), (4, 0, 111), (4, 7, 111), (1, 3, 2), (0, 0, 5), (300, 5, 9000), (1 << 18, 0, 150_000)]
+        {
+            let mut log = Log::new(kept, after, 1);
+            let mut all = vec![];
+            let mut ends = vec![];
+            for number in after + 1..=after + many {
+                let r = record(number, after, &ends);
+                log.push(number, r, if number > 50 { number % 3 } else { 0 });
+                ends.push(r.end);
+                all.push(r);
             }
-            for i in 0..after + many + 3 {
-                let there = i > after && i <= after + many && i + kept > after + many;
-                assert_eq!(
-                    log.get(i).map(|r| u64::from(r.op)),
-                    there.then_some(i),
-                    "{kept} {after} {many} {i}"
-                );
-                if there {
-                    assert_eq!(log.turn(i), i % 3);
+            for number in 0..after + many + 3 {
+                let found = log.get(number);
+                assert!(number > after && number <= after + many || found.is_none());
+                if number > after && number + kept > after + many && number <= after + many {
+                    assert!(found.is_some(), "{kept} {after} {many} {number}");
                 }
+                let Some(found) = found else { continue };
+                let want = all[(number - after - 1) as usize];
+                let back = u64::from(want.back);
+                let before = if back == 0 { Time::ZERO } else { ends[(number - after - 1 - back) as usize] };
+                assert_eq!(found.after(before), want, "{kept} {after} {many} {number}");
+                assert_eq!(found.turn, if number > 50 { number % 3 } else { 0 });
             }
+            let kept_words: u64 = log.chunks.iter().map(Chunk::words).sum();
+            assert!(kept_words <= (kept + 2 * log.size) * (WORDS + EXCEPTION_WORDS), "{kept_words}");
         }
     }
 }

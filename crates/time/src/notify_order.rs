@@ -5,9 +5,6 @@
 //! A notify must not take effect before the earlier puts of its rank to that peer have arrived.
 //! This module holds it back until they have. On other machines messages stay in order.
 
-use super::MessageKind;
-use super::engine::Engine;
-use super::state::{Message, NONE};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The puts of a rank to a peer, and the notifies that wait for them.
@@ -77,25 +74,6 @@ impl NotifyOrder {
         }
         pair.held.push((counter, after));
         false
-    }
-}
-
-impl Engine<'_, '_, '_> {
-    /// Delivers a put or notify on such a machine, where earlier puts may not have arrived yet.
-    pub(super) fn arrive(&mut self, m: &Message, from: u64, place: u32) {
-        let extra = self.extra(place);
-        let to = u64::from(m.to);
-        if m.kind == MessageKind::Put {
-            for held in self.state.notify_order.arrived(from, to, extra.number) {
-                match self.setup.through_memory() {
-                    true => self.notified(held, m.last),
-                    false => self.signal(m.to, held, m.last),
-                }
-            }
-        }
-        if m.counter != NONE && self.state.notify_order.pass(from, to, m.counter, extra.after) {
-            self.signal(m.to, m.counter, m.last);
-        }
     }
 }
 

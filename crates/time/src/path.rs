@@ -63,27 +63,33 @@ pub(super) fn chain<'p>(
     mut log: Log,
     last: Last,
 ) -> Result<Option<Vec<(Record, u64)>>, Fault> {
-    let mut out = vec![];
+    let mut found = vec![];
     let (mut at, mut turn) = (last.number(), last.turn());
     while at > 0 {
         let record = match log.get(at) {
-            Some(r) => *r,
+            Some(r) => r,
             None => {
                 // Frees the old log first, so that there are never two at a time.
                 drop(log);
                 log = again(setup, &mut marks, at)?;
-                *log.get(at).expect("the log of a run to this record ends with it")
+                log.get(at).expect("the log of a run to this record ends with it")
             }
         };
-        out.push((record, turn));
-        turn = setup.turned(turn, log.turn(at));
-        at = match record.back {
+        found.push((record, turn));
+        turn = setup.turned(turn, record.turn);
+        at = match record.back() {
             0 => 0,
             u32::MAX => return Ok(None),
             back => at - u64::from(back),
         };
     }
-    out.reverse();
+    let mut before = Time::ZERO;
+    let mut out = Vec::with_capacity(found.len());
+    for (record, turn) in found.into_iter().rev() {
+        let record = record.after(before);
+        before = record.end;
+        out.push((record, turn));
+    }
     Ok(Some(out))
 }
 
@@ -100,7 +106,7 @@ fn again<'p>(setup: &Setup<'p>, marks: &mut Vec<State<'p>>, at: u64) -> Result<L
             while engine.state.records < at && engine.step()? {}
             return Ok(engine.log);
         }
-        engine.log = Log::new(0, from);
+        engine.log = Log::new(0, from, 0);
         let spacing = ((at - from) / MARKS as u64).max(setup.kept / 2).max(1);
         marks.extend(run_marking(&mut engine, spacing, at)?);
     }

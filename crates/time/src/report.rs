@@ -329,7 +329,7 @@ pub(super) fn timing(
                 let place = setup.split(rank).0 as usize;
                 let a = &state.accounts[place];
                 RankUse {
-                    finish_ns: (a.finish + setup.last_endpoint(state)).ns(),
+                    finish_ns: (a.finish + state.last_endpoint(setup)).ns(),
                     sent_bytes: a.sent,
                     received_bytes: a.received,
                     work_ns: state.worked.get(place).map_or(0.0, |t| t.ns()),

@@ -5,10 +5,9 @@ use super::channels::TransferDirection;
 use super::clock::Time;
 use super::cores::Cores;
 use super::inside::Inside;
-use super::log::{KEPT, Last};
+use super::log::{KEPT, Last, RECORD_BYTES};
 use super::moves::{self, Moves};
 use super::queues::{Costs, Tally};
-use super::state::State;
 use kbc_checker::Orbits;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::{BinOp, Expr};
@@ -148,7 +147,7 @@ impl<'p> Setup<'p> {
             topo,
             calls: options.calls,
             path: options.path,
-            kept: KEPT,
+            kept: options.memory.map_or(KEPT, |m| (m / 8 / RECORD_BYTES).clamp(1, KEPT)),
             streams: program.streams.len(),
             counters: program.counters() as usize + tallies as usize,
             ops,
@@ -170,11 +169,6 @@ impl<'p> Setup<'p> {
     /// Checks whether notifies go through memory and not over links.
     pub(super) fn through_memory(&self) -> bool {
         self.cores.is_some_and(|c| c.notify.is_some())
-    }
-
-    /// Returns the endpoint time at the end of every rank. Zero if there were no messages.
-    pub(super) fn last_endpoint(&self, state: &State<'_>) -> Time {
-        if state.delivered > 0 { self.endpoint } else { Time::ZERO }
     }
 
     /// Returns the time at which a rank starts.
@@ -261,6 +255,15 @@ impl<'p> Setup<'p> {
         let row = tally as u64 * self.program.ranks() + peer;
         // Below [`MAX_OBJECTS`].
         self.program.counters() + row as u32 * queues + queue
+    }
+
+    /// Returns the tally, the peer and the queue of a counter. None if the counter is not a tally.
+    pub(super) fn tallied(&self, counter: u32) -> Option<(Tally, u64, u32)> {
+        let queues = self.program.queue_base.last().copied().unwrap_or(0);
+        let row = counter.checked_sub(self.program.counters())?.checked_div(queues)?;
+        let (tally, peer) = (u64::from(row) / self.program.ranks(), u64::from(row) % self.program.ranks());
+        let queue = (counter - self.program.counters()) % queues;
+        Some((*Tally::ALL.get(tally as usize)?, peer, queue))
     }
 
     /// Returns the index of an event.

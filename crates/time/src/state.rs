@@ -1,8 +1,7 @@
 //! State of a simulation: everything that changes. A copy of it is a point to continue from.
 
 use super::MessageKind;
-pub(super) use super::agenda::NONE;
-use super::agenda::{Agenda, Item};
+use super::agenda::{Agenda, Item, NONE};
 use super::channels::Channels;
 use super::clock::Time;
 use super::controllers::Controllers;
@@ -93,6 +92,23 @@ pub(super) struct Trip<'p> {
     pub(super) lag: Time,
     /// For data in memories with nodes of their own: the ends of the route.
     pub(super) ends: Option<Box<Ends<'p>>>,
+}
+
+impl Trip<'_> {
+    /// Returns the next stage of the message: a link or a controller.
+    pub(super) fn next(&mut self) -> Option<u32> {
+        if let Some(link) = self.route.next() {
+            return Some(link.0);
+        }
+        let ends = self.ends.as_mut()?;
+        if let Some(back) = ends.back.take() {
+            self.route = back;
+            if let Some(link) = self.route.next() {
+                return Some(link.0);
+            }
+        }
+        ends.write.take()
+    }
 }
 
 /// Data that only few messages need.
@@ -295,6 +311,31 @@ impl<'p> State<'p> {
     pub(super) fn end(&self) -> (Time, Last) {
         let last = self.last().map(|i| &self.accounts[i]);
         last.map_or((Time::ZERO, Last::default()), |a| (a.finish, a.last))
+    }
+
+    /// Stores a message in a free place and returns its index.
+    pub(super) fn keep_message(&mut self, m: Message) -> u32 {
+        let place = self.free.pop().unwrap_or(self.messages.len() as u32);
+        match self.messages.get_mut(place as usize) {
+            Some(free) => *free = m,
+            None => self.messages.push(m),
+        }
+        place
+    }
+
+    /// Stores the rest of a route in a free place and returns its index.
+    pub(super) fn keep_trip(&mut self, trip: Trip<'p>) -> u32 {
+        let place = self.free_trips.pop().unwrap_or(self.trips.len() as u32);
+        match self.trips.get_mut(place as usize) {
+            Some(free) => *free = trip,
+            None => self.trips.push(trip),
+        }
+        place
+    }
+
+    /// Returns the endpoint time at the end of every rank. Zero if there were no messages.
+    pub(super) fn last_endpoint(&self, setup: &Setup<'_>) -> Time {
+        if self.delivered > 0 { setup.endpoint } else { Time::ZERO }
     }
 
     /// Returns the first of the ranks that finished last.

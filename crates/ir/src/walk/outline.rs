@@ -135,6 +135,8 @@ pub(super) struct Outlines<'p> {
     pub(super) whole: &'p COp,
     pub(super) span: Span,
     pub(super) number: u32,
+    /// Whether no put of the stream comes right before it, apart from fences and marks.
+    pub(super) behind_no_put: bool,
 }
 
 /// An instruction. Jump targets are indices of instructions.
@@ -229,6 +231,7 @@ impl<'p> Outline<'p> {
                         first: first as u32,
                         fixed: vec![],
                         known: vec![],
+                        no_put: false,
                     };
                     w.list(list);
                     w.code.push(Ins::Leave);
@@ -305,6 +308,8 @@ struct Writer<'a, 'p> {
     fixed: Vec<(u32, Fixed)>,
     /// Expressions that the registers of kind [`Fixed::Value`] hold, in their order.
     known: Vec<Resolved>,
+    /// Whether no put can be right before what comes next, apart from fences and marks.
+    no_put: bool,
 }
 
 impl<'p> Writer<'_, 'p> {
@@ -319,29 +324,41 @@ impl<'p> Writer<'_, 'p> {
                     let (at, end) = (self.code.len(), self.ends);
                     self.ends += 1;
                     self.code.push(Ins::Leave);
+                    self.no_put = false;
                     self.list(body);
+                    self.no_put = false;
                     self.code.push(Ins::Next { slot: *slot, end, body: at as u32 + 1 });
                     self.ends -= 1;
                     self.slots[*slot as usize] = old;
                     self.code[at] = Ins::For { slot: *slot, end, lo, hi, past: self.code.len() as u32 };
                 }
                 CStmt::If { cond, then, other } => {
-                    let at = self.code.len();
+                    let (at, no_put) = (self.code.len(), self.no_put);
                     self.code.push(Ins::Leave);
                     self.list(then);
                     let past = self.code.len();
                     if other.is_empty() {
                         self.code[at] = Ins::Unless { cond, past: past as u32 };
+                        self.no_put = false;
                         continue;
                     }
                     self.code.push(Ins::Leave);
                     self.code[at] = Ins::Unless { cond, past: past as u32 + 1 };
+                    self.no_put = no_put;
                     self.list(other);
+                    self.no_put = false;
                     self.code[past] = Ins::Go(self.code.len() as u32);
                 }
                 CStmt::Op(op, span, number) => {
                     let quick = op.translate(self).ok();
-                    self.code.push(Ins::Op(Outlines { quick, whole: op, span: *span, number: *number }));
+                    let behind_no_put = self.no_put;
+                    match op {
+                        Op::Put { .. } => self.no_put = false,
+                        Op::FenceRelease | Op::FenceAcquire | Op::FenceComplete | Op::Mark(_) => {}
+                        _ => self.no_put = true,
+                    }
+                    let (span, number) = (*span, *number);
+                    self.code.push(Ins::Op(Outlines { quick, whole: op, span, number, behind_no_put }));
                 }
             }
         }

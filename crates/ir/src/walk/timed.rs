@@ -155,6 +155,8 @@ pub struct Walks {
     registers: Vec<i64>,
     /// Source and destination of the last put or get that a cursor resolved.
     moved: Option<[Access; 2]>,
+    /// For each instruction, whether it is passed over.
+    passed_over: Vec<bool>,
 }
 
 impl Outline<'_> {
@@ -186,13 +188,24 @@ impl Walks {
             at.push(StreamPosition { next: OUTSIDE, region: 0, rank: rank as u32, stream });
             registers.extend_from_slice(&mesh.1);
         }
-        Walks { at, registers, moved: None }
+        Walks { at, registers, moved: None, passed_over: vec![false; outline.code.len()] }
     }
 
     /// Returns what the last put or get reads and writes, in this order. The outline must be one
     /// made by [`Outline::with_moves`].
     pub fn moved(&self) -> Option<[Access; 2]> {
         self.moved
+    }
+
+    /// Passes over the operation that [`Walks::next`] has just returned for a stream, from now on
+    /// and for every stream. Nothing happens if a put may come right before the operation, unless
+    /// it is a fence: after such an operation a notify does not travel with the put.
+    pub fn pass_over(&mut self, outline: &Outline<'_>, stream: usize) {
+        let here = self.at[stream].next.wrapping_sub(1) as usize;
+        if let Some(Ins::Op(op)) = outline.code.get(here) {
+            let fence = matches!(op.whole, Op::FenceRelease | Op::FenceAcquire);
+            self.passed_over[here] |= fence || op.behind_no_put;
+        }
     }
 
     /// Moves a stream to the start of a call.
@@ -233,6 +246,10 @@ impl Walks {
             at.next += 1;
             match &outline.code[here as usize] {
                 Ins::Op(op) => {
+                    if self.passed_over[here as usize] {
+                        turns = 0;
+                        continue;
+                    }
                     out.1 = op.number;
                     if let Some(quick) = &op.quick
                         && let Ok(op) = quick.translate(&mut Quick { outline, at, registers })

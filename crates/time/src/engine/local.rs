@@ -1,13 +1,13 @@
 //! Operations of a stream on its own device: local work, which requests units, and fences.
 //!
-//! This module owns their begin and end. [`super::work`] computes how long they take.
+//! This module owns their begin and end. [`crate::work`] computes how long they take.
 
-use super::agenda::{Item, NONE};
-use super::clock::Time;
-use super::engine::Engine;
-use super::log::{FENCE, FETCH, PRELOAD, Record, WORK};
-use super::state::Doing;
-use super::work::{Job, OpPhases, Unit};
+use super::Engine;
+use crate::agenda::{Item, NONE};
+use crate::clock::Time;
+use crate::log::{FENCE, FETCH, PRELOAD, Record, WORK};
+use crate::state::Doing;
+use crate::work::{Job, OpPhases, Unit};
 use kbc_ir::walk::{Fault, TimedOp};
 
 impl<'p> Engine<'_, 'p, '_> {
@@ -16,6 +16,7 @@ impl<'p> Engine<'_, 'p, '_> {
         let fence = self.setup.fence;
         self.state.fenced = true;
         if fence == Time::ZERO {
+            self.takes_no_time(thread);
             return true;
         }
         let (start, last) = (self.state.now, self.state.threads[thread as usize].last);
@@ -28,11 +29,20 @@ impl<'p> Engine<'_, 'p, '_> {
         false
     }
 
+    /// Lets every stream pass over the operation that a thread has just reached: it takes no time,
+    /// and what the report says of it is known. An observer wants to see it nevertheless.
+    fn takes_no_time(&mut self, thread: u32) {
+        if !self.detail {
+            self.state.walks.pass_over(&self.setup.outline, thread as usize);
+        }
+    }
+
     /// Requests the units of a local operation. Returns true if it takes no time.
     pub(super) fn work(&mut self, thread: u32, act: &TimedOp<'p>, op: u32) -> Result<bool, Fault> {
         let s = &mut self.state;
         let free = s.units.is_empty();
         if free && s.seen[op as usize] {
+            self.takes_no_time(thread);
             return Ok(true);
         }
         let rank = self.setup.rank(thread);

@@ -1,13 +1,13 @@
 //! Calls to the observer of a simulation. The other modules of the engine report events only
 //! through these functions.
 
-use super::clock::Time;
-use super::engine::Engine;
-use super::links::Passage;
-use super::observe::{Begun, MessageId, Next, OpHeld, Pass, Sent, StepReached, Woken};
-use super::state::Message;
-use super::work::{self, Unit};
-use super::{Delivery, MessageKind, Work};
+use super::Engine;
+use crate::clock::Time;
+use crate::links::Passage;
+use crate::observe::{Begun, MessageId, Next, OpHeld, Pass, Sent, StepReached, Woken};
+use crate::state::Message;
+use crate::work::{self, Unit};
+use crate::{Delivery, MessageKind, Work};
 use kbc_ir::op::OpPart;
 use kbc_ir::walk::{Brief, TimedOp};
 use kbc_machine::topology::LinkId;
