@@ -86,10 +86,10 @@ fn declarations() -> impl Strategy<Value = Kernel> {
             core,
             cores,
             scalars: scalars.into_iter().collect(),
-            tensors,
+            tensors: tensors.into(),
             tables: tables.into_iter().map(|(name, values)| Table { name, values }).collect(),
-            signals,
-            areas,
+            signals: signals.into(),
+            areas: areas.into(),
             tiles,
             body: vec![],
         })

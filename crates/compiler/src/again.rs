@@ -91,6 +91,15 @@ pub fn ranks_with(built: &Built, defines: &[(String, String)]) -> Result<u64, Di
     ranks(&built.origin.loaded, &options_again(built, None, defines))
 }
 
+/// The number of operations of the same program with other parameters, before any pass. `None` if
+/// the program does not exist with them.
+pub fn operations_with(built: &Built, defines: &[(String, String)]) -> Option<usize> {
+    match lower_again(built, None, defines).ok()?.module.body {
+        Body::Graph(graph) => Some(graph.order().len()),
+        Body::Schedule(_) | Body::Local(_) => None,
+    }
+}
+
 fn options_again(
     built: &Built,
     line: Option<(String, FileId)>,

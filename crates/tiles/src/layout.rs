@@ -8,6 +8,7 @@
 
 use crate::tile::{Area, Kernel, Reach};
 use kbc_ir::expr::{BinOp, Expr};
+use std::collections::BTreeMap;
 
 /// Bytes of a line.
 const LINE: i64 = crate::tile::LINE as i64;
@@ -23,15 +24,21 @@ fn larger(a: Expr, b: Expr) -> Expr {
     if a == b { a } else { Expr::bin(BinOp::Max, a, b) }
 }
 
-/// Returns the arenas in memory order: first those with an area that peers reach, then the others.
-fn arenas(kernel: &Kernel) -> Vec<u32> {
-    let mut order: Vec<u32> = vec![];
+/// Returns the areas of each arena by index. The arenas are in memory order: first those with an
+/// area that peers reach, then the others.
+fn arenas(kernel: &Kernel) -> Vec<Vec<usize>> {
+    let mut order: Vec<Vec<usize>> = vec![];
+    let mut places: BTreeMap<u32, usize> = BTreeMap::new();
     for reach in [Reach::Peers, Reach::Own] {
         for area in kernel.areas.iter().filter(|a| a.reach == reach) {
-            if !order.contains(&area.arena) {
-                order.push(area.arena);
-            }
+            places.entry(area.arena).or_insert_with(|| {
+                order.push(vec![]);
+                order.len() - 1
+            });
         }
+    }
+    for (i, area) in kernel.areas.iter().enumerate() {
+        order[places[&area.arena]].push(i);
     }
     order
 }
@@ -47,7 +54,8 @@ fn place(kernel: &Kernel) -> (Vec<Expr>, Vec<Expr>, Expr) {
     let mut areas = vec![Expr::Int(0); kernel.areas.len()];
     for arena in arenas(kernel) {
         let mut size = Expr::Int(0);
-        for (i, area) in kernel.areas.iter().enumerate().filter(|(_, a)| a.arena == arena) {
+        for i in arena {
+            let area = &kernel.areas[i];
             areas[i] = at.clone();
             size = if size == Expr::Int(0) { area_bytes(area) } else { larger(size, area_bytes(area)) };
         }
@@ -71,7 +79,7 @@ pub fn bytes(kernel: &Kernel) -> Expr {
 /// Returns the number of bytes from the start of the window to the end of what peers reach; the
 /// rank's own areas follow.
 pub fn shared_bytes(kernel: &Kernel) -> Expr {
-    let mut peers = kernel.clone();
+    let mut peers = kernel.declarations();
     peers.areas.retain(|a| a.reach == Reach::Peers);
     place(&peers).2
 }

@@ -54,10 +54,11 @@ const INCLUDES: &str = "\
 /// Returns E449 or E451.
 pub fn sources(k: &Kernel, text: &KernelText) -> Result<Vec<Source>, Diagnostic> {
     let tasks = tasks::split(k);
+    let window_bytes = layout::bytes(k);
     let mut out = vec![];
     for (i, t) in tasks.iter().enumerate() {
         let name = if t.at.is_some() { format!("{}_{}", k.name, t.name) } else { k.name.to_string() };
-        out.push(Source { name, core: t.kernel.core, text: task(&tasks, i, text)? });
+        out.push(Source { name, core: t.kernel.core, text: task(&tasks, i, text, &window_bytes)? });
     }
     Ok(out)
 }
@@ -67,10 +68,11 @@ pub fn sources(k: &Kernel, text: &KernelText) -> Result<Vec<Source>, Diagnostic>
 /// # Errors
 /// Returns E449 or E451.
 pub fn kernel(k: &Kernel, text: &KernelText) -> Result<String, Diagnostic> {
-    task(&tasks::split(k), 0, text)
+    task(&tasks::split(k), 0, text, &layout::bytes(k))
 }
 
-fn task(tasks: &[Task], at: usize, text: &KernelText) -> Result<String, Diagnostic> {
+/// Prints a task of a program whose window has `window_bytes` bytes.
+fn task(tasks: &[Task], at: usize, text: &KernelText, window_bytes: &Expr) -> Result<String, Diagnostic> {
     let k = &tasks.get(at).ok_or_else(|| refuse("the program has no task".into()))?.kernel;
     let list = task_tensors(k, tasks, at);
     if !k.scalars.iter().any(|s| s == CALL) {
@@ -79,7 +81,7 @@ fn task(tasks: &[Task], at: usize, text: &KernelText) -> Result<String, Diagnost
     let mut b = Body::new(k);
     let body = b.block(&k.body)?;
     let mut out = Text::default();
-    prologue(k, &list, &mut b, &mut out)?;
+    prologue(k, &list, window_bytes, &mut b, &mut out)?;
     out.line(1, "if (error == 0) {");
     out.lines(2, &body);
     out.line(1, "}");
@@ -138,14 +140,20 @@ fn ident_of(t: &TensorArg) -> String {
 
 /// Prints everything up to the body. It declares only what the body uses, so the body is printed
 /// before.
-fn prologue(k: &Kernel, list: &[TaskArg], b: &mut Body, out: &mut Text) -> Result<(), Diagnostic> {
+fn prologue(
+    k: &Kernel,
+    list: &[TaskArg],
+    window_bytes: &Expr,
+    b: &mut Body,
+    out: &mut Text,
+) -> Result<(), Diagnostic> {
     let part = list.iter().any(|t| matches!(t.arg, TensorArg::Area(_)));
     let taken = list.iter().any(|t| t.arg == TensorArg::Window);
     let window = taken && (part || !k.signals.is_empty() || !k.areas.is_empty());
     let checked = k.scalars.iter().any(|s| s == NRANKS);
     // These expressions use scalars and tables too, so they are printed before the arguments are
     // declared.
-    let bytes = if window { b.expr(&layout::bytes(k)) } else { String::new() };
+    let bytes = if window { b.expr(window_bytes) } else { String::new() };
     let bases = bases(k, list, b)?;
     b.used.insert(Helper::TensorOf);
     out.line(

@@ -39,14 +39,15 @@ pub fn kernel() -> Kernel {
         core: Core::Vector,
         cores: 1,
         scalars: ["nranks", "count", "call"].map(Name::from).to_vec(),
-        tensors: vec![tensor("x", TensorUse::In), tensor("out", TensorUse::Out)],
+        tensors: vec![tensor("x", TensorUse::In), tensor("out", TensorUse::Out)].into(),
         tables: vec![],
         signals: vec![Signals {
             name: "w0_arrived".into(),
             count: others(),
             per_call: Expr::Int(1),
             at: Some(Expr::Int(0)),
-        }],
+        }]
+        .into(),
         areas: vec![Area {
             name: "w0".into(),
             dtype: DType::F32,
@@ -55,7 +56,8 @@ pub fn kernel() -> Kernel {
             reach: Reach::Peers,
             arena: 0,
             at: Some(others() * Expr::Int(64)),
-        }],
+        }]
+        .into(),
         tiles: vec![tile("a", 0), tile("b", 0x4000)],
         body: vec![],
     }

@@ -59,10 +59,10 @@ pub fn frame(body: Vec<Stmt>) -> Kernel {
         core: Core::Vector,
         cores: 1,
         scalars: vec!["nranks".into(), "count".into(), "call".into()],
-        tensors: vec![tensor("x", TensorUse::In, 0), tensor("out", TensorUse::Out, 0)],
+        tensors: vec![tensor("x", TensorUse::In, 0), tensor("out", TensorUse::Out, 0)].into(),
         tables: vec![],
-        signals: vec![],
-        areas: vec![],
+        signals: vec![].into(),
+        areas: vec![].into(),
         tiles: vec![tile("a", DType::F32, 4096), tile("b", DType::F32, 4096)],
         body,
     }
@@ -195,7 +195,7 @@ pub fn gets() -> Kernel {
     for name in ["ready", "read"] {
         k.signals.push(Signals { name: name.into(), count: v("nranks"), per_call: int(1), at: None });
     }
-    k.areas = vec![area("w0", int(1), Reach::Peers, 0), area("t", v("nranks"), Reach::Own, 1)];
+    k.areas = vec![area("w0", int(1), Reach::Peers, 0), area("t", v("nranks"), Reach::Own, 1)].into();
     k
 }
 

@@ -5,7 +5,7 @@
 //! differ and still be one.
 
 use super::places;
-use crate::again::{Resized, ranks_with, rebuild_at};
+use crate::again::{Resized, operations_with, ranks_with, rebuild_at};
 use crate::build::Built;
 use crate::proof::proof;
 use crate::workspace::Workspace;
@@ -226,12 +226,19 @@ impl<'a> Makers<'a> {
     /// Returns the count parameter, with the program at the first two counts. It is the first
     /// integer parameter whose value changes the sizes of data and nothing else.
     fn count(&mut self) -> Option<(String, Vec<ProgramAtSize>)> {
-        let names: Vec<String> = self.built.integers().map(|(n, _)| n.to_owned()).collect();
-        names.into_iter().find_map(|name| {
+        let names: Vec<(String, u64)> = self.built.integers().map(|(n, v)| (n.to_owned(), v)).collect();
+        names.into_iter().find_map(|(name, value)| {
             // A parameter that sets the size of the mesh is not a count. Checking the ranks first
             // avoids lowering and compiling a program for a thousand ranks.
             let defines = [(name.clone(), COUNTS[0].to_string())];
             if ranks_with(self.built, &defines).ok()? != self.ranks {
+                return None;
+            }
+            // Neither is one that adds operations, such as a number of layers. The next value shows
+            // it without a program of a thousand layers.
+            let next = [(name.clone(), value.saturating_add(1).to_string())];
+            let operations = |defines: &[(String, String)]| operations_with(self.built, defines);
+            if operations(&next).or_else(|| operations(&defines)) != operations(&[]) {
                 return None;
             }
             let a = self.make(self.ranks, Some((&name, COUNTS[0])))?;

@@ -10,7 +10,9 @@
 //! loop. In all other cases the copy stays.
 
 use super::accesses::{names, touched};
+use super::elision::{Elision, statement};
 use super::storage::each;
+use super::write_in_place::write_in_place;
 use kbc_ir::cut::Chunks;
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
@@ -42,24 +44,26 @@ pub enum Staging {
 
 /// Returns the schedule without the copies that it does not need; `None` if it needs all of them.
 pub(super) fn without_staging(schedule: &Schedule) -> Option<Schedule> {
-    let mut out: Option<Schedule> = None;
-    let mut from = 0;
-    while let Some(at) = copies(out.as_ref().unwrap_or(schedule)).into_iter().find(|c| c.number >= from) {
-        match forwarded(out.as_ref().unwrap_or(schedule), &at) {
-            Some(s) => out = Some(s),
-            None => from = at.number + 1,
+    let mut work = Elision::new(schedule);
+    let mut any = false;
+    for at in copies(schedule) {
+        if let Some(forward) = forwarded(&work, &at) {
+            work.change_region(forward.region, |r| {
+                for (stream, body) in r.roles[0].streams.iter_mut().zip(forward.bodies) {
+                    stream.body = body;
+                }
+                r.operands.push(forward.other);
+            });
+            work.remove((at.region, 0, at.statement));
+            any = true;
         }
     }
-    while let Some(s) = super::write_in_place::write_in_place(out.as_ref().unwrap_or(schedule)) {
-        out = Some(s);
-    }
-    out
+    any |= write_in_place(&mut work);
+    any.then(|| work.finish())
 }
 
 /// A copy of a whole buffer to one on which a collective works.
 struct Staged {
-    /// Number of the copy among the copies of the schedule.
-    number: usize,
     region: usize,
     statement: usize,
     to: BufferId,
@@ -78,20 +82,22 @@ fn copies(s: &Schedule) -> Vec<Staged> {
             };
             let like = |b: BufferId| -> &Buffer { s.buffer(b) };
             if like(to).role == BufferRole::Temp && !like(to).zero && like(to).dtype == like(from).dtype {
-                out.push(Staged { number: out.len(), region, statement, to, from });
+                out.push(Staged { region, statement, to, from });
             }
         }
     }
     out
 }
 
-/// Returns the operations of regions that follow a copy: (region, operation).
-fn after<'s>(s: &'s Schedule, at: &Staged) -> Vec<(usize, &'s SOp)> {
+/// Returns the operations after a copy whose statements touch one of its two buffers: (region,
+/// operation).
+fn after<'w>(work: &'w Elision<'_>, at: &Staged) -> Vec<(usize, &'w SOp)> {
     let mut out = vec![];
-    for (i, r) in s.regions.iter().enumerate().skip(at.region) {
-        let first = if i == at.region { at.statement + 1 } else { 0 };
-        for stream in r.roles.iter().flat_map(|r| &r.streams) {
-            each(stream.body.get(first..).unwrap_or_default(), &mut |op| out.push((i, op)));
+    for use_at in work.of_either(at.to, at.from) {
+        let (region, _, place) = use_at;
+        if region > at.region || region == at.region && place > at.statement {
+            let stmt = statement(&work.now, use_at).map_or(&[][..], std::slice::from_ref);
+            each(stmt, &mut |op| out.push((region, op)));
         }
     }
     out
@@ -150,9 +156,20 @@ impl Ranges {
     }
 }
 
-/// Returns the schedule without this copy, if everything that reads the buffer can do without it.
-fn forwarded(s: &Schedule, at: &Staged) -> Option<Schedule> {
-    let ops = after(s, at);
+/// The collective that works without a copy.
+struct Forward {
+    region: usize,
+    /// The bodies of its streams, which read the other buffer.
+    bodies: Vec<Vec<SStmt>>,
+    /// The operand that is the other buffer.
+    other: Operand,
+}
+
+/// Returns the change that makes this copy superfluous, if everything that reads the buffer can do
+/// without it.
+fn forwarded(work: &Elision<'_>, at: &Staged) -> Option<Forward> {
+    let s = &work.now;
+    let ops = after(work, at);
     let region = ops.iter().find(|(i, op)| {
         let t = touched(&s.regions[*i], op);
         [t.reads, t.writes, t.remote].concat().contains(&at.to)
@@ -171,18 +188,20 @@ fn forwarded(s: &Schedule, at: &Staged) -> Option<Schedule> {
     {
         return None;
     }
-    let program = Program::compile(s).ok()?;
+    // The program knows the operands that the region had at first.
+    ((operand as usize) < work.operands(number)).then_some(())?;
+    let program = work.program()?;
     let id = RegionId(number as u32);
     let mut sites: BTreeMap<ReadSite, Vec<(bool, bool)>> = BTreeMap::new();
     let mut steps = STEPS;
     for rank in 0..s.mesh.ranks() {
         let mut walk = Walk {
             s,
-            program: &program,
+            program,
             id,
             operand: OperandId(operand),
             rank,
-            names: names(s, &program, id, rank),
+            names: names(s, program, id, rank),
             written: Ranges::default(),
             sites: &mut sites,
             steps: &mut steps,
@@ -194,7 +213,7 @@ fn forwarded(s: &Schedule, at: &Staged) -> Option<Schedule> {
         let whole = program.elements(at.to, rank).ok()?;
         for (i, op) in ops.iter().filter(|(i, _)| *i > number) {
             if touched(&s.regions[*i], op).reads.contains(&at.to) {
-                let (lo, hi) = read_later(&program, op, rank, whole)?;
+                let (lo, hi) = read_later(program, op, rank, whole)?;
                 written.holds(lo, hi).then_some(())?;
             }
         }
@@ -213,7 +232,6 @@ fn forwarded(s: &Schedule, at: &Staged) -> Option<Schedule> {
         };
         when.insert(site, w);
     }
-    let mut out = s.clone();
     let taken =
         |n: &str| region.operands.iter().any(|o| o.name == *n) || region.coords.iter().any(|c| c.0 == *n);
     let mut name = format!("{}_in", v.name);
@@ -222,13 +240,9 @@ fn forwarded(s: &Schedule, at: &Staged) -> Option<Schedule> {
     }
     let other = Operand { name: name.into(), buffer: at.from, line: v.line.clone(), scratch: true };
     let edit = Edit { v: OperandId(operand), x: OperandId(region.operands.len() as u32), when: &when };
-    let r = &mut out.regions[number];
-    for (i, stream) in r.roles[0].streams.iter_mut().enumerate() {
-        stream.body = edit.body(&stream.body, &mut (i, vec![]), true);
-    }
-    r.operands.push(other);
-    out.regions[at.region].roles[0].streams[0].body.remove(at.statement);
-    Some(out)
+    let streams = region.roles[0].streams.iter().enumerate();
+    let bodies = streams.map(|(i, stream)| edit.body(&stream.body, &mut (i, vec![]), true)).collect();
+    Some(Forward { region: number, bodies, other })
 }
 
 /// Returns the elements of the buffer that an operation after the collective reads; `None` for an

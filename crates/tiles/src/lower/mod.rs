@@ -20,6 +20,7 @@ mod consumer;
 mod copy_elision;
 mod cores;
 mod counts;
+mod elision;
 mod embedding;
 mod errors;
 mod fetched;
@@ -124,14 +125,14 @@ fn unpruned(
         core: if has_matmuls(schedule) { Core::Tasks } else { Core::Vector },
         cores,
         scalars: vec![CALL.into()],
-        tensors: storage.tensors.clone(),
+        tensors: storage.tensors.clone().into(),
         tables: schedule
             .tables
             .iter()
             .map(|t| Table { name: t.name.clone(), values: BTreeMap::from([(ranks, t.values.clone())]) })
             .collect(),
-        signals,
-        areas: storage.areas.clone(),
+        signals: signals.into(),
+        areas: storage.areas.clone().into(),
         tiles: vec![],
         body: vec![],
     };

@@ -6,6 +6,7 @@
 //! block, and the copy is gone.
 
 use super::accesses::touched;
+use super::elision::{Elision, statement};
 use super::storage::each;
 use kbc_ir::expr::{Env, Expr};
 use kbc_ir::name::Name;
@@ -13,7 +14,6 @@ use kbc_ir::op::OpPartMut;
 use kbc_ir::schedule::{
     BufferId, BufferRole, Line, LocalOp, Operand, OperandId, Part, Ref, RegionId, SOp, SStmt, Schedule,
 };
-use kbc_ir::walk::Program;
 
 /// A copy of a block out of a vector.
 struct BlockCopy {
@@ -27,10 +27,30 @@ struct BlockCopy {
     at: Expr,
 }
 
-/// Returns the schedule without one such copy, whose block is computed at its destination instead;
-/// `None` if there is no such copy.
-pub(super) fn write_in_place(s: &Schedule) -> Option<Schedule> {
-    block_copies(s).into_iter().find_map(|t| instead(s, &t))
+/// Removes such copies, whose blocks are computed at their destination instead. Returns whether
+/// there are any.
+pub(super) fn write_in_place(work: &mut Elision<'_>) -> bool {
+    let mut left = block_copies(&work.now);
+    let mut any = false;
+    // A copy may depend on another one's being gone.
+    loop {
+        let before = left.len();
+        left.retain(|t| {
+            let Some((number, operand)) = instead(work, t) else { return true };
+            work.change_region(number, |region| {
+                region.operands[operand.0.0 as usize] = operand.1;
+                for stream in region.roles.iter_mut().flat_map(|r| &mut r.streams) {
+                    shorten(&mut stream.body, operand.0);
+                }
+            });
+            work.remove((t.region, 0, t.statement));
+            any = true;
+            false
+        });
+        if left.len() == before {
+            return any;
+        }
+    }
 }
 
 fn block_copies(s: &Schedule) -> Vec<BlockCopy> {
@@ -52,29 +72,30 @@ fn block_copies(s: &Schedule) -> Vec<BlockCopy> {
     out
 }
 
-fn instead(s: &Schedule, t: &BlockCopy) -> Option<Schedule> {
+/// Returns the region of the collective that can compute the block at its destination, and its
+/// operand with what takes its place.
+fn instead(work: &Elision<'_>, t: &BlockCopy) -> Option<(usize, (OperandId, Operand))> {
+    let s = &work.now;
     // Exactly one collective before the copy works on the vector, nothing else names the vector,
     // and nothing before the copy touches the result.
     let mut works = None;
-    for (i, r) in s.regions.iter().enumerate() {
-        for stream in r.roles.iter().flat_map(|r| &r.streams) {
-            for (n, stmt) in stream.body.iter().enumerate() {
-                let here = i == t.region && n == t.statement && super::lanes::local(r);
-                let mut fits = true;
-                each(std::slice::from_ref(stmt), &mut |op| {
-                    let u = touched(r, op);
-                    let names = |b: BufferId| [&u.reads, &u.writes].iter().any(|l| l.contains(&b));
-                    fits &= !u.remote.contains(&t.from) && !u.remote.contains(&t.to);
-                    let before = i < t.region || i == t.region && n < t.statement;
-                    fits &= here || !before || !names(t.to);
-                    if names(t.from) && !here {
-                        fits &= !matches!(op, SOp::Local(_)) && i < t.region && works.is_none_or(|w| w == i);
-                        works = Some(i);
-                    }
-                });
-                fits.then_some(())?;
+    for at in work.of_either(t.from, t.to) {
+        let (i, _, n) = at;
+        let r = &s.regions[i];
+        let here = i == t.region && n == t.statement && super::lanes::local(r);
+        let mut fits = true;
+        each(std::slice::from_ref(statement(s, at)?), &mut |op| {
+            let u = touched(r, op);
+            let names = |b: BufferId| [&u.reads, &u.writes].iter().any(|l| l.contains(&b));
+            fits &= !u.remote.contains(&t.from) && !u.remote.contains(&t.to);
+            let before = i < t.region || i == t.region && n < t.statement;
+            fits &= here || !before || !names(t.to);
+            if names(t.from) && !here {
+                fits &= !matches!(op, SOp::Local(_)) && i < t.region && works.is_none_or(|w| w == i);
+                works = Some(i);
             }
-        }
+        });
+        fits.then_some(())?;
     }
     let number = works?;
     let region = &s.regions[number];
@@ -82,13 +103,13 @@ fn instead(s: &Schedule, t: &BlockCopy) -> Option<Schedule> {
     let (Some((operand, o)), None) = (operands.next(), operands.next()) else { return None };
     let operand = OperandId(operand);
     (o.line.parts == t.parts && t.parts > 1).then_some(())?;
-    let program = Program::compile(s).ok()?;
+    let program = work.program()?;
     let own = |path: &[Part]| {
         let Some(Part { index, len, of }) = path.first() else { return false };
         *len == Expr::Int(1)
             && *of == Expr::Int(t.parts as i64)
             && (0..s.mesh.ranks()).all(|rank| {
-                let names = super::accesses::names(s, &program, RegionId(number as u32), rank);
+                let names = super::accesses::names(s, program, RegionId(number as u32), rank);
                 let block = program.local_value(&t.at, rank).ok();
                 block.is_some() && index.eval(&Names(&names)).ok() == block
             })
@@ -106,15 +127,9 @@ fn instead(s: &Schedule, t: &BlockCopy) -> Option<Schedule> {
         });
     }
     all.then_some(())?;
-    let mut out = s.clone();
     let extent = s.buffer(t.to).dims.iter().fold(Expr::Int(1), |n, d| super::address::mul(&n, d));
     let line = Line::vector(extent);
-    out.regions[number].operands[operand.0 as usize] = Operand { buffer: t.to, line, ..o.clone() };
-    for stream in out.regions[number].roles.iter_mut().flat_map(|r| &mut r.streams) {
-        shorten(&mut stream.body, operand);
-    }
-    out.regions[t.region].roles[0].streams[0].body.remove(t.statement);
-    Some(out)
+    Some((number, (operand, Operand { buffer: t.to, line, ..o.clone() })))
 }
 
 /// Values of coordinates alone: an expression that depends on a step has no value.

@@ -5,12 +5,13 @@ use super::dialect::Dialect;
 use super::ids::{AreaId, LINE, SignalsId, TensorId, TileId};
 use super::op::{Object, Op};
 use super::roles::{Core, Space};
+use super::shared::Shared;
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::name::Name;
 use kbc_ir::types::DType;
 use std::collections::BTreeMap;
 
-/// A kernel.
+/// A kernel. The kernels of its tasks share its declarations.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Kernel {
     /// Name of the kernel.
@@ -26,14 +27,14 @@ pub struct Kernel {
     /// is, because the domain provides it.
     pub scalars: Vec<Name>,
     /// Tensors, in the order of arguments.
-    pub tensors: Vec<Tensor>,
+    pub tensors: Shared<Tensor>,
     /// Tables. As arguments, all of them together are one `int32` tensor after the other tensors,
     /// one table after another.
     pub tables: Vec<Table>,
     /// Arrays of counters in the window.
-    pub signals: Vec<Signals>,
+    pub signals: Shared<Signals>,
     /// Areas of the window.
-    pub areas: Vec<Area>,
+    pub areas: Shared<Area>,
     /// Tiles in the memories of the core.
     pub tiles: Vec<Tile>,
     /// Statements of the kernel.
@@ -212,6 +213,24 @@ pub enum Stmt {
 }
 
 impl Kernel {
+    /// Returns the kernel with all of its declarations and no statement.
+    #[must_use]
+    pub fn declarations(&self) -> Kernel {
+        Kernel {
+            name: self.name.clone(),
+            dialect: self.dialect,
+            core: self.core,
+            cores: self.cores,
+            scalars: self.scalars.clone(),
+            tensors: self.tensors.clone(),
+            tables: self.tables.clone(),
+            signals: self.signals.clone(),
+            areas: self.areas.clone(),
+            tiles: self.tiles.clone(),
+            body: vec![],
+        }
+    }
+
     /// Returns the number of cores of a rank that run the kernel together, which is the number of
     /// blocks of a launch.
     pub fn blocks(&self) -> u32 {

@@ -17,6 +17,7 @@ pub mod order;
 pub mod parse;
 pub mod path;
 mod roles;
+mod shared;
 pub mod sync;
 pub mod tasks;
 pub mod text;
@@ -29,3 +30,4 @@ pub use ids::{AreaId, CALL, CORE, COUNT, LINE, NRANKS, RANK, SignalsId, TensorId
 pub use kernel::{Area, Kernel, Reach, Signals, Stmt, TURN, Table, Tensor, TensorUse, Tile};
 pub use op::{Gm, Object, Op, Rounding, VArg, VecOp};
 pub use roles::{Barrier, Core, Pipe, Space};
+pub use shared::Shared;

@@ -43,7 +43,11 @@ pub fn split(kernel: &Kernel) -> Vec<Task> {
     let mut out = vec![];
     for (i, stmt) in kernel.body.iter().enumerate() {
         if let Stmt::Task { name, core, body } = stmt {
-            out.push(task(Some(i), name, Kernel { core: *core, body: body.clone(), ..kernel.clone() }));
+            out.push(task(
+                Some(i),
+                name,
+                Kernel { core: *core, body: body.clone(), ..kernel.declarations() },
+            ));
         }
     }
     out
@@ -55,7 +59,8 @@ fn task(at: Option<usize>, name: &Name, kernel: Kernel) -> Task {
     Task { at, name: name.clone(), uses, kernel }
 }
 
-/// Runs `f` on every task as a kernel of its own, or on the kernel itself if it is for one core.
+/// Runs `f` on every task as a kernel of its own, or on the kernel itself if it is for one core. On
+/// a task, `f` changes statements and no declaration, since the tasks have the same declarations.
 ///
 /// # Errors
 /// Returns the first error of `f`.
@@ -63,16 +68,19 @@ pub fn each<E>(kernel: &mut Kernel, mut f: impl FnMut(&mut Kernel) -> Result<(),
     if kernel.core != Core::Tasks {
         return f(kernel);
     }
-    let mut done = kernel.clone();
-    for stmt in &mut done.body {
-        if let Stmt::Task { core, body, .. } = stmt {
-            let mut one = Kernel { core: *core, body: std::mem::take(body), ..kernel.clone() };
-            f(&mut one)?;
-            *body = one.body;
+    let mut list = std::mem::take(&mut kernel.body);
+    let mut result = Ok(());
+    for stmt in &mut list {
+        if let Stmt::Task { core, body, .. } = stmt
+            && result.is_ok()
+        {
+            (kernel.core, kernel.body) = (*core, std::mem::take(body));
+            result = f(kernel);
+            *body = std::mem::take(&mut kernel.body);
         }
     }
-    *kernel = done;
-    Ok(())
+    (kernel.core, kernel.body) = (Core::Tasks, list);
+    result
 }
 
 fn look(kernel: &Kernel, list: &[Stmt], uses: &mut Uses) {
