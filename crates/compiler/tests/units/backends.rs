@@ -30,10 +30,10 @@ fn every_pass_of_a_backend_runs_on_its_targets() {
             core: kbc_tiles::tile::Core::Vector,
             cores: 1,
             scalars: vec!["call".into()],
-            tensors: vec![],
+            tensors: vec![].into(),
             tables: vec![],
-            signals: vec![],
-            areas: vec![],
+            signals: vec![].into(),
+            areas: vec![].into(),
             tiles: vec![],
             body: vec![],
         };
