@@ -25,6 +25,23 @@ pub fn distance(a: &str, b: &str) -> usize {
     last[b.len()]
 }
 
+/// Returns a number that the distance of two words is not below, from their letters alone. It takes
+/// no memory and little time.
+fn at_least(a: &str, b: &str) -> usize {
+    let (long, short) = (a.chars().count(), b.chars().count());
+    let by_length = long.abs_diff(short);
+    if !a.is_ascii() || !b.is_ascii() {
+        return by_length;
+    }
+    // A change adds at most one letter and removes at most one.
+    let mut counts = [0i32; 128];
+    a.bytes().for_each(|c| counts[usize::from(c)] += 1);
+    b.bytes().for_each(|c| counts[usize::from(c)] -= 1);
+    let more: i32 = counts.iter().filter(|n| **n > 0).sum();
+    let less: i32 = counts.iter().filter(|n| **n < 0).sum();
+    more.max(-less).unsigned_abs() as usize
+}
+
 /// The longest name, in bytes, that is compared. Nobody mistypes a longer name, and the time to
 /// compare two names grows with the product of their lengths.
 const LONGEST: usize = 200;
@@ -45,12 +62,16 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         if common > 0 && related.is_none_or(|(most, _)| common > most) {
             related = Some((common, candidate));
         }
-        let allowed = (name.chars().count().max(candidate.chars().count()) / 3).max(1);
-        let d = distance(name, candidate);
+        let lengths = [name.chars().count(), candidate.chars().count()];
+        let allowed = (lengths[0].max(lengths[1]) / 3).max(1);
         // Any two one-letter names are one replacement apart, so their distance means nothing.
-        let meaningless = d >= name.chars().count().min(candidate.chars().count());
-        if d <= allowed && !meaningless && best.is_none_or(|(e, _)| d < e) {
-            best = Some((d, candidate));
+        let meaningful = |d: usize| d < lengths[0].min(lengths[1]);
+        let better = |d: usize| d <= allowed && meaningful(d) && best.is_none_or(|(e, _)| d < e);
+        if better(at_least(name, candidate)) {
+            let d = distance(name, candidate);
+            if better(d) {
+                best = Some((d, candidate));
+            }
         }
     }
     best.or(related).map(|(_, c)| c)
@@ -60,8 +81,14 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 /// shorter name occur in the longer one and that these are at least two words or at least 6
 /// letters. Otherwise returns 0.
 fn shared(a: &str, b: &str) -> usize {
-    let words = |s: &str| s.split('_').filter(|w| !w.is_empty()).map(str::to_lowercase).collect::<Vec<_>>();
-    let (a, b) = (words(a), words(b));
+    fn words(s: &str) -> impl Iterator<Item = &str> {
+        s.split('_').filter(|w| !w.is_empty())
+    }
+    if words(a).count() == words(b).count() {
+        return 0;
+    }
+    let lower = |s: &str| words(s).map(str::to_lowercase).collect::<Vec<_>>();
+    let (a, b) = (lower(a), lower(b));
     let (less, more) = if a.len() <= b.len() { (a, b) } else { (b, a) };
     let letters = less.iter().map(String::len).sum();
     let telling = less.len() > 1 || letters >= 6;
@@ -79,6 +106,20 @@ mod tests {
         {
             assert_eq!((distance(a, b), distance(b, a)), (d, d), "{a} {b}");
         }
+    }
+
+    #[test]
+    fn no_distance_is_below_its_bound() {
+        let letters = ["a", "b", "_", "ä"];
+        let words: Vec<String> = (0..4usize.pow(4) * 5)
+            .map(|n| (0..n % 5).map(|i| letters[n / 5 / 4usize.pow(i as u32) % 4]).collect())
+            .collect();
+        for (i, a) in words.iter().enumerate() {
+            for b in words.iter().skip(i % 7).step_by(7) {
+                assert!(at_least(a, b) <= distance(a, b), "{a} {b}");
+            }
+        }
+        assert_eq!([at_least("ring", "rings"), at_least("ring", "gnir"), at_least("ab", "cd")], [1, 0, 2]);
     }
 
     #[test]

@@ -185,7 +185,7 @@ impl Durations {
 
 /// A record that was found in the log.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Found {
+pub(super) struct KeptRecord {
     record: Packed,
     /// The time that it takes, or its start and end.
     times: Result<Time, (Time, Time)>,
@@ -193,7 +193,7 @@ pub(super) struct Found {
     pub(super) turn: u64,
 }
 
-impl Found {
+impl KeptRecord {
     /// Returns the distance to the record of the step before it, as in [`Record::back`].
     pub(super) fn back(&self) -> u32 {
         self.record.back
@@ -303,7 +303,7 @@ impl Log {
     }
 
     /// Returns the record with a number, if it is kept.
-    pub(super) fn get(&self, number: u64) -> Option<Found> {
+    pub(super) fn get(&self, number: u64) -> Option<KeptRecord> {
         if number < self.oldest || number > self.newest {
             return None;
         }
@@ -319,7 +319,7 @@ impl Log {
             number => Ok(self.durations.list[usize::from(number)]),
         };
         let turn = chunk.turns.get(place as usize).copied().unwrap_or(0).into();
-        Some(Found { record, times, turn })
+        Some(KeptRecord { record, times, turn })
     }
 }
 

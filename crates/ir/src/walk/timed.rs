@@ -197,14 +197,31 @@ impl Walks {
         self.moved
     }
 
-    /// Passes over the operation that [`Walks::next`] has just returned for a stream, from now on
-    /// and for every stream. Nothing happens if a put may come right before the operation, unless
-    /// it is a fence: after such an operation a notify does not travel with the put.
+    /// Passes over the local operation or fence that [`Walks::next`] has just returned for a
+    /// stream, from now on and for every stream. Nothing happens for other operations, for a fence
+    /// that waits for gets, and for a local operation that may come right behind a put: after it, a
+    /// notify does not travel with that put.
     pub fn pass_over(&mut self, outline: &Outline<'_>, stream: usize) {
         let here = self.at[stream].next.wrapping_sub(1) as usize;
         if let Some(Ins::Op(op)) = outline.code.get(here) {
-            let fence = matches!(op.whole, Op::FenceRelease | Op::FenceAcquire);
-            self.passed_over[here] |= fence || op.behind_no_put;
+            self.passed_over[here] |= match op.whole {
+                Op::FenceRelease | Op::FenceAcquire => true,
+                Op::Copy { .. } | Op::Reduce { .. } | Op::Local(_) => op.behind_no_put,
+                // It waits for gets, even if it takes no time itself.
+                Op::FenceComplete => false,
+                Op::Put { .. }
+                | Op::Get { .. }
+                | Op::Send { .. }
+                | Op::Recv { .. }
+                | Op::Room { .. }
+                | Op::Notify { .. }
+                | Op::Wait { .. }
+                | Op::Record(_)
+                | Op::Await(_)
+                | Op::Mark(_)
+                | Op::HostRead(_)
+                | Op::Host(_) => false,
+            };
         }
     }
 
