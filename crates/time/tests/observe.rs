@@ -134,9 +134,38 @@ fn times_go_on_and_sums_are_those_of_the_report() {
     }
 }
 
+/// Every rank fetches from every other one, and waits for each message.
+const FETCH: &str = "kir 1
+module @m
+mesh tp 5
+schedule calls any
+buffer %y : f32[500] hbm temp
+window @w : f32[1 x 100] hbm at 0
+region @c over tp as (r of 5)
+  on v = %y line 500
+  role all
+    stream main
+      for k in 1..5
+        get v[k of 5] <- ((r + k) % 5) : @w[0]
+        fence.complete
+        copy v[0 of 5] = v[k of 5]
+";
+
+/// The cases, on machines where fences and local work take time and where they take none: there a
+/// simulation passes over them, unless an observer wants to see them.
+fn timed_and_untimed() -> Vec<(String, String)> {
+    let mut all = cases();
+    all.push((FETCH.into(), format!("mesh(5) {MACHINE}")));
+    let untimed =
+        |(source, m): &(String, String)| (source.clone(), m.replace(MACHINE, "{ link: 3 GB/s, 70 ns }"));
+    let untimed: Vec<_> = all.iter().map(untimed).collect();
+    all.extend(untimed);
+    all
+}
+
 #[test]
 fn watching_changes_nothing_and_is_asked_for() {
-    for (source, m) in cases() {
+    for (source, m) in timed_and_untimed() {
         let (with, told) = watch(&source, &m, true);
         let (without, little) = watch(&source, &m, false);
         assert_eq!(with, without);
