@@ -28,8 +28,7 @@ pub fn distance(a: &str, b: &str) -> usize {
 /// Returns a number that the distance of two words is not below, from their letters alone. It takes
 /// no memory and little time.
 fn at_least(a: &str, b: &str) -> usize {
-    let (long, short) = (a.chars().count(), b.chars().count());
-    let by_length = long.abs_diff(short);
+    let by_length = a.chars().count().abs_diff(b.chars().count());
     if !a.is_ascii() || !b.is_ascii() {
         return by_length;
     }

@@ -5,8 +5,9 @@
 //! `engine: sdma` the stream continues, and the transfers of its queue are performed one after
 //! another. Each transfer takes as long as [`Mover::ns`] returns. The data uses the links during
 //! that time, with its tail as far behind its head as the core makes it, so several cores can share
-//! a link until it is saturated. This module owns the effect of [`kbc_machine::topology::cores`] on
-//! time, except for the share of the memory, which is in [`super::work`].
+//! a link until it is saturated. This module owns the limits that a simulation takes from
+//! [`kbc_machine::topology::cores`]. Their effect is in `engine/cores.rs`, except for the share of
+//! the memory, which is in [`super::work`].
 
 use kbc_machine::topology::cores::Mover;
 use kbc_machine::topology::{Forward, Settings};

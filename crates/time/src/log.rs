@@ -6,8 +6,8 @@ use super::controllers::Access;
 use kbc_machine::topology::{DeviceId, MAX_NODES};
 use std::collections::{HashMap, VecDeque};
 
-/// Number of records that are kept at least. A log of so many has up to 1.1 GiB, or 340 MB if every
-/// step begins when the step before it ends.
+/// Number of records that are kept at least. The log has room for so many records that all have
+/// times of their own: 1.1 GiB. That is room for 3.4 times as many where no record has.
 pub(super) const KEPT: u64 = 1 << 24;
 /// Bytes of such a log for each record.
 pub(super) const RECORD_BYTES: u64 = 4 * (WORDS + EXCEPTION_WORDS);
@@ -122,7 +122,7 @@ struct Packed {
     duration: u16,
 }
 
-/// The duration of a step whose end is in [`Chunk::exceptions`].
+/// The duration of a step whose start and end are in [`Chunk::exceptions`].
 const OTHER: u16 = u16::MAX;
 
 /// 4-byte words of a record, and of the times of an exception.

@@ -1,8 +1,9 @@
 //! Data of puts and gets in memories that are nodes of a package (`data: named`): its route, and
 //! the controllers at both ends.
 //!
-//! This module owns these routes (docs/adr/027-memories.md): from the port of the source memory to
-//! the port of the destination memory. Notifies, requests and queues leave from the device. The
+//! This module owns the ports of memories and the ends of these routes
+//! (docs/adr/027-memories.md). `engine/moves.rs` makes a route from the port of the source memory
+//! to the port of the destination memory. Notifies, requests and queues leave from the device. The
 //! time of a controller is in [`super::controllers`].
 
 use kbc_diag::Diagnostics;

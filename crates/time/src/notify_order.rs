@@ -3,7 +3,8 @@
 //! memories that are nodes of their own, and with limits on cores.
 //!
 //! A notify must not take effect before the earlier puts of its rank to that peer have arrived.
-//! This module holds it back until they have. On other machines messages stay in order.
+//! This module decides until when it is held back, and `engine/notify_order.rs` delivers it then.
+//! On other machines messages stay in order.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -10,7 +10,8 @@
 //!   pays for the read of the slot, and a credit uses no link.
 //! * On any other machine a credit is a notify of its own, and slots are free.
 //!
-//! This module owns these rules. The names of the steps on the critical path are in
+//! This module owns the tallies and the times of accesses to slots. The engine's part of these
+//! rules is in `engine/queues.rs`. The names of the steps on the critical path are in
 //! [`super::report::Cause`].
 
 use super::clock::Time;

@@ -227,6 +227,7 @@ impl<'a> Makers<'a> {
     /// integer parameter whose value changes the sizes of data and nothing else.
     fn count(&mut self) -> Option<(String, Vec<ProgramAtSize>)> {
         let names: Vec<(String, u64)> = self.built.integers().map(|(n, v)| (n.to_owned(), v)).collect();
+        let mut own = None;
         names.into_iter().find_map(|(name, value)| {
             // A parameter that sets the size of the mesh is not a count. Checking the ranks first
             // avoids lowering and compiling a program for a thousand ranks.
@@ -238,7 +239,8 @@ impl<'a> Makers<'a> {
             // it without a program of a thousand layers.
             let next = [(name.clone(), value.saturating_add(1).to_string())];
             let operations = |defines: &[(String, String)]| operations_with(self.built, defines);
-            if operations(&next).or_else(|| operations(&defines)) != operations(&[]) {
+            let own = *own.get_or_insert_with(|| operations(&[]));
+            if operations(&next).or_else(|| operations(&defines)) != own {
                 return None;
             }
             let a = self.make(self.ranks, Some((&name, COUNTS[0])))?;
