@@ -10,7 +10,7 @@ use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::schedule::{BufferId, BufferRole, Schedule};
 use kbc_ir::types::{Mesh, TensorType};
 use kbc_ir::walk::{Mem, Program};
-use kbc_numerics::shard::{self, Part};
+use kbc_numerics::shard::{self, HeldBox, Part};
 use kbc_numerics::tensor::{Data, Tensor};
 
 /// Elements that peers, or streams ahead of the host, wrote into a buffer for a call that its rank
@@ -109,10 +109,34 @@ impl<'p> Host<'p> {
     /// Returns the elements of an input buffer on a rank in a call. Fails with E360.
     pub fn fill(&self, b: BufferId, input: u32, rank: u64, call: i64) -> Result<Data, Diagnostic> {
         let s = self.program.schedule;
-        let feed = &self.feeds[call as usize % self.feeds.len()][input as usize];
-        let part = shard::cut(&s.buffer(b).name, global(s, b)?, self.mesh(), feed, rank)?;
+        let part = shard::cut(&s.buffer(b).name, global(s, b)?, self.mesh(), self.feed(input, call), rank)?;
         self.fits(b, rank, part.tensor.elements() as u64)?;
         Ok(part.tensor.into_data())
+    }
+
+    fn feed(&self, input: u32, call: i64) -> &'p Tensor {
+        &self.feeds[call as usize % self.feeds.len()][input as usize]
+    }
+
+    /// Returns the tensor of which an input buffer on a rank is a part in a call, and that part.
+    /// Fails with E360.
+    pub fn source(
+        &self,
+        b: BufferId,
+        input: u32,
+        rank: u64,
+        call: i64,
+    ) -> Result<(&'p Tensor, HeldBox), Diagnostic> {
+        let s = self.program.schedule;
+        let (ty, feed) = (global(s, b)?, self.feed(input, call));
+        let held = HeldBox::of(ty, self.mesh(), rank);
+        let inside = held.range.len() == feed.shape().len()
+            && held.range.iter().zip(feed.shape()).all(|(b, n)| b.0 <= b.1 && b.1 <= *n);
+        if !inside {
+            return Err(shard::no_part(&s.buffer(b).name, ty, self.mesh(), rank));
+        }
+        self.fits(b, rank, held.shape().iter().product())?;
+        Ok((feed, held))
     }
 
     /// Returns the zeros that a buffer of a rank holds at the beginning of a call. Fails with E302

@@ -104,6 +104,8 @@ pub(super) enum Stopped {
     TooLong(u64),
     /// The ranks that are not walked would behave differently.
     Asymmetric(Asymmetric),
+    /// The chains of notifies decide too little, or something is wrong. Clocks tell what.
+    Undecided,
 }
 
 impl From<Asymmetric> for Stopped {
@@ -134,7 +136,9 @@ pub(super) struct Engine<'p, C> {
 }
 
 impl<'p, C: Contents> Engine<'p, C> {
-    pub(super) fn new(setup: &'p Setup<'p>, limits: &Limits) -> Self {
+    /// Creates the state before the first call. With `chains`, the order of accesses is searched in
+    /// chains of notifies, and the run may be undecided.
+    pub(super) fn new(setup: &'p Setup<'p>, limits: &Limits, chains: bool) -> Self {
         let (reps, p) = (&setup.group.reps, setup.program);
         let mut streams = vec![];
         for (rep, &rank) in reps.iter().enumerate() {
@@ -147,7 +151,13 @@ impl<'p, C: Contents> Engine<'p, C> {
             setup,
             ready: (0..streams.len()).collect(),
             streams,
-            order: Order::new(&setup.group, setup.width, reps.len() * setup.grids.places, p.has_forms()),
+            order: Order::new(
+                &setup.group,
+                setup.width,
+                reps.len() * setup.grids.places,
+                p.has_forms(),
+                chains,
+            ),
             meaning: Meaning::new(setup),
             queues: Queues::default(),
             counters: Counters::new(setup.calls as usize),
@@ -175,6 +185,9 @@ impl<'p, C: Contents> Engine<'p, C> {
         }
         while let Some(si) = self.ready.pop_front() {
             self.go(si)?;
+            if self.order.undecided() {
+                return Err(Stopped::Undecided);
+            }
             if self.report.full() {
                 break;
             }
@@ -185,6 +198,11 @@ impl<'p, C: Contents> Engine<'p, C> {
         });
         if !waiting && !failed && !self.report.full() {
             self.reject_leftovers();
+        }
+        if self.order.undecided() || self.order.by_chains() && (waiting || failed || !self.report.is_empty())
+        {
+            // Messages are those of a run with clocks, which also knows what a search cannot find.
+            return Err(Stopped::Undecided);
         }
         if waiting && !failed && !self.report.full() {
             self.deadlock();

@@ -65,7 +65,7 @@ impl Group {
 
     /// Splits a rank into (index of its representative, element that takes the representative to
     /// it).
-    pub(super) fn split(&self, q: u64) -> (usize, u64) {
+    pub fn split(&self, q: u64) -> (usize, u64) {
         if self.trivial() {
             return (q as usize, 0);
         }
@@ -92,6 +92,33 @@ impl Group {
         self.digits.iter().map(|d| back(d) * d.stride).sum()
     }
 
+    /// Returns element `h` applied `n` times.
+    pub(super) fn power(&self, h: u64, n: u64) -> u64 {
+        let times = |d: &Digit| {
+            let far = u128::from(d.of(h)) * u128::from(if d.xor { n % 2 } else { n });
+            (far % u128::from(d.size)) as u64
+        };
+        self.digits.iter().map(|d| times(d) * d.stride).sum()
+    }
+
+    /// Returns how many times the inverse of element `h` must be applied to rank `q` until one of
+    /// its digits that is not 0 becomes 0, or smaller if xor moves it. There is at most one number
+    /// for each digit; digits of which `h` makes no such thing have none.
+    pub(super) fn homeward(&self, h: u64, q: u64) -> Vec<u64> {
+        let steps = |d: &Digit| {
+            let (far, step) = (d.of(q), d.of(h));
+            match far {
+                0 => None,
+                _ if d.xor => (far ^ step < far).then_some(1),
+                _ => quotient(far, step, d.size),
+            }
+        };
+        let mut out: Vec<u64> = self.digits.iter().filter_map(steps).collect();
+        out.sort_unstable();
+        out.dedup();
+        out
+    }
+
     /// Returns how far element `h` moves digit number `k`.
     pub(super) fn amount(&self, k: usize, h: u64) -> u64 {
         self.digits[k].of(h)
@@ -107,14 +134,32 @@ impl Group {
     }
 }
 
+/// Returns the smallest `n` with `n * b = a (mod m)`.
+fn quotient(a: u64, b: u64, m: u64) -> Option<u64> {
+    // Euclid's algorithm keeps `x * b = r (mod m)` for both pairs.
+    let (mut r, mut s) = ((i128::from(m), 0i128), (i128::from(b), 1i128));
+    while s.0 != 0 {
+        let k = r.0 / s.0;
+        (r, s) = (s, (r.0 - k * s.0, r.1 - k * s.1));
+    }
+    let (g, a) = (r.0, i128::from(a));
+    if a % g != 0 {
+        return None;
+    }
+    let turn = i128::from(m) / g;
+    Some((a / g % turn * r.1).rem_euclid(turn) as u64)
+}
+
 /// Implements [`Group::join`] for digits in order of descending stride.
 fn join_moved(digits: &[Digit], h: u64, width: usize, dst: &mut [u32], src: &[u32]) {
-    let Some((d, rest)) = digits.split_first() else { return join_slices(dst, src) };
+    // Digits that stay split nothing.
+    let moving = digits.iter().position(|d| d.of(h) != 0).unwrap_or(digits.len());
+    let Some((d, rest)) = digits[moving..].split_first() else { return join_slices(dst, src) };
     let unit = d.stride as usize * width;
     let block = unit * d.size as usize;
     let t = d.of(h);
     for (to, from) in dst.chunks_mut(block).zip(src.chunks(block)) {
-        if rest.is_empty() && !d.xor {
+        if !d.xor && rest.iter().all(|d| d.of(h) == 0) {
             let turn = t as usize * unit;
             join_slices(&mut to[turn..], &from[..block - turn]);
             join_slices(&mut to[..turn], &from[block - turn..]);

@@ -17,6 +17,7 @@
 #![deny(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
 
 mod calls;
+mod chains;
 mod clock;
 mod contents;
 mod counters;
@@ -98,6 +99,10 @@ pub struct CheckOptions {
     /// Whether wrong contents are reported even where accesses race. The contents are then those of
     /// one order out of many.
     pub all_kinds: bool,
+    /// Number of ranks from which on the order of accesses is searched in chains of notifies, where
+    /// one rank of each orbit is walked and has one stream. Below, and if a search finds nothing,
+    /// vector clocks decide. The verdict is the same either way.
+    pub chains_from: u64,
 }
 
 impl Default for CheckOptions {
@@ -109,6 +114,7 @@ impl Default for CheckOptions {
             most_acts: 1 << 25,
             most_errors: 40,
             all_kinds: false,
+            chains_from: 1 << 10,
         }
     }
 }
@@ -148,6 +154,8 @@ pub struct Verdict {
     pub ranks_walked: u64,
     /// Number of operations walked.
     pub acts: u64,
+    /// Whether chains of notifies showed the order, and not vector clocks.
+    pub by_chains: bool,
     /// Number of calls until a counter leaves 32 bits; None if no counter grows.
     pub range: Option<u64>,
     /// The reason why symmetry did not apply, if it was tried.
@@ -177,6 +185,7 @@ pub fn check(schedule: &Schedule, options: &CheckOptions) -> Verdict {
         period: 1,
         ranks_walked: 0,
         acts: 0,
+        by_chains: false,
         range: None,
         asymmetric: None,
         text: String::new(),
@@ -321,7 +330,7 @@ impl Check<'_> {
         let group = Group::new(self.program.ranks(), vec![]);
         let actions = vec![Action::default(); s.buffers.len()];
         match self.execute(group, actions, exact, &v) {
-            Ok((outcome, walked)) => self.accept(&mut v, outcome, walked),
+            Ok(walk) => accept(&mut v, walk),
             Err(Failure::Said(d)) => {
                 let d = because(*d, v.asymmetric.as_deref());
                 v.errors.push(d);
@@ -331,6 +340,7 @@ impl Check<'_> {
                 let d = too_long(self.options, acts, self.program.ranks(), v.asymmetric.as_deref());
                 v.errors.push(d);
             }
+            Err(Failure::Stopped(Stopped::Undecided)) => unreachable!("clocks decide everything"),
         }
         v
     }
@@ -343,33 +353,21 @@ impl Check<'_> {
         };
         let orbits = group.reps.len() as u64;
         match self.execute(group, actions, true, v) {
-            Ok((outcome, walked)) => {
+            Ok(walk) => {
                 v.meaning = Method::Symmetric { orbits };
-                self.accept(v, outcome, walked);
+                accept(v, walk);
             }
             Err(Failure::Said(d)) => v.errors.push(*d),
             Err(Failure::Stopped(Stopped::Asymmetric(reason))) => return Some(reason),
             Err(Failure::Stopped(Stopped::TooLong(acts))) => {
                 v.errors.push(too_long(self.options, acts, orbits, None));
             }
+            Err(Failure::Stopped(Stopped::Undecided)) => unreachable!("clocks decide everything"),
         }
         None
     }
 
-    fn accept(&self, v: &mut Verdict, outcome: Outcome, walked: u64) {
-        v.ranks_walked = walked;
-        v.acts = outcome.acts;
-        v.range = (outcome.growth > 0).then(|| MAX_COUNT / outcome.growth);
-        v.errors.extend(outcome.errors);
-    }
-
-    fn execute(
-        &self,
-        group: Group,
-        actions: Vec<Action>,
-        exact: bool,
-        v: &Verdict,
-    ) -> Result<(Outcome, u64), Failure> {
+    fn execute(&self, group: Group, actions: Vec<Action>, exact: bool, v: &Verdict) -> Result<Walk, Failure> {
         let limits = Limits {
             acts: self.options.most_acts,
             errors: self.options.most_errors,
@@ -389,13 +387,40 @@ impl Check<'_> {
             .help("make the schedule symmetric, so that one rank stands for all");
             return Err(Failure::Said(Box::new(d)));
         }
-        let outcome = if exact {
-            Engine::<Exact>::new(&setup, &limits).run(&limits)
-        } else {
-            Engine::<Fingerprint>::new(&setup, &limits).run(&limits)
+        let run = |chains: bool| {
+            if exact {
+                Engine::<Exact>::new(&setup, &limits, chains).run(&limits)
+            } else {
+                Engine::<Fingerprint>::new(&setup, &limits, chains).run(&limits)
+            }
         };
-        Ok((outcome.map_err(Failure::Stopped)?, walked))
+        let ranks = self.program.ranks();
+        let one_stream = setup.width == 1 && !setup.queues && !self.program.has_forms();
+        let mut by_chains = one_stream && walked < ranks && ranks >= self.options.chains_from;
+        let mut outcome = run(by_chains);
+        if matches!(outcome, Err(Stopped::Undecided)) {
+            by_chains = false;
+            outcome = run(by_chains);
+        }
+        Ok(Walk { outcome: outcome.map_err(Failure::Stopped)?, walked, by_chains })
     }
+}
+
+/// A finished run of the engine.
+struct Walk {
+    outcome: Outcome,
+    /// Number of ranks walked.
+    walked: u64,
+    by_chains: bool,
+}
+
+fn accept(v: &mut Verdict, walk: Walk) {
+    let Walk { outcome, walked, by_chains } = walk;
+    v.ranks_walked = walked;
+    v.acts = outcome.acts;
+    v.by_chains = by_chains;
+    v.range = (outcome.growth > 0).then(|| MAX_COUNT / outcome.growth);
+    v.errors.extend(outcome.errors);
 }
 
 enum Failure {

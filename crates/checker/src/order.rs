@@ -7,8 +7,10 @@
 //! module owns clocks, fences and shadow state. [`super::engine`] decides which operation touches
 //! which place.
 
+use super::chains::{Chains, Link};
 use super::clock::{Clock, Recent};
 use super::group::Group;
+use std::cell::Cell;
 
 /// How an access completes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,11 +60,19 @@ struct PlaceHistory {
     more: Vec<AccessRecord>,
 }
 
+/// What the issuer of a notify knows of all streams.
+#[derive(Debug)]
+enum Knowledge {
+    /// Clock T of the issuer, with its own entry at its last release.
+    Clock(Clock),
+    /// The notifies for which the issuer had waited.
+    Chain(Link),
+}
+
 /// The knowledge that a notify transfers.
 #[derive(Debug)]
 pub(super) struct NotifySnapshot {
-    /// Clock T of the issuer, with its own entry at its last release.
-    clock: Clock,
+    knowledge: Knowledge,
     /// Position of its last release.
     release: u32,
     /// Position of the notify itself.
@@ -142,12 +152,24 @@ pub(super) struct Order<'g> {
     places: Vec<PlaceHistory>,
     pool: Vec<Clock>,
     recent: Recent,
+    /// What streams know, in place of the clocks T.
+    chains: Option<Chains>,
+    /// Whether a search of the chains has found none. Nothing follows from that.
+    undecided: Cell<bool>,
 }
 
 impl<'g> Order<'g> {
     /// Creates the state for `width` streams per rank and `places` places in all. With `control`,
-    /// completed operations are tracked in addition to visible ones.
-    pub(super) fn new(group: &'g Group, width: usize, places: usize, control: bool) -> Order<'g> {
+    /// completed operations are tracked in addition to visible ones. With `chains`, chains of
+    /// notifies take the place of the clocks T; every rank then has one stream, and there is no
+    /// `control`.
+    pub(super) fn new(
+        group: &'g Group,
+        width: usize,
+        places: usize,
+        control: bool,
+        chains: bool,
+    ) -> Order<'g> {
         let all = group.ranks as usize * width;
         let zero = Clock::new(all, group);
         let clocks = (0..group.reps.len() * width)
@@ -165,7 +187,37 @@ impl<'g> Order<'g> {
             })
             .collect();
         let empty = PlaceHistory { write: AccessRecord::NONE, reads: [AccessRecord::NONE; 2], more: vec![] };
-        Order { group, width, clocks, places: vec![empty; places], pool: vec![], recent: Recent::default() }
+        Order {
+            group,
+            width,
+            clocks,
+            places: vec![empty; places],
+            pool: vec![],
+            recent: Recent::default(),
+            chains: chains.then(|| Chains::new(group.reps.len() * width)),
+            undecided: Cell::new(false),
+        }
+    }
+
+    /// Checks whether the limited search of chains has failed. Conflicts found may then be none.
+    pub(super) fn undecided(&self) -> bool {
+        self.undecided.get()
+    }
+
+    /// Whether chains of notifies take the place of clocks.
+    pub(super) fn by_chains(&self) -> bool {
+        self.chains.is_some()
+    }
+
+    /// Checks whether a walked stream knows, over any chain of signals, that a stream in its frame
+    /// has completed its operations up to position `upto`.
+    fn knows_done(&self, si: usize, at: usize, upto: u32) -> bool {
+        let Some(chains) = &self.chains else { return self.clocks[si].known.get(at) >= upto };
+        let found = chains.known(self.group, si, at as u64, upto);
+        if !found {
+            self.undecided.set(true);
+        }
+        found
     }
 
     /// Advances a stream and returns its new position.
@@ -213,20 +265,27 @@ impl<'g> Order<'g> {
     /// Returns the knowledge that a notify issued now transfers.
     pub(super) fn notify(&mut self, si: usize, own: u32) -> NotifySnapshot {
         let pos = self.tick(si);
-        let c = &self.clocks[si];
-        let mut clock = match self.pool.pop() {
-            Some(mut old) => {
-                old.copy(&c.known);
-                old
-            }
-            None => c.known.clone(),
-        };
-        let release = c.releases.last().copied().unwrap_or(0);
         let first = own as usize / self.width * self.width;
-        for (k, upto) in c.told.iter().enumerate() {
-            clock.set(first + k, *upto);
-        }
-        NotifySnapshot { clock, release, pos, control: self.done(si, own) }
+        let told = self.clocks[si].told[own as usize - first];
+        let knowledge = match &self.chains {
+            Some(chains) => Knowledge::Chain(chains.link(si, told)),
+            None => {
+                let c = &self.clocks[si];
+                let mut clock = match self.pool.pop() {
+                    Some(mut old) => {
+                        old.copy(&c.known);
+                        old
+                    }
+                    None => c.known.clone(),
+                };
+                for (k, upto) in c.told.iter().enumerate() {
+                    clock.set(first + k, *upto);
+                }
+                Knowledge::Clock(clock)
+            }
+        };
+        let release = self.clocks[si].releases.last().copied().unwrap_or(0);
+        NotifySnapshot { knowledge, release, pos, control: self.done(si, own) }
     }
 
     /// Returns what is done at the current position of a stream, including the stream itself.
@@ -261,19 +320,33 @@ impl<'g> Order<'g> {
     /// the notifying stream as the waiting rank sees it; `moved` is the element that takes the
     /// walked rank to its rank.
     pub(super) fn heard(&mut self, si: usize, snap: &NotifySnapshot, by: u32, moved: u64) {
-        self.returned(si, moved, &snap.clock);
+        self.learn(si, &snap.knowledge, moved);
         let c = &mut self.clocks[si];
-        c.known.join(self.group, moved, self.width, &snap.clock, &mut self.recent);
         c.heard.raise(by as usize, snap.pos);
         c.pending.push(Pending::One(by, snap.release));
         self.after(si, snap.control.as_ref(), moved);
+    }
+
+    /// Takes over knowledge, moved by an element.
+    fn learn(&mut self, si: usize, knowledge: &Knowledge, moved: u64) {
+        match (knowledge, &mut self.chains) {
+            (Knowledge::Chain(link), Some(chains)) => chains.heard(si, *link, moved),
+            (Knowledge::Clock(clock), None) => {
+                self.returned(si, moved, clock);
+                self.clocks[si].known.join(self.group, moved, self.width, clock, &mut self.recent);
+            }
+            _ => unreachable!("all knowledge of a run has one form"),
+        }
     }
 
     /// Returns the knowledge that a message sent now transfers: everything that this stream has
     /// done before, and knows.
     pub(super) fn send(&mut self, si: usize, own: u32) -> NotifySnapshot {
         let mut snap = self.notify(si, own);
-        snap.clock.set(own as usize, snap.pos);
+        match &mut snap.knowledge {
+            Knowledge::Clock(clock) => clock.set(own as usize, snap.pos),
+            Knowledge::Chain(link) => link.told = snap.pos,
+        }
         snap
     }
 
@@ -281,8 +354,7 @@ impl<'g> Order<'g> {
     /// no data visible that was put into a window.
     pub(super) fn recv(&mut self, si: usize, snap: &NotifySnapshot) {
         self.tick(si);
-        self.returned(si, 0, &snap.clock);
-        self.clocks[si].known.join(self.group, 0, self.width, &snap.clock, &mut self.recent);
+        self.learn(si, &snap.knowledge, 0);
         self.after(si, snap.control.as_ref(), 0);
     }
 
@@ -305,8 +377,8 @@ impl<'g> Order<'g> {
 
     /// Returns the memory of a snapshot to the pool.
     pub(super) fn recycle(&mut self, snap: NotifySnapshot) {
-        if let Clock::Flat(_) = snap.clock {
-            self.pool.push(snap.clock);
+        if let Knowledge::Clock(clock @ Clock::Flat(_)) = snap.knowledge {
+            self.pool.push(clock);
         }
     }
 
@@ -401,11 +473,11 @@ impl<'g> Order<'g> {
         let at = self.seen(who, a.stream);
         let c = &self.clocks[who.si];
         let over = self.over(a);
-        if over != NEVER && c.known.get(at) >= over {
+        if over != NEVER && self.knows_done(who.si, at, over) {
             return None;
         }
         let same_rank = a.stream as usize / self.width == who.stream as usize / self.width;
-        if same_rank && a.kind() != Completion::Local && c.known.get(at) >= a.pos {
+        if same_rank && a.kind() != Completion::Local && self.knows_done(who.si, at, a.pos) {
             return conflict("E350");
         }
         if c.heard.get(at) > a.pos {
@@ -440,10 +512,10 @@ impl<'g> Order<'g> {
         let c = &self.clocks[who.si];
         let over = self.over(a);
         if a.stream as usize / self.width == who.stream as usize / self.width {
-            if over != NEVER && c.known.get(at) >= over {
+            if over != NEVER && self.knows_done(who.si, at, over) {
                 return None;
             }
-            let started = a.kind() != Completion::Local && c.known.get(at) >= a.pos;
+            let started = a.kind() != Completion::Local && self.knows_done(who.si, at, a.pos);
             return conflict(if started { "E350" } else { "E347" }, false);
         }
         if over != NEVER && c.visible.get(at) >= over {
@@ -460,7 +532,7 @@ impl<'g> Order<'g> {
         if c.heard.get(at) > a.pos {
             return conflict("E345", false);
         }
-        conflict("E347", over != NEVER && c.known.get(at) >= over)
+        conflict("E347", over != NEVER && self.knows_done(who.si, at, over))
     }
 
     /// Returns the last write to a place.

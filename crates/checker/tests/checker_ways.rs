@@ -76,6 +76,30 @@ fn ways_agree_on_mutants() {
     assert!(together * 10 > all * 7, "{together} of {all}");
 }
 
+/// Verdicts by chains of notifies are those by clocks, word for word, also of mutants.
+#[test]
+fn chains_give_the_verdicts_of_clocks() {
+    let way = |s: &Schedule, chains_from: u64| {
+        check(s, &CheckOptions { strategy: Strategy::Symmetric, chains_from, ..Default::default() })
+    };
+    let (mut by_chains, mut right) = (0, 0);
+    for (name, s) in subjects() {
+        let v = way(&s, 0);
+        assert!(v.ok() && v.by_chains, "{name}: {}", v.text);
+        for m in mutations(&s) {
+            let mutant = apply(&s, &m);
+            let (clocks, chains) = (way(&mutant, u64::MAX), way(&mutant, 0));
+            assert!(!clocks.by_chains);
+            assert_eq!(chains.errors, clocks.errors, "{name}: {}", m.text);
+            assert_eq!((&chains.text, chains.acts), (&clocks.text, clocks.acts), "{name}: {}", m.text);
+            right += u32::from(clocks.ok());
+            by_chains += u32::from(chains.by_chains);
+        }
+    }
+    // Where nothing is wrong, chains are enough; where something is, clocks say what.
+    assert!(right > 0 && by_chains >= right, "{by_chains} of {right}");
+}
+
 #[test]
 fn a_mutant_on_one_rank_is_never_covered_by_the_others() {
     let (mut rejected, mut all) = (0, 0);

@@ -77,24 +77,49 @@ pub fn check_described(
     Err(d.help("give a tensor of that type and shape"))
 }
 
+/// The part of a tensor that one rank holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HeldBox {
+    /// The box in the global tensor.
+    pub bounds: Vec<(u64, u64)>,
+    /// The same in the tensor that [`check_feed`] accepts: for a partial type it has one dimension
+    /// more.
+    pub range: Vec<(u64, u64)>,
+}
+
+impl HeldBox {
+    /// Returns the part of a rank of a tensor of a type.
+    pub fn of(ty: &TensorType, mesh: &Mesh, rank: u64) -> HeldBox {
+        let bounds = ty.local_box(mesh, &mesh.coords(rank));
+        let mut range = bounds.clone();
+        if let Some((index, _)) = contribution(ty, mesh, rank) {
+            range.insert(0, (index, index + 1));
+        }
+        HeldBox { bounds, range }
+    }
+
+    /// Returns the sizes of the part.
+    pub fn shape(&self) -> Vec<u64> {
+        self.bounds.iter().map(|b| b.1 - b.0).collect()
+    }
+}
+
+/// Returns the error E360 for a tensor without a part for a rank. As [`check_feed`] compares the
+/// shapes, and a box lies inside its type, this happens only if the type is cut by axes that the
+/// mesh does not have.
+pub fn no_part(name: &str, ty: &TensorType, mesh: &Mesh, rank: u64) -> Diagnostic {
+    Diagnostic::error("E360", format!("input {name}: {ty} has no part for {}", mesh.show(rank)))
+        .help("the axes of the type must be axes of the mesh")
+}
+
 /// Returns the box of one rank, in its own shape, from a tensor that [`check_feed`] accepts. Fails
 /// with E360 otherwise.
 pub fn cut(name: &str, ty: &TensorType, mesh: &Mesh, tensor: &Tensor, rank: u64) -> Result<Part, Diagnostic> {
     check_feed(name, ty, mesh, tensor)?;
-    let bounds = ty.local_box(mesh, &mesh.coords(rank));
-    let mut range = bounds.clone();
-    if let Some((index, _)) = contribution(ty, mesh, rank) {
-        range.insert(0, (index, index + 1));
-    }
-    let shape: Vec<u64> = bounds.iter().map(|b| b.1 - b.0).collect();
-    let part = tensor.extract(&range).and_then(|t| t.reshaped(shape));
-    // `check_feed` compared the shapes, and a box lies inside its type. So this is None only if the
-    // type is cut by axes that the mesh does not have.
-    let tensor = part.ok_or_else(|| {
-        Diagnostic::error("E360", format!("input {name}: {ty} has no part for {}", mesh.show(rank)))
-            .help("the axes of the type must be axes of the mesh")
-    })?;
-    Ok(Part { bounds, tensor })
+    let held = HeldBox::of(ty, mesh, rank);
+    let part = tensor.extract(&held.range).and_then(|t| t.reshaped(held.shape()));
+    let tensor = part.ok_or_else(|| no_part(name, ty, mesh, rank))?;
+    Ok(Part { bounds: held.bounds, tensor })
 }
 
 /// Calls `f` with the position in a tensor of shape `shape`, the position in the part and the

@@ -332,6 +332,22 @@ pub fn for_rows(shape: &[u64], bounds: &[(u64, u64)], mut f: impl FnMut(usize, u
     }
 }
 
+/// Returns the position of the first element of a box in a tensor of shape `shape`, if the elements
+/// of the box lie side by side.
+pub fn side_by_side(shape: &[u64], bounds: &[(u64, u64)]) -> Option<usize> {
+    let (mut whole, mut start, mut stride) = (true, 0, 1);
+    for (n, b) in shape.iter().zip(bounds).rev() {
+        let extent = b.1.checked_sub(b.0)?;
+        if !whole && extent != 1 {
+            return None;
+        }
+        whole &= extent == *n;
+        start += b.0 * stride;
+        stride *= n;
+    }
+    usize::try_from(start).ok()
+}
+
 /// Returns the position of element `i` of a row-major tensor, one index per dimension.
 pub fn multi_index(shape: &[u64], i: u64) -> Vec<u64> {
     let mut rest = i;

@@ -128,6 +128,7 @@ fn fallbacks_are_right() {
         ("broadcast deep", true),
         ("reduce deep", true),
         ("all_reduce inbox", true),
+        ("all_gather gossip", true),
         ("all_gather carry", true),
         ("all_reduce picked", true),
         ("all_gather fan", false),
@@ -180,7 +181,7 @@ fn limits_are_told_with_their_reasons() {
     let world = fallback();
     let d = refusal(&world, &world.case("all_reduce inbox", &[710], None), &Layout::ints(710));
     insta::assert_snapshot!(world.words(&d));
-    let d = refusal(&world, &world.case("broadcast deep", &[500_100], Some(0)), &Layout::ints(8));
+    let d = refusal(&world, &world.case("all_gather gossip", &[510], None), &Layout::ints(510));
     insta::assert_snapshot!(world.words(&d));
 }
 

@@ -3,10 +3,13 @@
 //! The module owns where each element is, and no more: [`super::world`] knows which elements hold
 //! something.
 
+#![allow(unsafe_code, reason = "inputs are copied to memories as pointers here")]
+
 use crate::effect::mem_dtype;
 use kbc_ir::schedule::BufferId;
 use kbc_ir::types::DType;
 use kbc_ir::walk::{Mem, Program};
+use kbc_numerics::tensor::{Data, Tensor, for_rows, side_by_side};
 
 /// The memories of all ranks: buffers, then windows.
 pub(super) struct Memories<'p> {
@@ -18,8 +21,20 @@ pub(super) struct Memories<'p> {
     pub(super) dtypes: Vec<DType>,
     /// One piece of storage per rank, and the start of each memory of each rank.
     _storage: Vec<Vec<u64>>,
+    /// Address of each memory of each rank. Those of input buffers may be places of input tensors.
     pub(super) bases: Vec<*mut u8>,
 }
+
+/// Defines what depends on the element type.
+macro_rules! define {
+    ([$d:tt] $($name:ident $element:ident,)*) => {
+        /// Returns the address of the first element.
+        fn elements(data: &Data) -> *const u8 {
+            match data { $(Data::$name(v) => v.as_ptr().cast()),* }
+        }
+    };
+}
+kbc_ir::element_types!(define $);
 
 fn padded(bytes: u64) -> u64 {
     bytes.div_ceil(64) * 64
@@ -66,6 +81,32 @@ impl<'p> Memories<'p> {
             }
         }
         Some(Memories { program, per_rank, sizes, dtypes, _storage: storage, bases })
+    }
+
+    /// Makes an input buffer of a rank the part of a tensor, which outlives the program. If nothing
+    /// writes the buffer (`read_only`) and the elements lie side by side, it becomes that place of
+    /// the tensor, otherwise a copy. Returns whether the address has changed.
+    pub(super) fn load(
+        &mut self,
+        place: usize,
+        tensor: &'p Tensor,
+        range: &[(u64, u64)],
+        read_only: bool,
+    ) -> bool {
+        let size = self.sizes[place % self.per_rank];
+        let from = elements(tensor.data());
+        if let (true, Some(start)) = (read_only, side_by_side(tensor.shape(), range)) {
+            let there = from.wrapping_add(start * size).cast_mut();
+            return std::mem::replace(&mut self.bases[place], there) != there;
+        }
+        let mut to = self.bases[place];
+        for_rows(tensor.shape(), range, |start, len| {
+            // SAFETY: the rows lie inside the tensor, and together they have as many elements of
+            // the same type as the buffer; the two do not overlap.
+            unsafe { std::ptr::copy_nonoverlapping(from.add(start * size), to, len * size) };
+            to = to.wrapping_add(len * size);
+        });
+        false
     }
 
     /// Returns the number of a memory of a rank.

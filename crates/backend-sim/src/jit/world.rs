@@ -56,6 +56,8 @@ pub(super) struct World<'p> {
     pub(super) roles: Vec<Vec<Option<usize>>>,
     host: Host<'p>,
     pub(super) memories: Memories<'p>,
+    /// For each buffer, whether no operation writes it.
+    read_only: Vec<bool>,
     init: Vec<Ranges>,
     early: Vec<EarlyWrites>,
     pub(super) counters: Vec<u64>,
@@ -92,6 +94,7 @@ impl<'p> World<'p> {
         let s = program.schedule;
         let ranks = program.ranks();
         let buffers = s.buffers.len();
+        let read_only = kbc_ir::host::written(s).into_iter().map(|written| !written).collect();
         let memories = Memories::new(program, max_bytes).ok_or(Stop::TooLarge)?;
         let mut roles = vec![];
         for region in 0..s.regions.len() {
@@ -122,6 +125,7 @@ impl<'p> World<'p> {
             roles,
             host,
             memories,
+            read_only,
             init,
             early: (0..ranks * mems).map(|_| EarlyWrites::default()).collect(),
             counters: vec![0; ranks * program.counters() as usize],
@@ -142,11 +146,13 @@ impl<'p> World<'p> {
             let at = rank as usize * self.memories.per_rank + i;
             match b.role {
                 BufferRole::Input(n) => {
-                    let data = self.host.fill(BufferId(i as u32), n, rank, call).map_err(Stop::Host)?;
-                    // SAFETY: the host has checked that the data has as many elements as the
-                    // buffer.
-                    unsafe { store(&data, self.memories.bases[at]) };
-                    self.init[at].add(0, data.len() as u64);
+                    let source = self.host.source(BufferId(i as u32), n, rank, call);
+                    let (tensor, held) = source.map_err(Stop::Host)?;
+                    if self.memories.load(at, tensor, &held.range, self.read_only[i]) {
+                        // Plans contain addresses.
+                        self.plans.retain(|(r, _), _| *r != rank);
+                    }
+                    self.init[at].add(0, held.shape().iter().product());
                 }
                 _ if b.zero => {
                     let n = self.program.elements(BufferId(i as u32), rank).unwrap_or(0);
@@ -337,13 +343,6 @@ macro_rules! define {
     };
 }
 kbc_ir::element_types!(define $);
-
-/// # Safety
-/// As many elements as `data` has fit at `to`.
-unsafe fn store(data: &Data, to: *mut u8) {
-    // SAFETY: the caller guarantees that the elements fit; the two do not overlap.
-    each!(data, v => unsafe { std::ptr::copy_nonoverlapping(v.as_ptr(), to.cast(), v.len()) });
-}
 
 /// # Safety
 /// `n` elements of that type are at `from`.

@@ -1,5 +1,6 @@
 //! Unit tests: parts of the crate by themselves, a module for each module of the crate.
 
+mod chains;
 mod clock;
 mod filled;
 mod orbits;

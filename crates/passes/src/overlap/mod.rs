@@ -77,7 +77,7 @@
 mod order;
 mod pieces;
 
-use crate::cost::{self, Job};
+use crate::cost::{self, CallPrices, Job};
 use crate::findings::overlap::{ExaminedCollective, OverlapTable, TriedPieces};
 use crate::part_of::library_for;
 use crate::pass::{Changed, OptionKind, Options, Pass, PassCx, PassInfo, PassOption, graph_of};
@@ -91,6 +91,7 @@ use kbc_machine::topology::Topology;
 use pieces::CutCandidate;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 /// The record of `overlap`.
 pub static INFO: PassInfo = PassInfo {
@@ -155,7 +156,15 @@ impl Pass for Overlap {
         };
         let (mesh, machine) = (module.mesh.clone(), module.machine.clone());
         let graph = graph_of(module, &INFO)?;
-        let planner = Planner { cx, mesh: &mesh, machine, topology, tasks, prices: RefCell::default() };
+        let planner = Planner {
+            cx,
+            mesh: &mesh,
+            machine,
+            topology,
+            tasks,
+            prices: RefCell::default(),
+            calls: RefCell::default(),
+        };
         let mut table = OverlapTable::default();
         let result = planner.run(graph, &mut table);
         cx.findings.borrow_mut().overlap = table;
@@ -215,6 +224,8 @@ struct Planner<'a> {
     tasks: bool,
     /// Prices of collectives, by everything that they depend on.
     prices: RefCell<BTreeMap<String, f64>>,
+    /// Calls of algorithms, by everything but the size and the type of their elements.
+    calls: RefCell<BTreeMap<String, Rc<CallPrices>>>,
 }
 
 impl Planner<'_> {
@@ -459,14 +470,15 @@ impl Planner<'_> {
         let from = graph.operands(id).first().and_then(|o| graph.op(*o).ty.as_ref())?;
         let (using, axis) = (c.using.as_ref()?, self.mesh.axis(&c.axis)?);
         let elements = line_elements(self.mesh, c, from, op.ty.as_ref()?);
-        let key = format!("{} {using:?} {} {elements} {} {:?}", c.name(), c.axis, from.dtype, c.root);
+        // Names mean what they mean in the file, and a part of a group is in the library.
+        let parts = c.own.as_ref().map(|o| &o.part_of);
+        let name = format!("{} {using:?} {} {:?} {:?} {parts:?}", c.name(), c.axis, c.root, op.span.file);
+        let key = format!("{name} {elements} {}", from.dtype);
         if let Some(known) = self.prices.borrow().get(&key) {
             return Some(*known);
         }
         let file = op.span.file;
         let library = &*library_for(self.cx.library, c.own.as_deref(), file);
-        let coll = library.find_collective(file, c.name(), op.span).ok()?;
-        let call = bind(library, file, coll, using, axis, c.root, op.span).ok()?;
         let job = Job {
             library,
             topology: self.topology,
@@ -474,7 +486,18 @@ impl Planner<'_> {
             elements,
             element_bytes: from.dtype.bytes(),
         };
-        let ns = cost::price(&job, &call).ok()?.ns;
+        let known = self.calls.borrow().get(&name).cloned();
+        let prices = match known {
+            Some(prices) => prices,
+            None => {
+                let coll = library.find_collective(file, c.name(), op.span).ok()?;
+                let call = bind(library, file, coll, using, axis, c.root, op.span).ok()?;
+                let prices = Rc::new(CallPrices::new(&job, call).ok()?);
+                self.calls.borrow_mut().insert(name, prices.clone());
+                prices
+            }
+        };
+        let ns = prices.of(&job).ok()?.ns;
         self.prices.borrow_mut().insert(key, ns);
         Some(ns)
     }
