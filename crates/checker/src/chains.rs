@@ -1,8 +1,8 @@
 //! Chains of notifies: finds out what a walked stream knows of another rank by a search, where a
 //! vector clock would have an entry for every rank.
 //!
-//! If one rank stands for many, a clock makes the time of a proof proportional to ranks times
-//! waits, although only a few entries of it are ever looked at. This module instead keeps the
+//! A clock makes the time of a proof proportional to ranks times waits, although only a few entries
+//! of it are ever looked at. This module instead keeps the
 //! notifies for which each walked stream has waited, and looks for a chain of notifies from one
 //! operation to another when a question is asked. A chain that is found proves the order. If none
 //! is found nothing follows, because the search is limited; the caller then repeats the run with
@@ -78,14 +78,14 @@ impl Class {
 struct History {
     heard: u32,
     classes: Vec<Class>,
-    /// Index of a class, by its peer.
-    of: HashMap<(u32, u64), u32>,
 }
 
 /// The notifies for which all walked streams have waited. Every rank has one stream.
 #[derive(Debug)]
 pub struct Chains {
     histories: Vec<History>,
+    /// Index of a class among those of a stream, by the stream and the peer.
+    of: HashMap<(u32, u32, u64), u32>,
 }
 
 /// Number of streams at which a search looks before it gives up.
@@ -97,7 +97,7 @@ const MOST_CLASSES: usize = 8;
 impl Chains {
     /// Creates the histories of so many walked streams.
     pub fn new(streams: usize) -> Chains {
-        Chains { histories: (0..streams).map(|_| History::default()).collect() }
+        Chains { histories: (0..streams).map(|_| History::default()).collect(), of: HashMap::new() }
     }
 
     /// Returns what a notify of a stream transfers that is issued now and reports the operations
@@ -112,7 +112,8 @@ impl Chains {
         let h = &mut self.histories[stream];
         let before = h.heard;
         h.heard += 1;
-        let at = *h.of.entry((link.stream, moved)).or_insert(h.classes.len() as u32) as usize;
+        let key = (stream as u32, link.stream, moved);
+        let at = *self.of.entry(key).or_insert(h.classes.len() as u32) as usize;
         if at == h.classes.len() {
             h.classes.push(Class { stream: link.stream, moved, list: vec![] });
         }
@@ -154,7 +155,7 @@ impl Chains {
         *states = left;
         let h = &self.histories[stream];
         let (walked, element) = group.split(rank);
-        if let Some(c) = h.of.get(&(walked as u32, element)) {
+        if let Some(c) = self.of.get(&(stream as u32, walked as u32, element)) {
             let class = &h.classes[*c as usize];
             if class.last(heard).is_some_and(|i| class.list[i].link.told >= upto) {
                 return true;

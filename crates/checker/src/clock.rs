@@ -3,9 +3,11 @@
 //! A clock is a flat array if few ranks are walked, and a tree with shared parts if thousands of
 //! ranks are walked. In a tree algorithm a rank knows what its parent knows plus a few entries, so
 //! the memory for shared clocks grows with the differences and not with the square of the number of
-//! ranks. This module owns the two forms. [`super::order`] defines what an entry means.
+//! ranks. A clock that no knowledge of others is joined into is sparse. This module owns the three
+//! forms. [`super::order`] defines what an entry means.
 
 use super::group::Group;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Number of separately walked streams from which on clocks share parts.
@@ -21,6 +23,8 @@ pub enum Clock {
     Flat(Vec<u32>),
     /// Many streams: a tree whose parts clocks share.
     Shared(Arc<Node>),
+    /// The entries that are not 0.
+    Sparse(BTreeMap<u32, u32>),
 }
 
 #[derive(Debug)]
@@ -99,6 +103,7 @@ impl Clock {
     pub fn get(&self, i: usize) -> u32 {
         match self {
             Clock::Flat(list) => list[i],
+            Clock::Sparse(map) => map.get(&(i as u32)).copied().unwrap_or(0),
             Clock::Shared(root) => {
                 let (mut node, mut reach) = (&**root, reach(root));
                 loop {
@@ -117,6 +122,7 @@ impl Clock {
     pub(super) fn set(&mut self, i: usize, to: u32) {
         match self {
             Clock::Flat(list) => list[i] = to,
+            Clock::Sparse(map) => _ = map.insert(i as u32, to),
             Clock::Shared(root) => {
                 if let Some(new) = with(root, reach(root), i, to) {
                     *root = new;
@@ -148,6 +154,12 @@ impl Clock {
     pub fn join(&mut self, group: &Group, h: u64, width: usize, from: &Clock, recent: &mut Recent) {
         match (self, from) {
             (Clock::Flat(to), Clock::Flat(from)) => group.join(h, width, to, from),
+            (to @ Clock::Sparse(_), Clock::Sparse(from)) => {
+                for (i, pos) in from {
+                    let (rank, k) = (*i as usize / width, *i as usize % width);
+                    to.raise(group.act(h, rank as u64) as usize * width + k, *pos);
+                }
+            }
             (Clock::Shared(to), Clock::Shared(from)) => match joined(to, from, recent) {
                 Joined::Left => {}
                 Joined::Right => *to = from.clone(),

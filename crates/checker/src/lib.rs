@@ -99,9 +99,9 @@ pub struct CheckOptions {
     /// Whether wrong contents are reported even where accesses race. The contents are then those of
     /// one order out of many.
     pub all_kinds: bool,
-    /// Number of ranks from which on the order of accesses is searched in chains of notifies, where
-    /// one rank of each orbit is walked and has one stream. Below, and if a search finds nothing,
-    /// vector clocks decide. The verdict is the same either way.
+    /// Number of ranks from which on the order of accesses is searched in chains of notifies, if
+    /// every rank has one stream. Below, and if a search finds nothing, vector clocks decide. The
+    /// verdict is the same either way.
     pub chains_from: u64,
 }
 
@@ -396,7 +396,7 @@ impl Check<'_> {
         };
         let ranks = self.program.ranks();
         let one_stream = setup.width == 1 && !setup.queues && !self.program.has_forms();
-        let mut by_chains = one_stream && walked < ranks && ranks >= self.options.chains_from;
+        let mut by_chains = one_stream && ranks >= self.options.chains_from;
         let mut outcome = run(by_chains);
         if matches!(outcome, Err(Stopped::Undecided)) {
             by_chains = false;

@@ -11,6 +11,7 @@ use super::chains::{Chains, Link};
 use super::clock::{Clock, Recent};
 use super::group::Group;
 use std::cell::Cell;
+use std::collections::BTreeMap;
 
 /// How an access completes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -171,7 +172,7 @@ impl<'g> Order<'g> {
         chains: bool,
     ) -> Order<'g> {
         let all = group.ranks as usize * width;
-        let zero = Clock::new(all, group);
+        let zero = if chains { Clock::Sparse(BTreeMap::new()) } else { Clock::new(all, group) };
         let clocks = (0..group.reps.len() * width)
             .map(|_| Clocks {
                 pos: 0,

@@ -79,11 +79,14 @@ fn ways_agree_on_mutants() {
 /// Verdicts by chains of notifies are those by clocks, word for word, also of mutants.
 #[test]
 fn chains_give_the_verdicts_of_clocks() {
-    let way = |s: &Schedule, chains_from: u64| {
-        check(s, &CheckOptions { strategy: Strategy::Symmetric, chains_from, ..Default::default() })
-    };
     let (mut by_chains, mut right) = (0, 0);
-    for (name, s) in subjects() {
+    for (strategy, (name, s)) in [Strategy::Symmetric, Strategy::Expanded]
+        .into_iter()
+        .flat_map(|way| subjects().into_iter().map(move |subject| (way, subject)))
+    {
+        let way = |s: &Schedule, chains_from: u64| {
+            check(s, &CheckOptions { strategy, chains_from, ..Default::default() })
+        };
         let v = way(&s, 0);
         assert!(v.ok() && v.by_chains, "{name}: {}", v.text);
         for m in mutations(&s) {

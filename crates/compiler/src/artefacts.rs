@@ -8,20 +8,26 @@ use kbc_ir::{Body, Module, Props, dot};
 /// for Graphviz.
 pub const KINDS: [&str; 5] = ["graph", "kir", "json", "dot", "dot-graph"];
 
-/// Returns a text of that kind; the module if there is no such kind.
+/// Returns a text of that kind; the module if there is no such kind. The graph is the module itself
+/// if the passes have made no schedule of it.
 pub fn text(built: &Built, kind: &str) -> String {
-    let graph = || match &built.local {
-        Some(l) => Body::Local(l.clone()),
-        None => Body::Graph(built.placed.clone()),
+    let graph = || match (&built.module.body, &built.local) {
+        (body @ (Body::Graph(_) | Body::Local(_)), _) => (body.clone(), built.module.props),
+        (Body::Schedule(_), local) => {
+            let body = match local {
+                Some(l) => Body::Local(l.clone()),
+                None => Body::Graph(built.placed.clone()),
+            };
+            (body, Props::TYPED.with(Props::PLACED).with(Props::SELECTED))
+        }
     };
     match kind {
         "graph" => {
             let mut module = built.module.clone();
-            module.body = graph();
-            module.props = Props::TYPED.with(Props::PLACED).with(Props::SELECTED);
+            (module.body, module.props) = graph();
             text::print(&module, &PrintOptions::default())
         }
-        "dot-graph" => dot_of(&graph()),
+        "dot-graph" => dot_of(&graph().0),
         "dot" => dot_of(&built.module.body),
         "json" => text::json(&built.module),
         _ => text::print(&built.module, &PrintOptions::default()),

@@ -68,12 +68,14 @@ impl Resolved {
         }
     }
 
-    /// Evaluates an expression of common operations. Returns `None` for any other operation, or if
-    /// an operation has no value.
+    /// Evaluates an expression without tables. Returns `None` if it has some that matter, or if an
+    /// operation has no value.
     fn quick(&self, slots: &[i64]) -> Option<i64> {
         Some(match self {
             Tree::Int(v) => *v,
             Tree::Var(s) => slots[*s as usize],
+            Tree::Bin(BinOp::And, a, b) => (a.quick(slots)? != 0 && b.quick(slots)? != 0) as i64,
+            Tree::Bin(BinOp::Or, a, b) => (a.quick(slots)? != 0 || b.quick(slots)? != 0) as i64,
             Tree::Bin(op, a, b) => {
                 let (a, b) = (a.quick(slots)?, b.quick(slots)?);
                 match op {
@@ -92,12 +94,20 @@ impl Resolved {
                     BinOp::Le => (a <= b) as i64,
                     BinOp::Gt => (a > b) as i64,
                     BinOp::Ge => (a >= b) as i64,
-                    BinOp::And => (a != 0 && b != 0) as i64,
-                    BinOp::Or => (a != 0 || b != 0) as i64,
-                    _ => return None,
+                    BinOp::BitAnd => a & b,
+                    BinOp::BitOr => a | b,
+                    BinOp::Shr if (0..63).contains(&b) => a >> b,
+                    BinOp::Shl if (0..63).contains(&b) && (a << b) >> b == a => a << b,
+                    BinOp::Mod | BinOp::Div | BinOp::Shl | BinOp::Shr | BinOp::And | BinOp::Or => {
+                        return apply_bin(*op, a, b).ok();
+                    }
                 }
             }
-            _ => return None,
+            Tree::Un(op, a) => return apply_un(*op, a.quick(slots)?).ok(),
+            Tree::Select(c, a, b) => {
+                return if c.quick(slots)? != 0 { a.quick(slots) } else { b.quick(slots) };
+            }
+            Tree::Table(..) => return None,
         })
     }
 
