@@ -108,14 +108,16 @@ impl<'p> Host<'p> {
 
     /// Returns the elements of an input buffer on a rank in a call. Fails with E360.
     pub fn fill(&self, b: BufferId, input: u32, rank: u64, call: i64) -> Result<Data, Diagnostic> {
-        let s = self.program.schedule;
-        let part = shard::cut(&s.buffer(b).name, global(s, b)?, self.mesh(), self.feed(input, call), rank)?;
-        self.fits(b, rank, part.tensor.elements() as u64)?;
-        Ok(part.tensor.into_data())
+        let (feed, held) = self.source(b, input, rank, call)?;
+        feed.extract(&held.range).map(Tensor::into_data).ok_or_else(|| self.no_part(b, rank))
     }
 
-    fn feed(&self, input: u32, call: i64) -> &'p Tensor {
-        &self.feeds[call as usize % self.feeds.len()][input as usize]
+    fn no_part(&self, b: BufferId, rank: u64) -> Diagnostic {
+        let s = self.program.schedule;
+        match global(s, b) {
+            Ok(ty) => shard::no_part(&s.buffer(b).name, ty, self.mesh(), rank),
+            Err(d) => d,
+        }
     }
 
     /// Returns the tensor of which an input buffer on a rank is a part in a call, and that part.
@@ -127,13 +129,13 @@ impl<'p> Host<'p> {
         rank: u64,
         call: i64,
     ) -> Result<(&'p Tensor, HeldBox), Diagnostic> {
-        let s = self.program.schedule;
-        let (ty, feed) = (global(s, b)?, self.feed(input, call));
+        let ty = global(self.program.schedule, b)?;
+        let feed = &self.feeds[call as usize % self.feeds.len()][input as usize];
         let held = HeldBox::of(ty, self.mesh(), rank);
         let inside = held.range.len() == feed.shape().len()
             && held.range.iter().zip(feed.shape()).all(|(b, n)| b.0 <= b.1 && b.1 <= *n);
         if !inside {
-            return Err(shard::no_part(&s.buffer(b).name, ty, self.mesh(), rank));
+            return Err(self.no_part(b, rank));
         }
         self.fits(b, rank, held.shape().iter().product())?;
         Ok((feed, held))

@@ -101,9 +101,10 @@ impl Group {
         self.digits.iter().map(|d| times(d) * d.stride).sum()
     }
 
-    /// Returns how many times the inverse of element `h` must be applied to rank `q` until one of
-    /// its digits that is not 0 becomes 0, or smaller if xor moves it. There is at most one number
-    /// for each digit; digits of which `h` makes no such thing have none.
+    /// Returns the numbers of steps after which a walk from rank `q` has brought a digit home. A step
+    /// applies the inverse of element `h`. A digit that shifts is home when it is 0; a digit that
+    /// xor moves takes one step if that makes it smaller. Each digit that is not 0 gives at most one
+    /// number.
     pub(super) fn homeward(&self, h: u64, q: u64) -> Vec<u64> {
         let steps = |d: &Digit| {
             let (far, step) = (d.of(q), d.of(h));

@@ -4,10 +4,10 @@
 //! produce the same bytes. The text form contains everything that a picture leaves out.
 
 use crate::graph::{Graph, OpKind};
-use crate::host::{touches, writes};
 use crate::local::{Local, LocalPart};
 use crate::op::OpPart;
 use crate::schedule::{BufferId, BufferRole, HostCommand, Ref, RefUse, Region, SOp, SStmt, Schedule};
+use crate::uses::{touches, writes};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn escape(text: &str) -> String {

@@ -45,6 +45,7 @@ pub mod testing;
 pub mod text;
 pub mod tiles;
 pub mod types;
+pub mod uses;
 pub mod verify;
 pub mod visit;
 pub mod walk;

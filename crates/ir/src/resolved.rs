@@ -94,13 +94,7 @@ impl Resolved {
                     BinOp::Le => (a <= b) as i64,
                     BinOp::Gt => (a > b) as i64,
                     BinOp::Ge => (a >= b) as i64,
-                    BinOp::BitAnd => a & b,
-                    BinOp::BitOr => a | b,
-                    BinOp::Shr if (0..63).contains(&b) => a >> b,
-                    BinOp::Shl if (0..63).contains(&b) && (a << b) >> b == a => a << b,
-                    BinOp::Mod | BinOp::Div | BinOp::Shl | BinOp::Shr | BinOp::And | BinOp::Or => {
-                        return apply_bin(*op, a, b).ok();
-                    }
+                    _ => return apply_bin(*op, a, b).ok(),
                 }
             }
             Tree::Un(op, a) => return apply_un(*op, a.quick(slots)?).ok(),

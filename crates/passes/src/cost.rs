@@ -128,45 +128,28 @@ pub fn exact_ranks(topology: &Topology) -> u64 {
 /// # Errors
 /// Returns a text that states why the algorithm cannot be expanded or priced.
 pub fn price(job: &Job<'_>, call: &Call) -> Result<Price, String> {
-    match own_rounds(job, call)? {
-        Some(rounds) => Ok(by_its_rounds(job, &rounds)),
-        None => estimate(job, call),
-    }
+    CallPrices::new(job, call.clone())?.of(job)
 }
 
-/// Returns the rounds by which a collective is priced, or None if there are too many ranks for
-/// that. They do not depend on the number of elements.
-fn own_rounds(job: &Job<'_>, call: &Call) -> Result<Option<Rounds>, String> {
-    let p: i64 = call.sizes.iter().product();
-    if p as u64 > exact_ranks(job.topology) {
-        return Ok(None);
-    }
-    rounds_of(job.library, call, Limits::default().transfers).map(Some)
-}
-
-/// Returns the price on many ranks.
-fn estimate(job: &Job<'_>, call: &Call) -> Result<Price, String> {
-    let p: i64 = call.sizes.iter().product();
-    continued(job, call, p as u64).or_else(|why| {
-        let rounds = rounds_of(job.library, call, MAX_TRANSFERS).map_err(|_| why)?;
-        Ok(by_its_rounds(job, &rounds))
-    })
-}
-
-/// Prices of one call on one machine, whatever the number of elements.
+/// Prices of one call on one machine for any number of elements.
 pub(crate) struct CallPrices {
     call: Call,
+    /// The rounds by which the call is priced, or None if there are too many ranks for that. They do
+    /// not depend on the number of elements.
     rounds: Option<Rounds>,
 }
 
 impl CallPrices {
-    /// Creates the prices of a call. The machine, the groups and the library of the job are those
-    /// of every later job.
+    /// Creates the prices of a call. Every job that is priced has the machine, the groups and the
+    /// library of this one.
     ///
     /// # Errors
     /// Those of [`price`].
     pub fn new(job: &Job<'_>, call: Call) -> Result<CallPrices, String> {
-        let rounds = own_rounds(job, &call)?;
+        let p: i64 = call.sizes.iter().product();
+        let few = p as u64 <= exact_ranks(job.topology);
+        let rounds =
+            if few { Some(rounds_of(job.library, &call, Limits::default().transfers)?) } else { None };
         Ok(CallPrices { call, rounds })
     }
 
@@ -175,10 +158,14 @@ impl CallPrices {
     /// # Errors
     /// Those of [`price`].
     pub fn of(&self, job: &Job<'_>) -> Result<Price, String> {
-        match &self.rounds {
-            Some(rounds) => Ok(by_its_rounds(job, rounds)),
-            None => estimate(job, &self.call),
+        if let Some(rounds) = &self.rounds {
+            return Ok(by_its_rounds(job, rounds));
         }
+        let p: i64 = self.call.sizes.iter().product();
+        continued(job, &self.call, p as u64).or_else(|why| {
+            let rounds = rounds_of(job.library, &self.call, MAX_TRANSFERS).map_err(|_| why)?;
+            Ok(by_its_rounds(job, &rounds))
+        })
     }
 }
 

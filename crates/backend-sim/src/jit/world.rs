@@ -94,7 +94,7 @@ impl<'p> World<'p> {
         let s = program.schedule;
         let ranks = program.ranks();
         let buffers = s.buffers.len();
-        let read_only = kbc_ir::host::written(s).into_iter().map(|written| !written).collect();
+        let read_only = kbc_ir::uses::written(s).into_iter().map(|written| !written).collect();
         let memories = Memories::new(program, max_bytes).ok_or(Stop::TooLarge)?;
         let mut roles = vec![];
         for region in 0..s.regions.len() {

@@ -2,8 +2,9 @@
 
 use super::names::depends;
 use super::{Report, V2, V21};
-use crate::host::{HOST, writes};
+use crate::host::HOST;
 use crate::schedule::*;
+use crate::uses::writes;
 use kbc_diag::{Diagnostic, Span};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,3 +3,4 @@
 mod element;
 mod functions;
 mod provenance;
+mod tensor;

@@ -7,8 +7,8 @@
 use super::lower::Lower;
 use kbc_diag::Diagnostics;
 use kbc_ir::graph::{GraphOp, HostOp, OpId};
-use kbc_ir::host::writes;
 use kbc_ir::schedule::{BufferId, BufferRole, Host, HostCommand, RegionId, SOp, SStmt};
+use kbc_ir::uses::writes;
 
 impl Lower<'_> {
     /// Lowers a statement of the host, and returns the buffer of its value.

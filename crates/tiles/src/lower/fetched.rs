@@ -5,8 +5,8 @@
 //! would have loaded one of the scratch, and adds in the core. The module decides for which scratch
 //! buffers this holds: those that are touched only by such sequences of adjacent operations.
 
-use kbc_ir::op::OpPart;
 use kbc_ir::schedule::{BufferId, BufferRole, Ref, Region, SOp, SStmt, Schedule};
+use kbc_ir::uses::uses;
 use std::collections::BTreeSet;
 
 /// Returns the buffers of a schedule that its kernel does not have, because their contents are used
@@ -56,7 +56,7 @@ impl FetchedBuffers {
                     self.list(region, then);
                     self.list(region, other);
                 }
-                SStmt::Op(op, _) => self.kept.extend(touched(region, op)),
+                SStmt::Op(op, _) => uses(region, op, &mut |b, _| _ = self.kept.insert(b)),
             }
             at += 1;
         }
@@ -85,24 +85,6 @@ fn used_at_once(region: &Region, list: &[SStmt]) -> Option<(BufferId, usize)> {
     let first = fused(list.get(2)?, list.get(3));
     let own = first.filter(|own| buffer_of(region, own) != Some(buffer));
     (own.is_some() && reduced(3).is_some()).then_some((buffer, 4))
-}
-
-fn touched(region: &Region, op: &SOp) -> Vec<BufferId> {
-    let mut out = vec![];
-    op.parts(&mut |part| match part {
-        OpPart::Near(_, r) | OpPart::Far(_, r) => out.extend(buffer_of(region, r)),
-        OpPart::Local(l) => out.extend(l.srcs().into_iter().chain([l.dst()])),
-        OpPart::Buffer(_, b) => out.push(*b),
-        OpPart::Combiner(_)
-        | OpPart::Peer(_)
-        | OpPart::Counter(_)
-        | OpPart::Value(_)
-        | OpPart::Queue(_)
-        | OpPart::Event(_)
-        | OpPart::Mark(_)
-        | OpPart::Host(_) => {}
-    });
-    out
 }
 
 /// Returns the source of a copy to a place into which the next operation reduces. The two become
