@@ -3,8 +3,8 @@
 //! A clock is a flat array if few ranks are walked, and a tree with shared parts if thousands of
 //! ranks are walked. In a tree algorithm a rank knows what its parent knows plus a few entries, so
 //! the memory for shared clocks grows with the differences and not with the square of the number of
-//! ranks. Where [`super::chains`] keeps what streams know of all others, clocks have few entries and
-//! are sparse. This module owns the three forms. [`super::order`] defines what an entry means.
+//! ranks. Where [`super::chains`] keeps what streams know of all others, clocks have few entries
+//! and are sparse. This module owns the three forms. [`super::order`] defines what an entry means.
 
 use super::group::Group;
 use std::collections::BTreeMap;

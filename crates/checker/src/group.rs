@@ -101,10 +101,10 @@ impl Group {
         self.digits.iter().map(|d| times(d) * d.stride).sum()
     }
 
-    /// Returns the numbers of steps after which a walk from rank `q` has brought a digit home. A step
-    /// applies the inverse of element `h`. A digit that shifts is home when it is 0; a digit that
-    /// xor moves takes one step if that makes it smaller. Each digit that is not 0 gives at most one
-    /// number.
+    /// Returns the numbers of steps after which a walk from rank `q` has brought a digit home. A
+    /// step applies the inverse of element `h`. A digit that shifts is home when it is 0; a digit
+    /// that xor moves takes one step if that makes it smaller. Each digit that is not 0 gives at
+    /// most one number.
     pub(super) fn homeward(&self, h: u64, q: u64) -> Vec<u64> {
         let steps = |d: &Digit| {
             let (far, step) = (d.of(q), d.of(h));
