@@ -134,8 +134,8 @@ pub fn price(job: &Job<'_>, call: &Call) -> Result<Price, String> {
 /// Prices of one call on one machine for any number of elements.
 pub(crate) struct CallPrices {
     call: Call,
-    /// The rounds by which the call is priced, or None if there are too many ranks for that. They do
-    /// not depend on the number of elements.
+    /// The rounds by which the call is priced, or None if there are too many ranks for that. They
+    /// do not depend on the number of elements.
     rounds: Option<Rounds>,
 }
 
