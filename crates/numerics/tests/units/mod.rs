@@ -2,5 +2,6 @@
 
 mod element;
 mod functions;
+mod gemm;
 mod provenance;
 mod tensor;
