@@ -9,8 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Folders of sources whose files are ordered by their imports.
-const ORDERED: [&str; 5] =
-    ["src", "crates/backend-ascend/src", "crates/diag/src", "crates/rounds/src", "crates/tiles/src"];
+const ORDERED: [&str; 6] = [
+    "src",
+    "crates/backend-ascend/src",
+    "crates/diag/src",
+    "crates/rounds/src",
+    "crates/synthesis/src",
+    "crates/tiles/src",
+];
 
 /// Path of a module in its crate; empty for the root.
 type ModulePath = Vec<String>;

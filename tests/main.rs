@@ -63,6 +63,7 @@ mod repro;
 mod skips;
 mod specs;
 mod sweep;
+mod synth;
 mod tidy;
 mod tiles;
 mod time;

@@ -102,6 +102,13 @@ pub const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "synth",
+        &[
+            ("kbc synth 'mesh(4, 4)' all_gather -o mesh.kb", ""),
+            ("kbc synth machine.yaml broadcast --root 3", "the rate and why none is better"),
+        ],
+    ),
+    (
         "compare",
         &[
             ("kbc compare ring one_phase --of specs/all_reduce.kb --over n=64..4096", "two algorithms"),

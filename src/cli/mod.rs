@@ -16,6 +16,7 @@ pub use trials::{
 };
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use kbc_compiler::synthesis::PackedCollective;
 
 /// A compiler for collective algorithms and tensor-parallel programs.
 #[derive(Parser, Debug)]
@@ -99,6 +100,8 @@ pub enum Command {
     Compare(Compare),
     /// Run a program over machines, sizes, algorithms and memories; each run is checked
     Sweep(Sweep),
+    /// Write an algorithm for one machine, from trees packed into its links
+    Synth(Synth),
     /// Test and measure kbc itself, and replay its crashes
     Dev(Dev),
     /// Print a completion script for a shell
@@ -287,6 +290,72 @@ pub struct MakePage {
     /// for every rank with more than 2,000 operations, for which it is faster.
     #[arg(hide_short_help = true, long, value_enum)]
     pub engine: Option<EngineChoice>,
+}
+
+/// `kbc synth`
+#[derive(Args, Debug)]
+pub struct Synth {
+    /// The machine: `torus(2, 3)`, or a file, `machine.yaml`.
+    #[arg(value_name = "SHAPE|FILE")]
+    pub machine: String,
+    /// The collective, over all devices.
+    #[arg(value_enum, value_name = "COLLECTIVE")]
+    pub collective: CollectiveChoice,
+    /// The `.kb` file; `-` is standard output. Without it, only the summary is printed.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<String>,
+    /// Sets a property of the machine: `forward: drain`.
+    ///
+    /// Also the rate of some links: `link x: 5 GB/s, 1 us`; repeatable.
+    #[arg(long = "set", value_name = "SETTING")]
+    pub set: Vec<String>,
+    /// The root of a broadcast or a reduce.
+    #[arg(long, value_name = "RANK", default_value_t = 0)]
+    pub root: u64,
+    /// Trees per root.
+    ///
+    /// By default as many as reach the best rate, or, if those are too many, the number up to 8
+    /// with the best rate.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
+    pub trees: Option<u64>,
+    /// Pieces into which the data of each tree is cut.
+    ///
+    /// More pieces keep links busy, fewer have less latency. By default what is fastest for
+    /// `--bytes`, by an estimate.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
+    pub pieces: Option<u64>,
+    /// Bytes of the whole vector, for which pieces are chosen.
+    #[arg(long, value_name = "N", default_value_t = 64 << 20)]
+    pub bytes: u64,
+}
+
+/// A collective that can be synthesised.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum CollectiveChoice {
+    /// Every rank has the blocks of all.
+    AllGather,
+    /// Every rank has the reduction of its block.
+    ReduceScatter,
+    /// Every rank has the reduction of all vectors.
+    AllReduce,
+    /// Every rank has the vector of the root.
+    Broadcast,
+    /// The root has the reduction of all vectors.
+    Reduce,
+}
+
+impl CollectiveChoice {
+    /// Returns the collective of the compiler.
+    pub fn packed(self) -> PackedCollective {
+        match self {
+            CollectiveChoice::AllGather => PackedCollective::AllGather,
+            CollectiveChoice::ReduceScatter => PackedCollective::ReduceScatter,
+            CollectiveChoice::AllReduce => PackedCollective::AllReduce,
+            CollectiveChoice::Broadcast => PackedCollective::Broadcast,
+            CollectiveChoice::Reduce => PackedCollective::Reduce,
+        }
+    }
 }
 
 /// `kbc opt`

@@ -28,6 +28,7 @@ pub mod run;
 pub mod scale;
 pub mod signals;
 pub mod sweep;
+mod synth;
 pub mod tile;
 pub mod torch;
 mod traffic;
@@ -125,6 +126,7 @@ fn verb(session: &mut Session, command: &Command) -> Outcome {
         Command::Passes(args) => passes::run(session, args),
         Command::Compare(args) => compare::run(session, args),
         Command::Sweep(args) => sweep::run(session, args),
+        Command::Synth(args) => synth::run(session, args),
         Command::Plot(args) => plot::run(session, args),
         Command::List(args) => list::run(session, args),
         Command::Completions(args) => completions::run(session, args),

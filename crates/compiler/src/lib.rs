@@ -232,6 +232,7 @@ pub mod run;
 pub mod signals;
 pub mod simulated;
 pub mod steps;
+pub mod synthesis;
 #[doc(hidden)]
 pub mod testing;
 pub mod timeline;

@@ -1,0 +1,375 @@
+//! Synthesis: an algorithm for one machine, made from trees that are packed into its links.
+//!
+//! `network.rs` turns the machine into a network, the crate `kbc-synthesis` packs trees and orders
+//! their messages, and `text.rs` writes the algorithm as `.kb`. The text is compiled and proven
+//! like one that was written by hand; nothing here is trusted.
+
+mod network;
+mod text;
+
+use crate::failure::{Failure, Outcome};
+use kbc_diag::Diagnostic;
+use kbc_machine::topology::Topology;
+use kbc_synthesis::{
+    RateProof, RoundPlan, SpanningPacking, SynthesisError, TreeCollective, TreePacking, pack_some_trees,
+    pack_spanning_trees, pack_trees, spanning_rounds, tree_rounds,
+};
+use network::MachineNetwork;
+use serde_json::{Value, json};
+
+/// A collective that can be synthesised.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PackedCollective {
+    /// Every rank has the blocks of all.
+    AllGather,
+    /// Every rank has the reduction of its block.
+    ReduceScatter,
+    /// Every rank has the reduction of all vectors.
+    AllReduce,
+    /// Every rank has the vector of the root.
+    Broadcast,
+    /// The root has the reduction of all vectors.
+    Reduce,
+}
+
+impl PackedCollective {
+    /// All of them.
+    pub const ALL: [PackedCollective; 5] = {
+        use PackedCollective::*;
+        [AllGather, ReduceScatter, AllReduce, Broadcast, Reduce]
+    };
+
+    /// Returns its name in programs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            PackedCollective::AllGather => "all_gather",
+            PackedCollective::ReduceScatter => "reduce_scatter",
+            PackedCollective::AllReduce => "all_reduce",
+            PackedCollective::Broadcast => "broadcast",
+            PackedCollective::Reduce => "reduce",
+        }
+    }
+
+    /// Whether one rank is the root.
+    #[must_use]
+    pub fn has_root(self) -> bool {
+        matches!(self, PackedCollective::Broadcast | PackedCollective::Reduce)
+    }
+}
+
+/// What to synthesise.
+#[derive(Clone, Copy, Debug)]
+pub struct SynthesisRequest {
+    /// The collective, over all devices of the machine.
+    pub collective: PackedCollective,
+    /// The root, where there is one.
+    pub root: u64,
+    /// Trees per root; None takes the number that reaches the best rate, or the best of few trees
+    /// if that is too large.
+    pub trees: Option<u64>,
+    /// Pieces into which the data of a tree is cut; None takes what is fastest for `bytes`.
+    pub pieces: Option<u64>,
+    /// Bytes of the whole vector.
+    pub bytes: u64,
+}
+
+/// A synthesised algorithm.
+pub struct SynthesizedAlgorithm {
+    /// The file: topology, tables, algorithms, and a program that uses them.
+    pub text: String,
+    /// What was made, line by line.
+    pub summary: String,
+    /// The same as JSON.
+    pub json: Value,
+}
+
+/// One phase: trees, and the order of their messages.
+enum Phase {
+    Trees(TreePacking),
+    Spanning(SpanningPacking),
+}
+
+/// A phase with its rounds.
+struct OrderedPhase {
+    collective: PackedCollective,
+    phase: Phase,
+    plan: RoundPlan,
+    /// Pieces of each tree.
+    pieces: u64,
+}
+
+/// Largest number of messages of a synthesised phase. A schedule without symmetry is written out
+/// for every rank, which has a limit of 500,000 transfers.
+const MOST_MESSAGES: u128 = 240_000;
+/// Messages up to which trees are cut into more pieces by themselves.
+const CUT_MESSAGES: u128 = 16_384;
+/// Numbers of trees per root that are tried if the optimal number is too large.
+const FEW_TREES: [u64; 6] = [8, 5, 4, 3, 2, 1];
+
+/// Synthesises an algorithm for all devices of a machine.
+///
+/// # Errors
+/// E595: the machine has no such algorithm, or it would be too large; E413: a root that is not a
+/// rank.
+pub fn synthesize(topology: &Topology, request: &SynthesisRequest) -> Outcome<SynthesizedAlgorithm> {
+    if topology.is_package() {
+        return Err(refused(
+            topology,
+            "it is a package, whose devices are not joined by links alone".to_owned(),
+        ));
+    }
+    let ranks = topology.device_count() as u64;
+    if request.collective.has_root() && request.root >= ranks {
+        let title = format!("there is no rank {}: the machine has {ranks}", request.root);
+        return Err(Failure::Usage(Diagnostic::error("E413", title).help("ranks count from 0").into()));
+    }
+    let machine = network::network(topology).map_err(|e| failed(topology, e))?;
+    let phases = phases(&machine, request).map_err(|e| failed(topology, e))?;
+    let summary = summary(topology, &machine, request, &phases);
+    let head = format!("Synthesised by `kbc synth`.\n\n{summary}");
+    let text = text::file(topology, request, &phases, &head);
+    let file = kbc_diag::FileId::default();
+    // The formatter accepts every text that parses.
+    let text = crate::format::format(file, "synthesised.kb", &text).map_err(Failure::Program)?;
+    Ok(SynthesizedAlgorithm { text, summary, json: certificate(&machine, request, &phases) })
+}
+
+/// Returns E595 for an error of the packing, with names of devices in place of numbers of nodes.
+fn failed(topology: &Topology, error: SynthesisError) -> Failure {
+    let name = |node: usize| match u32::try_from(node) {
+        Ok(id) => topology.name(kbc_machine::topology::DeviceId(id)),
+        Err(_) => node.to_string(),
+    };
+    let why = match error {
+        SynthesisError::Unreachable { from, to } => {
+            format!("no path leads from {} to {}", name(from), name(to))
+        }
+        SynthesisError::UnbalancedSwitch { node, .. } => {
+            format!("{} only forwards, and its links carry less out than in, or the reverse", name(node))
+        }
+        other => other.to_string(),
+    };
+    refused(topology, why)
+}
+
+fn refused(topology: &Topology, why: String) -> Failure {
+    let machine = kbc_machine::topology::brief(&topology.to_string());
+    let title = format!("no algorithm can be synthesised for {machine}: {why}");
+    Diagnostic::error("E595", title)
+        .help("synthesis packs trees into the links of a connected machine with two devices or more")
+        .into()
+}
+
+fn phases(machine: &MachineNetwork, request: &SynthesisRequest) -> Result<Vec<OrderedPhase>, SynthesisError> {
+    use PackedCollective::{AllGather, AllReduce, ReduceScatter};
+    if request.collective != AllReduce {
+        return Ok(vec![trees(machine, request, request.collective)?]);
+    }
+    match pack_spanning_trees(&machine.network) {
+        Ok(packing) if spanning_messages(&packing) <= MOST_MESSAGES => {
+            let phase = Phase::Spanning(packing);
+            Ok(vec![ordered(AllReduce, phase, machine, request)?])
+        }
+        Ok(_)
+        | Err(
+            SynthesisError::UnequalDirections { .. }
+            | SynthesisError::ForwardingNode { .. }
+            | SynthesisError::Overflow { .. },
+        ) => [ReduceScatter, AllGather].into_iter().map(|c| trees(machine, request, c)).collect(),
+        Err(other) => Err(other),
+    }
+}
+
+fn trees(
+    machine: &MachineNetwork,
+    request: &SynthesisRequest,
+    collective: PackedCollective,
+) -> Result<OrderedPhase, SynthesisError> {
+    let root = request.root as usize;
+    let wanted = match collective {
+        PackedCollective::AllGather => TreeCollective::AllGather,
+        PackedCollective::ReduceScatter | PackedCollective::AllReduce => TreeCollective::ReduceScatter,
+        PackedCollective::Broadcast => TreeCollective::Broadcast { root },
+        PackedCollective::Reduce => TreeCollective::Reduce { root },
+    };
+    let per_tree = machine.network.members().len() as u128 - 1;
+    let fits = |packing: &TreePacking| total_trees(packing) * per_tree <= MOST_MESSAGES;
+    let packing = match request.trees {
+        Some(k) => pack_some_trees(&machine.network, wanted, k)?,
+        None => match pack_trees(&machine.network, wanted) {
+            Ok(packing) if fits(&packing) => packing,
+            Ok(_) | Err(SynthesisError::Overflow { .. }) => {
+                let mut best: Option<TreePacking> = None;
+                for k in FEW_TREES {
+                    let packing = pack_some_trees(&machine.network, wanted, k)?;
+                    if fits(&packing) && best.as_ref().is_none_or(|b| packing.rate > b.rate) {
+                        best = Some(packing);
+                    }
+                }
+                best.ok_or(SynthesisError::Overflow { what: "the number of messages" })?
+            }
+            Err(other) => return Err(other),
+        },
+    };
+    if !fits(&packing) {
+        return Err(SynthesisError::Overflow { what: "the number of messages" });
+    }
+    ordered(collective, Phase::Trees(packing), machine, request)
+}
+
+fn total_trees(packing: &TreePacking) -> u128 {
+    packing.classes.iter().map(|c| c.trees).sum()
+}
+
+fn spanning_messages(packing: &SpanningPacking) -> u128 {
+    packing.trees * packing.classes.first().map_or(0, |c| 2 * c.edges.len() as u128)
+}
+
+/// Orders the messages of a phase. Without a number of pieces, the powers of 2 are tried up to many
+/// messages. The estimate of their time is that of rounds one after the other: the largest latency
+/// of a link, and a piece on the slowest link that is used.
+fn ordered(
+    collective: PackedCollective,
+    phase: Phase,
+    machine: &MachineNetwork,
+    request: &SynthesisRequest,
+) -> Result<OrderedPhase, SynthesisError> {
+    let rounds = |pieces: u64| match &phase {
+        Phase::Trees(packing) => tree_rounds(packing, pieces),
+        Phase::Spanning(packing) => spanning_rounds(packing, pieces),
+    };
+    let messages = |plan: &RoundPlan| plan.rounds.iter().map(|r| r.len() as u128).sum::<u128>();
+    if let Some(pieces) = request.pieces {
+        let plan = rounds(pieces)?;
+        if messages(&plan) > MOST_MESSAGES {
+            return Err(SynthesisError::Overflow { what: "the number of messages" });
+        }
+        return Ok(OrderedPhase { collective, phase, plan, pieces });
+    }
+    let slowest = machine.network.edges().iter().map(|e| e.capacity).min().unwrap_or(1) as f64;
+    let blocks = match collective {
+        PackedCollective::AllGather | PackedCollective::ReduceScatter => machine.network.members().len(),
+        _ => 1,
+    };
+    let ns = |plan: &RoundPlan| {
+        let piece = request.bytes as f64 / (blocks as f64 * plan.pieces as f64);
+        plan.rounds.len() as f64 * (machine.latency_ns + piece / (slowest * machine.unit) * 1e9)
+    };
+    let (mut best, mut pieces) = ((rounds(1)?, 1), 1);
+    while 2 * messages(&best.0) * u128::from(pieces) <= CUT_MESSAGES * u128::from(best.1) {
+        pieces *= 2;
+        let plan = rounds(pieces)?;
+        if ns(&plan) < ns(&best.0) {
+            best = (plan, pieces);
+        }
+    }
+    let (plan, pieces) = best;
+    Ok(OrderedPhase { collective, phase, plan, pieces })
+}
+
+/// Returns what a phase is limited by, and its rate in bytes per second: of each rank's block, of
+/// the vector of a root, or of the vector of an all-reduce.
+fn limit(machine: &MachineNetwork, phase: &OrderedPhase) -> (f64, String) {
+    let gb = |units: f64| format!("{} GB/s", number(units * machine.unit / 1e9));
+    match &phase.phase {
+        Phase::Spanning(packing) => (
+            packing.rate.to_f64() * machine.unit,
+            format!(
+                "{} groups of devices are joined by {}, and every tree crosses {} times",
+                packing.parts.len(),
+                gb(packing.crossing as f64),
+                packing.parts.len() - 1
+            ),
+        ),
+        Phase::Trees(packing) => {
+            let (cut, carries) = match &packing.proof {
+                RateProof::Cut(cut) => (cut, gb(cut.capacity as f64)),
+                RateProof::WholeTrees { cut, .. } => (cut, format!("{} whole trees", cut.capacity)),
+            };
+            let data = match phase.collective {
+                c if c.has_root() => "all data of the root".to_owned(),
+                _ => format!("the data of {} ranks", cut.weight),
+            };
+            let nodes = cut.nodes.len();
+            let why = format!("{data} crosses the boundary of {nodes} nodes, which carries {carries}");
+            (packing.rate.to_f64() * machine.unit, why)
+        }
+    }
+}
+
+/// Returns a number with at most three digits after the point.
+fn number(x: f64) -> String {
+    let text = format!("{x:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn summary(
+    topology: &Topology,
+    machine: &MachineNetwork,
+    request: &SynthesisRequest,
+    phases: &[OrderedPhase],
+) -> String {
+    let name = kbc_machine::topology::brief(&topology.to_string());
+    let mut out = format!("{} on {name}: {} ranks\n", request.collective.name(), topology.device_count());
+    if machine.rounded {
+        out += "rates of links are rounded down to 1/1048576 of the fastest\n";
+    }
+    for phase in phases {
+        let (rate, why) = limit(machine, phase);
+        let of = match phase.collective {
+            PackedCollective::AllGather | PackedCollective::ReduceScatter => "per rank",
+            _ => "of the vector",
+        };
+        let (count, shapes, depth) = match &phase.phase {
+            Phase::Trees(p) => {
+                let per_root = p.roots.first().map_or(0, |r| r.1);
+                (format!("{per_root} per root"), p.classes.len(), p.classes.iter().map(|c| c.depth()).max())
+            }
+            Phase::Spanning(p) => (format!("{} spanning", p.trees), p.classes.len(), None),
+        };
+        let depth = depth.map_or(String::new(), |d| format!(", depth at most {d}"));
+        let messages: usize = phase.plan.rounds.iter().map(Vec::len).sum();
+        out += &format!(
+            "{}\n  rate: {} GB/s {of}\n  no trees are faster: {why}\n  trees: {count}, {shapes} shapes{depth}; \
+             pieces of a tree: {}\n  rounds: {}, of which the busiest link needs {}; {messages} messages\n",
+            phase.collective.name(),
+            number(rate / 1e9),
+            phase.pieces,
+            phase.plan.rounds.len(),
+            phase.plan.least,
+        );
+    }
+    out
+}
+
+fn certificate(machine: &MachineNetwork, request: &SynthesisRequest, phases: &[OrderedPhase]) -> Value {
+    let phases: Vec<Value> = phases
+        .iter()
+        .map(|phase| {
+            let common = json!({
+                "collective": phase.collective.name(),
+                "pieces": phase.pieces,
+                "rounds": phase.plan.rounds.len(),
+                "least_rounds": phase.plan.least as u64,
+                "messages": phase.plan.rounds.iter().map(Vec::len).sum::<usize>(),
+            });
+            let own = match &phase.phase {
+                Phase::Trees(p) => text::tree_certificate(p),
+                Phase::Spanning(p) => text::spanning_certificate(p),
+            };
+            let (Value::Object(mut all), Value::Object(own)) = (common, own) else { return Value::Null };
+            all.extend(own);
+            Value::Object(all)
+        })
+        .collect();
+    json!({
+        "schema": 1,
+        "command": "synth",
+        "ok": true,
+        "collective": request.collective.name(),
+        "unit_bytes_per_second": machine.unit,
+        "rounded": machine.rounded,
+        "phases": phases,
+    })
+}

@@ -1,0 +1,94 @@
+//! Times of large networks. Run with
+//! `cargo test --release -p kbc-synthesis speed -- --ignored --nocapture --test-threads=1`.
+
+#![allow(clippy::print_stderr, reason = "the times are for a reader")]
+
+use crate::checker::{check, check_spanning};
+use crate::topologies::{Dice, Sketch, boxes, fat_tree, full, grid, hypercube, random, random_regular, star};
+use kbc_synthesis::{TreeCollective, best_rate, pack_spanning_trees, pack_trees};
+use std::time::Instant;
+
+fn trees(name: &str, sketch: &Sketch) {
+    let network = sketch.network();
+    let start = Instant::now();
+    let rate = best_rate(&network, TreeCollective::AllGather).expect(name);
+    let of_rate = start.elapsed();
+    let packing = pack_trees(&network, TreeCollective::AllGather).expect(name);
+    let all = start.elapsed() - of_rate;
+    check(&network, TreeCollective::AllGather, None, &packing).expect(name);
+    let depth = packing.classes.iter().map(|c| c.depth()).max().unwrap_or(0);
+    let mean = packing.classes.iter().map(|c| c.depth() as f64 * c.trees as f64).sum::<f64>()
+        / packing.classes.iter().map(|c| c.trees as f64).sum::<f64>();
+    eprintln!(
+        "{name}: rate {} in {of_rate:.2?}, k {} in {all:.2?}, {} classes, depth {depth} (mean {mean:.1})",
+        rate.rate,
+        packing.roots[0].1,
+        packing.classes.len()
+    );
+}
+
+fn spanning(name: &str, sketch: &Sketch) {
+    let network = sketch.network();
+    let start = Instant::now();
+    let packing = pack_spanning_trees(&network).expect(name);
+    let all = start.elapsed();
+    check_spanning(&network, &packing).expect(name);
+    let depth = |c: &kbc_synthesis::SpanningClass| {
+        let mut depth = vec![0; network.nodes()];
+        c.edges.iter().for_each(|&(u, v)| depth[v] = depth[u] + 1);
+        depth.into_iter().max().unwrap_or(0)
+    };
+    let deepest = packing.classes.iter().map(depth).max().unwrap_or(0);
+    eprintln!(
+        "{name}: spanning rate {}, {} trees in {all:.2?}, {} classes, depth {deepest}",
+        packing.rate,
+        packing.trees,
+        packing.classes.len()
+    );
+}
+
+#[test]
+#[ignore = "prints times"]
+fn speed_of_64() {
+    trees("torus 8x8", &grid(&[8, 8], true));
+    trees("mesh 8x8", &grid(&[8, 8], false));
+    trees("torus 4x4x4", &grid(&[4, 4, 4], true));
+    trees("hypercube 6", &hypercube(6));
+    trees("full 64", &full(64));
+    trees("switch 64", &star(64, 1));
+    trees("8 boxes of 8", &boxes(8, 8, 450, 50));
+    trees("fat tree 8x8, 4 spines", &fat_tree(8, 8, 4, 1, 2));
+    trees("random regular 64, 4", &random_regular(&mut Dice(7), 64, 4));
+    trees("random 64, switches 8", &random(&mut Dice(8), 64, 8, 100, 0));
+    let mut broken = grid(&[8, 8], true);
+    broken.unlink(0, 1);
+    trees("torus 8x8 without a link", &broken);
+    spanning("torus 8x8", &grid(&[8, 8], true));
+    spanning("mesh 8x8", &grid(&[8, 8], false));
+    spanning("hypercube 6", &hypercube(6));
+    spanning("full 64", &full(64));
+    spanning("random regular 64, 4", &random_regular(&mut Dice(7), 64, 4));
+    spanning("random 64", &random(&mut Dice(8), 64, 0, 100, 0));
+}
+
+#[test]
+#[ignore = "prints times"]
+fn speed_of_512() {
+    trees("torus 8x8x8", &grid(&[8, 8, 8], true));
+    trees("torus 16x32", &grid(&[16, 32], true));
+    trees("mesh 8x8x8", &grid(&[8, 8, 8], false));
+    trees("hypercube 9", &hypercube(9));
+    trees("random regular 512, 4", &random_regular(&mut Dice(3), 512, 4));
+    trees("switch 512", &star(512, 1));
+    trees("64 boxes of 8", &boxes(64, 8, 450, 50));
+    trees("fat tree 32x16, 16 spines", &fat_tree(32, 16, 16, 1, 1));
+    trees("fat tree 32x16, 4 narrow spines", &fat_tree(32, 16, 4, 4, 3));
+    let mut broken = grid(&[8, 8, 8], true);
+    broken.unlink(0, 1);
+    broken.unlink(100, 101);
+    trees("torus 8x8x8 without two links", &broken);
+    spanning("torus 8x8x8", &grid(&[8, 8, 8], true));
+    spanning("mesh 8x8x8", &grid(&[8, 8, 8], false));
+    spanning("hypercube 9", &hypercube(9));
+    spanning("random regular 512, 4", &random_regular(&mut Dice(3), 512, 4));
+}
