@@ -34,7 +34,7 @@ fn algorithms() -> Vec<(String, String, usize)> {
 fn machines(axes: usize) -> &'static [&'static str] {
     match axes {
         1 => &["ring(4)", "ring(2)", "ring(3)"],
-        2 => &["torus(2,2)"],
+        2 => &["torus(2,2)", "torus(2,3)"],
         _ => &["torus(2,2,2)"],
     }
 }

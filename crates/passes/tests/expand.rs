@@ -130,6 +130,7 @@ fn fallbacks_are_right() {
         ("all_reduce inbox", true),
         ("all_gather gossip", true),
         ("all_gather carry", true),
+        ("all_gather mirrored", true),
         ("all_reduce picked", true),
         ("all_gather fan", false),
         ("all_gather stairs", false),

@@ -144,6 +144,40 @@ fn lanes_are_delayed_or_side_by_side() {
     assert_eq!((line.parts, &line.rule), (4, &kbc_ir::types::CutRule::Lines(16)));
 }
 
+/// Uses inside a `together`: pipelines share the loop of their rounds, and lanes of several parts
+/// of every block are streams, as those of single parts are.
+#[test]
+fn uses_side_by_side() {
+    let text = "algorithm delayed: all_gather over (r mod p) together {
+            apply all_gather over r using ring        with (pipeline: 3) on [..][0 of 2]
+            apply all_gather over r using ring(d: -1) with (pipeline: 3) on [..][1 of 2]
+        }
+        algorithm lines: all_gather over (x of w, y of h) together {
+            apply all_gather over (x, y) using torus2(a: line, b: line) with (pipeline: 4) on [..][0 of 2]
+            apply all_gather over (y, x) using torus2(a: line, b: line)
+                with (pipeline: 4) on [b % w*h + b / w for b in 0..w*h][1 of 2]
+        }
+        algorithm shares: all_gather over (x of w, y of h) together {
+            apply all_gather over (x, y) using torus2 on [..][0; 5 of 8]
+            apply all_gather over (y, x) using torus2 on [b % w*h + b / w for b in 0..w*h][5; 3 of 8]
+        }";
+    let world = World::with("side_by_side.kb", text);
+    for (name, shapes, streams) in [
+        ("all_gather delayed", &[&[1][..], &[2], &[3], &[5]][..], 1),
+        ("all_gather lines", &[&[1, 3], &[3, 1], &[2, 3], &[3, 3]], 1),
+        ("all_gather shares", &[&[3, 5], &[4, 2]], 2),
+    ] {
+        for sizes in shapes {
+            let case = world.case(name, sizes, None);
+            for n in [0, case.ranks(), 53 * case.ranks()] {
+                let m = fault(&world, &case, n).unwrap_or_else(|e| panic!("{}: {e}", world.show(&case)));
+                let most = stack::region(&m).roles.iter().map(|r| r.streams.len()).max();
+                assert_eq!(most, Some(streams), "{}", world.show(&case));
+            }
+        }
+    }
+}
+
 /// Checks whether the ranks of an algorithm always send to the same neighbours, in one piece.
 fn rotates(name: &str) -> bool {
     name.contains("ring") || name == "all_reduce torus2"

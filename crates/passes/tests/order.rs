@@ -126,13 +126,14 @@ fn total_collectives_need_no_credits_and_rooted_ones_need_all() {
             let c = count(&r, policy, within).unwrap();
             (c.needed, c.wanted)
         };
-        let (two, three) =
-            (needed(Policy::Alternate, Within::Program), needed(Policy::Slots(3), Within::Program));
+        let two = needed(Policy::Alternate, Within::Program);
         let free = needed(Policy::Alternate, Within::Data);
+        // Three slots are too few if a rank sends more messages to one peer before it receives.
+        let three = rooted.then(|| needed(Policy::Slots(3), Within::Program));
         let right = match () {
             () if total => two.0 == 0 && free.0 == 0,
             () if half => two.0 == 0,
-            () if rooted => two.0 == two.1 && three.0 == three.1 && free.0 == free.1,
+            () if rooted => two.0 == two.1 && three.is_some_and(|t| t.0 == t.1) && free.0 == free.1,
             () => continue,
         };
         if !right {

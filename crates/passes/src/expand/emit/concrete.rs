@@ -450,7 +450,11 @@ impl Roles<'_> {
         let mut at = 0;
         while at < list.len() {
             let peer = peer_of(list[at]);
-            let end = list[at..].iter().position(|&i| peer_of(i) != peer).map_or(list.len(), |n| at + n);
+            // Pieces to one peer may be several messages: groups of different order have different
+            // distances, and other sources lie between them at the receiver.
+            let first = (peer, self.message[list[at]]);
+            let other = |&i: &usize| (peer_of(i), self.message[i]) != first;
+            let end = list[at..].iter().position(other).map_or(list.len(), |n| at + n);
             let slot = |i: usize| Expr::Int(self.slot[i]);
             let mark = |point| {
                 SOp::Mark(Mark {

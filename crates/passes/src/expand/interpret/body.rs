@@ -108,7 +108,7 @@ impl<'a> Domain<'a> for Builder<'a> {
 
     fn side_by_side(&mut self, mut parts: Vec<Vec<Node>>, _: &ActiveRanks, span: Span) -> Res<Vec<Node>> {
         parts.retain(|p| !p.is_empty());
-        side_by_side(parts, span)
+        side_by_side(parts, &self.cx.ranges, span)
     }
 
     fn branches(&mut self, mut parts: Vec<Vec<Node>>, _: &ActiveRanks, span: Span) -> Res<Vec<Node>> {

@@ -1,12 +1,12 @@
 //! Concurrent statements (`together`): in lockstep, or as lanes that run independently.
 //!
 //! Parts of the same form are joined round by round, as the language defines. Parts of different
-//! form may run at their own pace only if they share no chunks. That must be evident from a
-//! constant digit of every chunk that they touch.
+//! form may run at their own pace only if they share no chunks. That must be evident from a digit
+//! of every chunk that they touch whose ranges in the parts do not meet.
 
 use super::nodes::{Node, Transfer};
 use super::region::Region;
-use super::sym::{Res, Stop};
+use super::sym::{Ranges, Res, Stop};
 use kbc_diag::Span;
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;
@@ -14,11 +14,11 @@ use std::rc::Rc;
 
 /// Combines the parts of a `together`: in lockstep if they have the same form, otherwise as lanes
 /// if they share no chunks.
-pub(in crate::expand) fn side_by_side(parts: Vec<Vec<Node>>, span: Span) -> Res<Vec<Node>> {
+pub(in crate::expand) fn side_by_side(parts: Vec<Vec<Node>>, ranges: &Ranges, span: Span) -> Res<Vec<Node>> {
     if let Some(nodes) = lockstep(&parts) {
         return Ok(nodes);
     }
-    if lanes_disjoint(&parts) {
+    if lanes_disjoint(&parts, ranges) {
         return Ok(vec![Node::Lanes(parts)]);
     }
     Err(Stop::NotSymbolic("parts of different form that share chunks in one `together`".into(), span))
@@ -65,6 +65,7 @@ fn rename(node: &Node, var: &Name, to: &Expr) -> Node {
                     group: Rc::new(t.group.renamed(var, to)),
                     peer: t.peer.iter().map(|e| e.subst(&f)).collect(),
                     bounds: t.bounds.iter().map(|b| b.subst(&f)).collect(),
+                    step: t.step.as_ref().map(|(e, count)| (e.subst(&f), *count)),
                     ..t.clone()
                 })
                 .collect(),
@@ -86,9 +87,9 @@ fn regions<'n>(nodes: &'n [Node], out: &mut Vec<&'n Region>) {
     }
 }
 
-/// Checks whether any two lanes differ in a constant digit at the same position of every chunk that
-/// they touch, buffer by buffer.
-fn lanes_disjoint(parts: &[Vec<Node>]) -> bool {
+/// Checks whether any two lanes have digits without a common value at the same position of every
+/// chunk that they touch, buffer by buffer.
+fn lanes_disjoint(parts: &[Vec<Node>], ranges: &Ranges) -> bool {
     let of: Vec<Vec<&Region>> = parts
         .iter()
         .map(|p| {
@@ -105,17 +106,18 @@ fn lanes_disjoint(parts: &[Vec<Node>]) -> bool {
         // Digits before the differing one must address spaces of the same sizes.
         loop {
             let Some((x, y)) = digits.next() else { return false };
-            if x.of != y.of
-                || x.of.as_int().is_none()
-                || x.len.as_int() != Some(1)
-                || y.len.as_int() != Some(1)
-            {
+            let (Some(k), Some(l)) = (x.len.as_int(), y.len.as_int()) else { return false };
+            if x.of != y.of || x.of.as_int().is_none() {
                 return false;
             }
-            if let (Some(i), Some(j)) = (x.index.as_int(), y.index.as_int())
-                && i != j
+            // `[0; 5 of 8]` and `[5; 3 of 8]`, or halves of these.
+            if let (Some((a, b)), Some((c, d))) = (ranges.interval(&x.index), ranges.interval(&y.index))
+                && (b + k <= c || d + l <= a)
             {
                 return true;
+            }
+            if (k, l) != (1, 1) {
+                return false;
             }
         }
     };
