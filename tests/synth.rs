@@ -37,11 +37,8 @@ fn every_collective_is_proven_and_right_on_every_kind_of_machine() {
         "tree(2, 2)",
         "hierarchy(full(2), switch(3))",
         // Links of their own: unequal, and one way.
-        "{devices: 4, links: [{from: 0, to: 1, bandwidth: 75 GB/s, latency: 500 ns}, \
-         {from: 1, to: 2, bandwidth: 50 GB/s, latency: 500 ns}, \
-         {from: 2, to: 3, bandwidth: 50 GB/s, latency: 1 us}, \
-         {from: 3, to: 0, bandwidth: 33.3 GB/s, latency: 500 ns}, \
-         {from: 2, to: 0, bandwidth: 25 GB/s, latency: 500 ns, both: false}]}",
+        "{devices: 4, links: {'(0)<->(1)': '75 GB/s, 500 ns', '(1)<->(2)': '50 GB/s, 500 ns', \
+         '(2)<->(3)': '50 GB/s, 1 us', '(3)<->(0)': '33.3 GB/s, 500 ns', '(2)->(0)': '25 GB/s, 500 ns'}}",
     ];
     for machine in machines {
         for collective in COLLECTIVES {
@@ -162,4 +159,17 @@ fn the_same_machine_gives_the_same_text() {
         })
         .collect();
     assert_eq!(texts[0], texts[1]);
+}
+
+/// The written file names the machine such that it is found from the folder of the file.
+#[test]
+fn machines_of_files_are_found_again() {
+    let s = Scratch::new();
+    let cases = [("specs/topologies/ring.yaml", "made.kb"), ("specs/topologies/ring.yaml", "specs/made.kb")];
+    for (machine, path) in cases {
+        let ran = kbc(s.path(), &["synth", machine, "all_gather", "-o", path], "");
+        assert_eq!(ran.code, 0, "{machine} {path}: {}", ran.stderr);
+        let ran = kbc(s.path(), &["run", path, "-D", "n=100"], "");
+        assert_eq!(ran.code, 0, "{machine} {path}: {}", ran.stderr);
+    }
 }

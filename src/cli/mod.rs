@@ -314,8 +314,8 @@ pub struct Synth {
     pub root: u64,
     /// Trees per root.
     ///
-    /// By default as many as reach the best rate, or, if those are too many, the number up to 8
-    /// with the best rate.
+    /// By default as many as reach the best rate. If those are more than 16, the least number that
+    /// reaches 99 % of it.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     pub trees: Option<u64>,
     /// Pieces into which the data of each tree is cut.

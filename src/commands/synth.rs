@@ -3,31 +3,37 @@
 
 use super::output;
 use crate::cli::{Selection, Synth};
-use crate::session::{Outcome, Session};
+use crate::session::{Failure, Outcome, Session};
 use kbc_compiler::machine::machine;
 use kbc_compiler::synthesis::{SynthesisRequest, synthesize};
+use kbc_diag::Diagnostic;
+use kbc_machine::topology::Topology;
 use serde_json::Value;
+use std::path::{Path, PathBuf};
 
-/// Writes the algorithm to the file, and prints what it is.
+/// Writes the algorithm to the file, and prints what it is. A machine that is given as the text of
+/// a machine file is written beside it.
 ///
 /// # Errors
-/// Those of reading the machine; E595 and E413 of synthesis; E410.
+/// Those of reading the machine; E595 and E413 of synthesis; E416 for a machine that the file could
+/// not name; E410.
 pub fn run(session: &mut Session, args: &Synth) -> Outcome {
     let of =
         Selection { topology: Some(args.machine.clone()), set: args.set.clone(), ..Selection::default() };
     let Some((topology, _)) = machine(session, &of.plain(), None, None)? else { return Ok(()) };
-    let collective = args.collective.packed();
-    let request = SynthesisRequest {
-        collective,
-        root: args.root,
-        trees: args.trees,
-        pieces: args.pieces,
-        bytes: args.bytes,
+    let Synth { root, trees, pieces, bytes, .. } = *args;
+    let request = SynthesisRequest { collective: args.collective.packed(), root, trees, pieces, bytes };
+    let named = match &args.output {
+        Some(path) => named(args, &topology, path)?,
+        None => NamedMachine { source: topology.to_string(), file: None },
     };
-    let mut made = synthesize(&topology, &request)?;
+    let mut made = synthesize(&topology, &named.source, &request)?;
     let Some(path) = &args.output else {
         return Ok(session.answer(&made.summary, &made.json)?);
     };
+    if let Some((file, text)) = &named.file {
+        output::write_text(session, file, text)?;
+    }
     output::write_text(session, path, &made.text)?;
     if path == "-" {
         return Ok(());
@@ -37,4 +43,72 @@ pub fn run(session: &mut Session, args: &Synth) -> Outcome {
     }
     let next = format!("{path}: the algorithm `packed` and a program that uses it\nnext: kbc run {path}\n");
     Ok(session.answer(&(made.summary + &next), &made.json)?)
+}
+
+/// A machine as the written file names it.
+struct NamedMachine {
+    /// After `topology sys =`.
+    source: String,
+    /// A machine file that has to be written, and its text.
+    file: Option<(String, String)>,
+}
+
+/// Returns how the file at `path` names the machine.
+fn named(args: &Synth, topology: &Topology, path: &str) -> Outcome<NamedMachine> {
+    let given = args.machine.as_str();
+    let is_file = [".yaml", ".yml"].iter().any(|end| given.ends_with(end));
+    let is_text = given.trim_start().starts_with('{');
+    let refused = |title: &str, help: &str| {
+        Err(Failure::Usage(Diagnostic::error("E416", title.to_owned()).help(help.to_owned()).into()))
+    };
+    if (is_file || is_text) && !args.set.is_empty() {
+        return refused(
+            "--set does not apply to a machine file whose name is written",
+            "write the settings into the machine file",
+        );
+    }
+    if is_file {
+        return Ok(NamedMachine { source: quoted(&relative(given, path)), file: None });
+    }
+    if is_text {
+        let beside = Path::new(path).with_extension("yaml");
+        let Some(name) = beside.file_name().filter(|_| path != "-") else {
+            return refused(
+                "a machine in braces is written beside the output, and standard output has no folder",
+                "name a file: -o packed.kb",
+            );
+        };
+        let source = quoted(&name.to_string_lossy());
+        return Ok(NamedMachine { source, file: Some((beside.display().to_string(), given.to_owned())) });
+    }
+    if topology.own_rates().next().is_some() {
+        return refused(
+            "a `.kb` file cannot state the rate of a single link",
+            "write the machine as a file: kbc synth machine.yaml ..",
+        );
+    }
+    Ok(NamedMachine { source: topology.to_string(), file: None })
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('\\', "/"))
+}
+
+/// Returns the name of a file as a file at `from` reads it: relative to its folder.
+fn relative(file: &str, from: &str) -> String {
+    let folder = match Path::new(from).parent() {
+        Some(folder) if from != "-" => folder,
+        _ => return file.to_owned(),
+    };
+    let (Ok(file_at), Ok(folder_at)) = (std::path::absolute(file), std::path::absolute(folder)) else {
+        return file.to_owned();
+    };
+    if Path::new(file).is_absolute() || folder.as_os_str().is_empty() {
+        return file.to_owned();
+    }
+    let common = file_at.components().zip(folder_at.components()).take_while(|(a, b)| a == b).count();
+    let mut out = PathBuf::new();
+    folder_at.components().skip(common).for_each(|_| out.push(".."));
+    file_at.components().skip(common).for_each(|c| out.push(c));
+    out.display().to_string()
 }

@@ -12,10 +12,10 @@ use std::thread;
 /// Rows of the result that one thread computes at a time, at most.
 const ROWS: usize = 256;
 
-/// Terms of a sum that one call of the routine adds. Up to this many, the routine adds the products
-/// of an element one after the other; longer sums it would cut at places that depend on the sizes
-/// of the matrices and of the caches.
-const TERMS: usize = 512;
+/// Terms of a sum that one call of the routine adds. Up to 512, the routine adds the products of an
+/// element one after the other; longer sums it would cut at places that depend on the sizes of the
+/// matrices and of the caches. Shorter sums have smaller errors.
+const TERMS: usize = 256;
 
 /// Multiplications for which starting a thread pays: about a millisecond of work for a core, of
 /// which a start takes a hundredth.

@@ -115,7 +115,7 @@ pub const RULES: &[Rule] = &[
     rule(
         "matmul, f32, f16, bf16",
         "f32",
-        "by index in blocks of equal length, at most 512 terms each, multiply and add fused where the processor can; then the sums of the blocks. It does not depend on the number of rows and columns",
+        "by index in blocks of equal length, at most 256 terms each, multiply and add fused where the processor can; then the sums of the blocks. It does not depend on the number of rows and columns",
         "once to the dtype of the result",
     ),
     rule("matmul, i32", "i32, wrapping", "by index", "exact"),

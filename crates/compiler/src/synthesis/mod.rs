@@ -11,8 +11,8 @@ use crate::failure::{Failure, Outcome};
 use kbc_diag::Diagnostic;
 use kbc_machine::topology::Topology;
 use kbc_synthesis::{
-    RateProof, RoundPlan, SpanningPacking, SynthesisError, TreeCollective, TreePacking, pack_some_trees,
-    pack_spanning_trees, pack_trees, spanning_rounds, tree_rounds,
+    RateProof, RoundPlan, SpanningPacking, SynthesisError, TreeCollective, TreePacking, best_rate,
+    pack_some_trees, pack_spanning_trees, pack_trees, spanning_rounds, tree_rounds,
 };
 use network::MachineNetwork;
 use serde_json::{Value, json};
@@ -104,15 +104,24 @@ struct OrderedPhase {
 const MOST_MESSAGES: u128 = 240_000;
 /// Messages up to which trees are cut into more pieces by themselves.
 const CUT_MESSAGES: u128 = 16_384;
-/// Numbers of trees per root that are tried if the optimal number is too large.
-const FEW_TREES: [u64; 6] = [8, 5, 4, 3, 2, 1];
+/// Trees per root up to which the best rate is taken as it is.
+const MANY_TREES: u128 = 16;
+/// Numbers of trees per root that are tried if the optimal number is larger.
+const FEW_TREES: [u64; 8] = [1, 2, 3, 4, 5, 8, 12, 16];
+/// Share of the best rate with which few trees are enough.
+const NEAR: f64 = 0.99;
 
-/// Synthesises an algorithm for all devices of a machine.
+/// Synthesises an algorithm for all devices of a machine. `source` is the machine as `.kb` says it:
+/// a shape with settings, or the name of a machine file in quotation marks.
 ///
 /// # Errors
 /// E595: the machine has no such algorithm, or it would be too large; E413: a root that is not a
 /// rank.
-pub fn synthesize(topology: &Topology, request: &SynthesisRequest) -> Outcome<SynthesizedAlgorithm> {
+pub fn synthesize(
+    topology: &Topology,
+    source: &str,
+    request: &SynthesisRequest,
+) -> Outcome<SynthesizedAlgorithm> {
     if topology.is_package() {
         return Err(refused(
             topology,
@@ -128,7 +137,7 @@ pub fn synthesize(topology: &Topology, request: &SynthesisRequest) -> Outcome<Sy
     let phases = phases(&machine, request).map_err(|e| failed(topology, e))?;
     let summary = summary(topology, &machine, request, &phases);
     let head = format!("Synthesised by `kbc synth`.\n\n{summary}");
-    let text = text::file(topology, request, &phases, &head);
+    let text = text::file((topology.device_count(), source), request, &phases, &head);
     let file = kbc_diag::FileId::default();
     // The formatter accepts every text that parses.
     let text = crate::format::format(file, "synthesised.kb", &text).map_err(Failure::Program)?;
@@ -197,25 +206,47 @@ fn trees(
     let fits = |packing: &TreePacking| total_trees(packing) * per_tree <= MOST_MESSAGES;
     let packing = match request.trees {
         Some(k) => pack_some_trees(&machine.network, wanted, k)?,
-        None => match pack_trees(&machine.network, wanted) {
-            Ok(packing) if fits(&packing) => packing,
-            Ok(_) | Err(SynthesisError::Overflow { .. }) => {
-                let mut best: Option<TreePacking> = None;
-                for k in FEW_TREES {
-                    let packing = pack_some_trees(&machine.network, wanted, k)?;
-                    if fits(&packing) && best.as_ref().is_none_or(|b| packing.rate > b.rate) {
-                        best = Some(packing);
-                    }
-                }
-                best.ok_or(SynthesisError::Overflow { what: "the number of messages" })?
+        None => {
+            let best = match pack_trees(&machine.network, wanted) {
+                Ok(packing) => Some(packing),
+                Err(SynthesisError::Overflow { .. }) => None,
+                Err(other) => return Err(other),
+            };
+            let small = |p: &TreePacking| p.roots.iter().all(|r| r.1 <= MANY_TREES) && fits(p);
+            match best {
+                Some(packing) if small(&packing) => packing,
+                best => few_trees(machine, wanted, best.filter(|p| fits(p)), fits)?,
             }
-            Err(other) => return Err(other),
-        },
+        }
     };
     if !fits(&packing) {
         return Err(SynthesisError::Overflow { what: "the number of messages" });
     }
     ordered(collective, Phase::Trees(packing), machine, request)
+}
+
+/// Returns the least number of trees per root whose rate is near the best one, or else the best of
+/// what fits.
+fn few_trees(
+    machine: &MachineNetwork,
+    wanted: TreeCollective,
+    mut best: Option<TreePacking>,
+    fits: impl Fn(&TreePacking) -> bool,
+) -> Result<TreePacking, SynthesisError> {
+    let most = best_rate(&machine.network, wanted)?.rate.to_f64();
+    for k in FEW_TREES {
+        let packing = pack_some_trees(&machine.network, wanted, k)?;
+        if !fits(&packing) {
+            break;
+        }
+        if packing.rate.to_f64() >= NEAR * most {
+            return Ok(packing);
+        }
+        if best.as_ref().is_none_or(|b| packing.rate > b.rate) {
+            best = Some(packing);
+        }
+    }
+    best.ok_or(SynthesisError::Overflow { what: "the number of messages" })
 }
 
 fn total_trees(packing: &TreePacking) -> u128 {

@@ -5,7 +5,6 @@
 //! that replace.
 
 use super::{OrderedPhase, PackedCollective, SynthesisRequest};
-use kbc_machine::topology::Topology;
 use kbc_synthesis::{EdgeLoad, ExactRatio, PieceMove, RateProof, SpanningPacking, TreePacking};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -13,19 +12,19 @@ use std::fmt::Write;
 /// Elements of the vector of the program by default.
 const ELEMENTS: u64 = 1 << 20;
 
-/// Returns the text of the file; `head` is its first comment.
+/// Returns the text of the file, for a number of ranks and a machine as `.kb` says it. `head` is
+/// its first comment.
 pub(super) fn file(
-    topology: &Topology,
+    (ranks, machine): (usize, &str),
     request: &SynthesisRequest,
     phases: &[OrderedPhase],
     head: &str,
 ) -> String {
-    let ranks = topology.device_count();
     let mut out = String::new();
     for line in head.lines() {
         out += &format!("// {line}\n");
     }
-    out += &format!("\nparam n = {ELEMENTS}\ntopology sys = {topology}\nmesh m = sys[r]\n\n");
+    out += &format!("\nparam n = {ELEMENTS}\ntopology sys = {machine}\nmesh m = sys[r]\n\n");
     for phase in phases {
         for adds in [true, false] {
             tables(&mut out, phase, ranks, adds);
