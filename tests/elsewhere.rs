@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Commands, in an order in which later ones read what earlier ones wrote: exit code, words of the
 /// output, command line. All run without the source.
-const COMMANDS: [(i32, &str, &str); 46] = [
+const COMMANDS: [(i32, &str, &str); 48] = [
     (0, "kbc new my_ring", ""),
     (0, "next:", "new my_ring"),
     (0, "ok\n", "check my_ring/my_ring.kb"),
@@ -25,6 +25,8 @@ const COMMANDS: [(i32, &str, &str); 46] = [
     (0, "bidirectional_ring", "list"),
     (0, "all_reduce", "list algorithms"),
     (0, "ring.svg", "plot topology ring(4) -o ring.svg"),
+    (0, "next: kbc run packed.kb", "synth ring(4) all_gather -o packed.kb"),
+    (0, "out: all", "run packed.kb -D n=100"),
     (0, "_kbc()", "completions bash"),
     (0, "kbc-run", "man run"),
     (0, "points", "dev bench select --points 1"),

@@ -29,7 +29,7 @@ fn adds_up(v: &Value) {
 #[test]
 fn no_mutant_of_the_library_escapes() {
     let args =
-        ["mutate", "--ranks", "2..4", "--limit", "400", "--seed", "7", "--events", "40000", "--runs", "60"];
+        ["mutate", "--ranks", "2..4", "--limit", "440", "--seed", "7", "--events", "40000", "--runs", "60"];
     let (r, code) = report(&[&args[..], &["--format", "json"]].concat());
     let escaped = r["escaped_list"].as_array().expect("a list");
     assert!(escaped.is_empty(), "{escaped:#?}");

@@ -21,6 +21,28 @@ const MAX_SIZES: usize = 150;
 /// Collectives that are emitted.
 const COLLECTIVES: [&str; 5] = ["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast"];
 
+/// Algorithms that are emitted, but have not run on the real runtime yet. Emitting some of them
+/// takes half a minute in a test build, because they have many streams.
+const NOT_RUN: [(&str, &str); 17] = [
+    ("all_gather", "mesh2_all_links"),
+    ("all_gather", "mesh2_pipelined"),
+    ("all_gather", "mesh2_weighted"),
+    ("all_gather", "mesh3_all_links"),
+    ("all_gather", "torus2_all_links"),
+    ("all_gather", "torus2_pipelined"),
+    ("all_gather", "torus2_weighted"),
+    ("all_gather", "torus3"),
+    ("all_gather", "torus3_all_links"),
+    ("all_reduce", "mesh3_all_links"),
+    ("reduce_scatter", "mesh2_all_links"),
+    ("reduce_scatter", "mesh2_weighted"),
+    ("reduce_scatter", "mesh3_all_links"),
+    ("reduce_scatter", "torus2_pipelined"),
+    ("reduce_scatter", "torus2_weighted"),
+    ("reduce_scatter", "torus3"),
+    ("reduce_scatter", "torus3_all_links"),
+];
+
 /// Classes of counts.
 const CLASSES: [&str; 5] = ["none", "one", "fewer than ranks", "prime", "more than a tile"];
 
@@ -175,9 +197,14 @@ fn the_array_covers() {
     assert!(algorithms.len() > 20, "{algorithms:?}");
     let others: BTreeSet<_> = lines_of_others().into_iter().collect();
     let ran = |a: &(&str, String)| at_ranks.iter().any(|(b, _)| b == a);
+    let mut not_run: BTreeSet<_> = NOT_RUN.iter().map(|(c, name)| (*c, (*name).to_owned())).collect();
     for algorithm in &algorithms {
-        assert!(ran(algorithm) || others.contains(algorithm), "{algorithm:?} is in no table");
+        let listed = not_run.remove(algorithm);
+        let tabled = ran(algorithm) || others.contains(algorithm);
+        assert!(tabled || listed, "{algorithm:?} is in no table");
+        assert!(!(tabled && listed), "{algorithm:?} has a table and is listed as not run");
     }
+    assert!(not_run.is_empty(), "no algorithms of the library: {not_run:?}");
     for algorithm in algorithms.iter().filter(|a| ran(a) && !grid(&a.1)) {
         for r in RANKS.iter().filter(|r| r.is_power_of_two() || !power(&algorithm.1)) {
             assert!(at_ranks.contains(&(algorithm.clone(), *r)), "{algorithm:?} at {r} ranks");

@@ -309,13 +309,13 @@ pub struct Synth {
     /// Also the rate of some links: `link x: 5 GB/s, 1 us`; repeatable.
     #[arg(long = "set", value_name = "SETTING")]
     pub set: Vec<String>,
-    /// The root of a broadcast or a reduce.
-    #[arg(long, value_name = "RANK", default_value_t = 0)]
-    pub root: u64,
+    /// The root of a broadcast or a reduce; 0 by default.
+    #[arg(long, value_name = "RANK")]
+    pub root: Option<u64>,
     /// Trees per root.
     ///
     /// By default as many as reach the best rate. If those are more than 16, the least number that
-    /// reaches 99 % of it.
+    /// reaches 99 % of it. With this option an all_reduce is a reduce_scatter and an all_gather.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     pub trees: Option<u64>,
     /// Pieces into which the data of each tree is cut.
@@ -325,7 +325,7 @@ pub struct Synth {
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     pub pieces: Option<u64>,
     /// Bytes of the whole vector, for which pieces are chosen.
-    #[arg(long, value_name = "N", default_value_t = 64 << 20)]
+    #[arg(long, value_name = "N", default_value_t = 64 << 20, conflicts_with = "pieces")]
     pub bytes: u64,
 }
 

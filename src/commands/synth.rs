@@ -4,6 +4,7 @@
 use super::output;
 use crate::cli::{Selection, Synth};
 use crate::session::{Failure, Outcome, Session};
+use kbc_compiler::load::refuse;
 use kbc_compiler::machine::machine;
 use kbc_compiler::synthesis::{SynthesisRequest, synthesize};
 use kbc_diag::Diagnostic;
@@ -21,8 +22,11 @@ pub fn run(session: &mut Session, args: &Synth) -> Outcome {
     let of =
         Selection { topology: Some(args.machine.clone()), set: args.set.clone(), ..Selection::default() };
     let Some((topology, _)) = machine(session, &of.plain(), None, None)? else { return Ok(()) };
+    let collective = args.collective.packed();
+    let without = format!("an {}, which has no root", collective.name());
+    refuse(&[("--root", args.root.is_some() && !collective.has_root())], &without)?;
     let Synth { root, trees, pieces, bytes, .. } = *args;
-    let request = SynthesisRequest { collective: args.collective.packed(), root, trees, pieces, bytes };
+    let request = SynthesisRequest { collective, root: root.unwrap_or(0), trees, pieces, bytes };
     let named = match &args.output {
         Some(path) => named(args, &topology, path)?,
         None => NamedMachine { source: topology.to_string(), file: None },

@@ -343,6 +343,7 @@ codes! {
     // pages
     E593 Unsupported "a report page that would be too large",
     E594 Unsupported "an input without a report page",
+    E595 Unsupported "a machine for which no algorithm can be synthesised",
     E596 Unsupported "`transfer: pull` on a machine with queues",
     // passes
     E901 Invalid "a pass that runs too early",

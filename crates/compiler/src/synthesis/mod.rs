@@ -65,8 +65,8 @@ pub struct SynthesisRequest {
     pub collective: PackedCollective,
     /// The root, where there is one.
     pub root: u64,
-    /// Trees per root; None takes the number that reaches the best rate, or the best of few trees
-    /// if that is too large.
+    /// Trees per root; None takes the number that reaches the best rate, or few trees near it if
+    /// that is large. With a number, an all-reduce is a reduce-scatter and an all-gather.
     pub trees: Option<u64>,
     /// Pieces into which the data of a tree is cut; None takes what is fastest for `bytes`.
     pub pieces: Option<u64>,
@@ -123,10 +123,8 @@ pub fn synthesize(
     request: &SynthesisRequest,
 ) -> Outcome<SynthesizedAlgorithm> {
     if topology.is_package() {
-        return Err(refused(
-            topology,
-            "it is a package, whose devices are not joined by links alone".to_owned(),
-        ));
+        let why = "it is a package, whose devices are not joined by links alone";
+        return Err(refused(topology, why, CONNECTED));
     }
     let ranks = topology.device_count() as u64;
     if request.collective.has_root() && request.root >= ranks {
@@ -159,21 +157,30 @@ fn failed(topology: &Topology, error: SynthesisError) -> Failure {
         }
         other => other.to_string(),
     };
-    refused(topology, why)
+    let help = match error {
+        SynthesisError::Overflow { .. } => "ask for fewer trees or pieces: --trees 1, --pieces 1",
+        _ => CONNECTED,
+    };
+    refused(topology, &why, help)
 }
 
-fn refused(topology: &Topology, why: String) -> Failure {
+const CONNECTED: &str =
+    "synthesis packs trees into the links of a connected machine with two devices or more";
+
+fn refused(topology: &Topology, why: &str, help: &str) -> Failure {
     let machine = kbc_machine::topology::brief(&topology.to_string());
     let title = format!("no algorithm can be synthesised for {machine}: {why}");
-    Diagnostic::error("E595", title)
-        .help("synthesis packs trees into the links of a connected machine with two devices or more")
-        .into()
+    Diagnostic::error("E595", title).help(help.to_owned()).into()
 }
 
 fn phases(machine: &MachineNetwork, request: &SynthesisRequest) -> Result<Vec<OrderedPhase>, SynthesisError> {
     use PackedCollective::{AllGather, AllReduce, ReduceScatter};
     if request.collective != AllReduce {
         return Ok(vec![trees(machine, request, request.collective)?]);
+    }
+    let composed = || [ReduceScatter, AllGather].into_iter().map(|c| trees(machine, request, c)).collect();
+    if request.trees.is_some() {
+        return composed();
     }
     match pack_spanning_trees(&machine.network) {
         Ok(packing) if spanning_messages(&packing) <= MOST_MESSAGES => {
@@ -185,7 +192,7 @@ fn phases(machine: &MachineNetwork, request: &SynthesisRequest) -> Result<Vec<Or
             SynthesisError::UnequalDirections { .. }
             | SynthesisError::ForwardingNode { .. }
             | SynthesisError::Overflow { .. },
-        ) => [ReduceScatter, AllGather].into_iter().map(|c| trees(machine, request, c)).collect(),
+        ) => composed(),
         Err(other) => Err(other),
     }
 }
