@@ -23,7 +23,7 @@ pub fn run(session: &mut Session, args: &Synth) -> Outcome {
         Selection { topology: Some(args.machine.clone()), set: args.set.clone(), ..Selection::default() };
     let Some((topology, _)) = machine(session, &of.plain(), None, None)? else { return Ok(()) };
     let collective = args.collective.packed();
-    let without = format!("an {}, which has no root", collective.name());
+    let without = format!("`{}`, which has no root", collective.name());
     refuse(&[("--root", args.root.is_some() && !collective.has_root())], &without)?;
     let Synth { root, trees, pieces, bytes, .. } = *args;
     let request = SynthesisRequest { collective, root: root.unwrap_or(0), trees, pieces, bytes };

@@ -100,8 +100,8 @@ product!(
     /// Computes `c = a b` for row-major `a` of m x k, `b` of k x n, `c` of m x n. For k = 0 the
     /// result is zero. Returns None, and writes nothing, if a slice has another length.
     ///
-    /// The products of an element are added by ascending k, in blocks of equal length, at most
-    /// [`TERMS`] each, and fused with the addition where the processor can; then the sums of the
+    /// The products of an element are added by ascending k, in blocks of equal length, at most 256
+    /// terms each, and fused with the addition where the processor can; then the sums of the
     /// blocks are added. This does not depend on m, n or the number of cores, so a piece of a
     /// product has the bits of the whole.
     f32,
