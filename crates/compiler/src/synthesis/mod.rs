@@ -101,7 +101,7 @@ struct OrderedPhase {
 
 /// Largest number of messages of a synthesised phase. A schedule without symmetry is written out
 /// for every rank, which has a limit of 500,000 transfers.
-const MOST_MESSAGES: u128 = 240_000;
+const MOST_MESSAGES: u128 = 480_000;
 /// Messages up to which trees are cut into more pieces by themselves.
 const CUT_MESSAGES: u128 = 16_384;
 /// Trees per root up to which the best rate is taken as it is.
