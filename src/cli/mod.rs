@@ -15,6 +15,7 @@ pub use trials::{
     FuzzEngines, FuzzRange, FuzzReaders, FuzzSchedules, FuzzWhat, Mutate,
 };
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use kbc_compiler::synthesis::PackedCollective;
 
@@ -299,8 +300,8 @@ pub struct Synth {
     #[arg(value_name = "SHAPE|FILE")]
     pub machine: String,
     /// The collective, over all devices.
-    #[arg(value_enum, value_name = "COLLECTIVE")]
-    pub collective: CollectiveChoice,
+    #[arg(value_name = "COLLECTIVE", value_parser = packed_collective())]
+    pub collective: PackedCollective,
     /// The `.kb` file; `-` is standard output. Without it, only the summary is printed.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<String>,
@@ -329,33 +330,11 @@ pub struct Synth {
     pub bytes: u64,
 }
 
-/// A collective that can be synthesised.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub enum CollectiveChoice {
-    /// Every rank has the blocks of all.
-    AllGather,
-    /// Every rank has the reduction of its block.
-    ReduceScatter,
-    /// Every rank has the reduction of all vectors.
-    AllReduce,
-    /// Every rank has the vector of the root.
-    Broadcast,
-    /// The root has the reduction of all vectors.
-    Reduce,
-}
-
-impl CollectiveChoice {
-    /// Returns the collective of the compiler.
-    pub fn packed(self) -> PackedCollective {
-        match self {
-            CollectiveChoice::AllGather => PackedCollective::AllGather,
-            CollectiveChoice::ReduceScatter => PackedCollective::ReduceScatter,
-            CollectiveChoice::AllReduce => PackedCollective::AllReduce,
-            CollectiveChoice::Broadcast => PackedCollective::Broadcast,
-            CollectiveChoice::Reduce => PackedCollective::Reduce,
-        }
-    }
+/// Returns the parser of the names of collectives that can be synthesised.
+fn packed_collective() -> impl TypedValueParser<Value = PackedCollective> {
+    let named = |name: String| PackedCollective::ALL.into_iter().find(|c| c.name() == name);
+    PossibleValuesParser::new(PackedCollective::ALL.map(PackedCollective::name))
+        .try_map(move |name| named(name).ok_or("not a collective that can be synthesised"))
 }
 
 /// `kbc opt`

@@ -22,7 +22,7 @@ pub fn run(session: &mut Session, args: &Synth) -> Outcome {
     let of =
         Selection { topology: Some(args.machine.clone()), set: args.set.clone(), ..Selection::default() };
     let Some((topology, _)) = machine(session, &of.plain(), None, None)? else { return Ok(()) };
-    let collective = args.collective.packed();
+    let collective = args.collective;
     let without = format!("`{}`, which has no root", collective.name());
     refuse(&[("--root", args.root.is_some() && !collective.has_root())], &without)?;
     let Synth { root, trees, pieces, bytes, .. } = *args;

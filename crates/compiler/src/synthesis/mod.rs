@@ -308,29 +308,39 @@ fn ordered(
 
 /// Returns what a phase is limited by, and its rate in bytes per second: of each rank's block, of
 /// the vector of a root, or of the vector of an all-reduce.
+///
+/// Whole trees of a number that was chosen may be slower than more of them, so the text says of
+/// which trees it speaks.
 fn limit(machine: &MachineNetwork, phase: &OrderedPhase) -> (f64, String) {
     let gb = |units: f64| format!("{} GB/s", number(units * machine.unit / 1e9));
     match &phase.phase {
         Phase::Spanning(packing) => (
             packing.rate.to_f64() * machine.unit,
             format!(
-                "{} groups of devices are joined by {}, and every tree crosses {} times",
+                "no trees are faster: {} groups of devices are joined by {}, and a tree that joins all \
+                 crosses {} times or more",
                 packing.parts.len(),
                 gb(packing.crossing as f64),
                 packing.parts.len() - 1
             ),
         ),
         Phase::Trees(packing) => {
-            let (cut, carries) = match &packing.proof {
-                RateProof::Cut(cut) => (cut, gb(cut.capacity as f64)),
-                RateProof::WholeTrees { cut, .. } => (cut, format!("{} whole trees", cut.capacity)),
+            let per_root = packing.roots.first().map_or(0, |r| r.1);
+            let (none, cut, carries) = match &packing.proof {
+                RateProof::Cut(cut) => ("no trees are".to_owned(), cut, gb(cut.capacity as f64)),
+                RateProof::WholeTrees { cut, .. } => {
+                    let none = format!("with {per_root} per root no trees are");
+                    (none, cut, format!("{} whole trees at the next higher rate", cut.capacity))
+                }
             };
             let data = match phase.collective {
                 c if c.has_root() => "all data of the root".to_owned(),
                 _ => format!("the data of {} ranks", cut.weight),
             };
             let nodes = cut.nodes.len();
-            let why = format!("{data} crosses the boundary of {nodes} nodes, which carries {carries}");
+            let why = format!(
+                "{none} faster: {data} crosses the boundary of {nodes} nodes, which carries {carries}"
+            );
             (packing.rate.to_f64() * machine.unit, why)
         }
     }
@@ -369,7 +379,7 @@ fn summary(
         let depth = depth.map_or(String::new(), |d| format!(", depth at most {d}"));
         let messages: usize = phase.plan.rounds.iter().map(Vec::len).sum();
         out += &format!(
-            "{}\n  rate: {} GB/s {of}\n  no trees are faster: {why}\n  trees: {count}, {shapes} shapes{depth}; \
+            "{}\n  rate: {} GB/s {of}\n  {why}\n  trees: {count}, {shapes} shapes{depth}; \
              pieces of a tree: {}\n  rounds: {}, of which the busiest link needs {}; {messages} messages\n",
             phase.collective.name(),
             number(rate / 1e9),

@@ -1,6 +1,7 @@
 //! The machine as a network for synthesis: devices are members, relays only forward, and
 //! bandwidths are whole numbers.
 
+use kbc_ir::expr::gcd;
 use kbc_machine::topology::Topology;
 use kbc_synthesis::{Network, SynthesisError};
 
@@ -32,7 +33,7 @@ pub fn network(topology: &Topology) -> Result<MachineNetwork, SynthesisError> {
     // The sum of a network's capacities is less than 2^64, unlimited links included.
     let links = topology.link_count() as f64 + 1.0;
     let whole = finite().all(|b| b.fract() == 0.0);
-    let (unit, rounded) = match whole.then(|| finite().fold(0, |g, b| common_divisor(g, b as u64))) {
+    let (unit, rounded) = match whole.then(|| finite().fold(0, |g, b| gcd(g, b as u64))) {
         Some(unit) if unit > 0 && total / unit as f64 * links < 1e19 => (unit as f64, false),
         _ if fastest > 0.0 => (fastest / STEPS, true),
         _ => (1.0, false),
@@ -43,8 +44,4 @@ pub fn network(topology: &Topology) -> Result<MachineNetwork, SynthesisError> {
     let network = Network::new(topology.node_count(), edges, 0..topology.device_count())?;
     let latency_ns = topology.links().map(|l| l.rate.latency_ns).fold(0.0, f64::max);
     Ok(MachineNetwork { network, unit, rounded, latency_ns })
-}
-
-fn common_divisor(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { common_divisor(b, a % b) }
 }
