@@ -33,7 +33,9 @@ mod text;
 mod trees;
 
 pub use located::{LocatedNode, LocatedRun};
-pub use report::{ClassPlace, OrderClass, OrderReport, OrderedValue, UnequalElements, ValueUse};
+pub use report::{
+    ClassPlace, ElementOrder, OrderClass, OrderReport, OrderedValue, UnequalElements, ValueUse,
+};
 pub use shape::{AdditionTree, TreeNode};
 pub use sizes::{NotFixed, OrderAcrossSizes, across_sizes, is_fixed};
 
@@ -47,7 +49,16 @@ use run::Outcome;
 const MAX_TREES: usize = 1 << 23;
 
 /// Largest number of runs of elements in all memories, 40 bytes each.
-const MAX_PIECES: usize = 1 << 25;
+const MAX_PIECES: usize = 1 << 24;
+
+/// Largest number of elements of a memory, so that no distance between two elements overflows.
+const MAX_ELEMENTS: u64 = 1 << 60;
+
+/// Largest number of nodes of all trees of a report, 24 bytes each.
+const MAX_REPORT_NODES: usize = 1 << 24;
+
+/// Largest number of contributions that are counted for one element, each once for each position.
+const MAX_CONTRIBUTIONS: usize = 1 << 22;
 
 /// Options of the analysis.
 #[derive(Clone, Debug, Default)]
@@ -80,7 +91,7 @@ impl<'s> AdditionOrders<'s> {
     /// Returns the orders as plain data.
     ///
     /// # Errors
-    /// Returns E354 if a contribution is added more than 2^64 times.
+    /// Returns E354 if the trees have too many nodes, or if an element has too many contributions.
     pub fn report(&self) -> Result<OrderReport, Diagnostics> {
         report::report(self.schedule, &self.outcome)
     }

@@ -7,7 +7,6 @@
 
 use kbc_backend_sim::effect::mem_dtype;
 use kbc_diag::{Diagnostic, Span};
-use kbc_ir::Name;
 use kbc_ir::expr::Expr;
 use kbc_ir::local_op::LocalOpPartMut;
 use kbc_ir::schedule::{BufferId, Filling, LocalOp};
@@ -45,26 +44,21 @@ pub(crate) struct Computation {
 /// All computations of a schedule.
 #[derive(Default)]
 pub(crate) struct Definitions {
-    list: Vec<(Computation, String)>,
+    list: Vec<Computation>,
     by_sizes: HashMap<(&'static str, Vec<Vec<u64>>), Vec<u32>>,
 }
 
 impl Definitions {
-    /// Returns the number of a computation. `dst` names where it was met first.
-    pub fn number(&mut self, what: Computation, op: &LocalOp, dst: &Name) -> u32 {
-        let alike = self.by_sizes.entry((op.word(), what.sizes.clone())).or_default();
-        if let Some(i) = alike.iter().find(|i| self.list[**i as usize].0 == what) {
+    /// Returns the number of a computation.
+    pub fn number(&mut self, what: Computation) -> u32 {
+        let alike = self.by_sizes.entry((what.op.word(), what.sizes.clone())).or_default();
+        if let Some(i) = alike.iter().find(|i| self.list[**i as usize] == what) {
             return *i;
         }
         let i = self.list.len() as u32;
         alike.push(i);
-        self.list.push((what, format!("{} %{dst}", op.word())));
+        self.list.push(what);
         i
-    }
-
-    /// Returns the name of a computation, such as `matmul %y`.
-    pub fn name(&self, number: u32) -> &str {
-        self.list.get(number as usize).map_or("", |d| &d.1)
     }
 }
 

@@ -101,8 +101,8 @@ impl AdditionOrders<'_> {
                                 LocatedNode::Input { buffer: BufferId(*b), rank, element: at }
                             }
                             Source::Number(bits) => LocatedNode::Number(f64::from_bits(*bits)),
-                            Source::Computed { definition, contents: _ } => LocatedNode::Computed {
-                                name: self.outcome.definitions.name(*definition).to_owned(),
+                            Source::Computed { .. } => LocatedNode::Computed {
+                                name: forest.name_of(source).to_owned(),
                                 rank,
                                 element: at,
                             },

@@ -3,6 +3,7 @@
 use crate::run::{Outcome, ReadOfRank, ValueKey};
 use crate::shape::{AdditionTree, TreeNumbers};
 use crate::trees::{BitsId, Forest, TreeId};
+use crate::{MAX_CONTRIBUTIONS, MAX_REPORT_NODES};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::schedule::{BufferId, Schedule};
 use std::collections::{BTreeMap, HashMap};
@@ -44,15 +45,26 @@ pub struct OrderClass {
     pub places: Vec<ClassPlace>,
 }
 
-/// Two elements that add the same contributions, but in different orders.
+/// An element with its order of additions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ElementOrder {
+    /// The rank that has it.
+    pub rank: u64,
+    /// Its number on the rank.
+    pub element: u64,
+    /// Number of the tree in [`OrderReport::trees`].
+    pub tree: usize,
+}
+
+/// Elements that add the same contributions, but in different orders.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnequalElements {
     /// Number of such elements, each counted once for all ranks that have it.
     pub elements: u64,
-    /// An example: rank, element and tree.
-    pub one: (u64, u64, usize),
-    /// The same on another rank or at another place.
-    pub other: (u64, u64, usize),
+    /// An example.
+    pub one: ElementOrder,
+    /// The same contributions on another rank or at another place.
+    pub other: ElementOrder,
 }
 
 /// A value, with the orders in which its elements are added. Elements that are numbers, such as the
@@ -137,6 +149,7 @@ struct Trees {
     trees: Vec<AdditionTree>,
     numbers: TreeNumbers,
     known: HashMap<TreeId, usize>,
+    nodes: usize,
 }
 
 impl Trees {
@@ -147,6 +160,7 @@ impl Trees {
         let tree = AdditionTree::of(forest, id, &s.mesh);
         let n = self.numbers.number(&tree);
         if n == self.trees.len() {
+            self.nodes += tree.nodes.len();
             self.trees.push(tree);
         }
         self.known.insert(id, n);
@@ -157,13 +171,13 @@ impl Trees {
 /// Returns the report of a run.
 ///
 /// # Errors
-/// Returns E354 if a contribution is added more than 2^64 times.
+/// Returns E354 if the trees have too many nodes, or if an element has too many contributions.
 pub(crate) fn report(s: &Schedule, run: &Outcome) -> Result<OrderReport, Diagnostics> {
     let mut trees = Trees::default();
     let mut values = vec![];
     for (key, reads) in &run.values {
         let (name, read_by) = describe(s, key);
-        let classes = classes(s, &run.forest, reads, &mut trees);
+        let classes = classes(s, &run.forest, reads, &mut trees)?;
         let unequal = unequal(&run.forest, reads, &trees)?;
         values.push(OrderedValue { name, read_by, classes, unequal });
     }
@@ -183,13 +197,30 @@ fn describe(s: &Schedule, key: &ValueKey) -> (String, ValueUse) {
     }
 }
 
-fn classes(s: &Schedule, forest: &Forest, reads: &[ReadOfRank], trees: &mut Trees) -> Vec<OrderClass> {
-    let mut found: Vec<(usize, u64, BTreeMap<(u64, u64), Vec<(u64, u64)>>)> = vec![];
+/// A class, with the ranks of each run of elements.
+#[derive(Default)]
+struct FoundClass {
+    tree: usize,
+    elements: u64,
+    places: BTreeMap<(u64, u64), Vec<(u64, u64)>>,
+}
+
+fn classes(
+    s: &Schedule,
+    forest: &Forest,
+    reads: &[ReadOfRank],
+    trees: &mut Trees,
+) -> Result<Vec<OrderClass>, Diagnostics> {
+    let mut found: Vec<FoundClass> = vec![];
     let mut places: HashMap<usize, usize> = HashMap::new();
     for ReadOfRank { rank, pieces } in reads {
         let mut runs: Vec<(u64, u64, usize)> = vec![];
         for p in pieces.iter().filter(|p| p.placed) {
             let tree = trees.number(forest, p.tree, s);
+            if trees.nodes > MAX_REPORT_NODES {
+                let text = format!("the orders of additions have more than {MAX_REPORT_NODES} parts");
+                return Err(Diagnostic::error("E354", text).help("ask about fewer ranks").into());
+            }
             match runs.last_mut() {
                 Some((_, end, t)) if *t == tree && *end == p.start => *end += p.len,
                 _ => runs.push((p.start, p.start + p.len, tree)),
@@ -198,21 +229,17 @@ fn classes(s: &Schedule, forest: &Forest, reads: &[ReadOfRank], trees: &mut Tree
         for (start, end, tree) in runs {
             let at = *places.entry(tree).or_insert(found.len());
             if at == found.len() {
-                found.push((tree, 0, BTreeMap::new()));
+                found.push(FoundClass { tree, ..FoundClass::default() });
             }
-            found[at].1 += end - start;
-            add_rank(found[at].2.entry((start, end)).or_default(), *rank);
+            found[at].elements += end - start;
+            add_rank(found[at].places.entry((start, end)).or_default(), *rank);
         }
     }
-    let place = |((start, end), ranks)| ClassPlace { start, end, ranks };
-    found
-        .into_iter()
-        .map(|(tree, elements, places)| OrderClass {
-            tree,
-            elements,
-            places: places.into_iter().map(place).collect(),
-        })
-        .collect()
+    let class = |FoundClass { tree, elements, places }| {
+        let places = places.into_iter().map(|((start, end), ranks)| ClassPlace { start, end, ranks });
+        OrderClass { tree, elements, places: places.collect() }
+    };
+    Ok(found.into_iter().map(class).collect())
 }
 
 /// A run of elements that add the same contributions as others.
@@ -243,8 +270,8 @@ fn unequal(
             let (set, first) = match sets.get(&bits) {
                 Some(known) => *known,
                 None => {
-                    let Some((set, first)) = forest.contributions(bits) else {
-                        let text = "a contribution is added more than 2^64 times";
+                    let Some((set, first)) = forest.contributions(bits, MAX_CONTRIBUTIONS) else {
+                        let text = "an element has too many contributions to compare them";
                         return Err(Diagnostic::error("E354", text).into());
                     };
                     let next = numbers.len();
@@ -262,8 +289,10 @@ fn unequal(
             alike[set].push(run);
         }
     }
-    let number = |r: &AlikeRun, at: i64| {
-        (r.rank, r.element + (at - r.at) as u64, trees.known.get(&r.tree).copied().unwrap_or(0))
+    let number = |r: &AlikeRun, at: i64| ElementOrder {
+        rank: r.rank,
+        element: r.element + (at - r.at) as u64,
+        tree: trees.known.get(&r.tree).copied().unwrap_or(0),
     };
     let mut out: Option<UnequalElements> = None;
     for runs in &mut alike {

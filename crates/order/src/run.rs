@@ -8,8 +8,8 @@
 
 use crate::local::{Definitions, LocalMeaning, meaning};
 use crate::pieces::{Piece, Pieces, overlay};
-use crate::trees::{Forest, Source};
-use crate::{MAX_PIECES, MAX_TREES, OrderOptions};
+use crate::trees::{Forest, Source, SourceId};
+use crate::{MAX_ELEMENTS, MAX_PIECES, MAX_TREES, OrderOptions};
 use kbc_backend_sim::effect::{Effect, Run, mem_dtype, mem_name, same_type};
 use kbc_backend_sim::failure;
 use kbc_backend_sim::flow::{Advance, Flow, Queue};
@@ -47,7 +47,6 @@ pub(crate) struct ReadOfRank {
 pub(crate) struct Outcome {
     pub forest: Forest,
     pub values: BTreeMap<ValueKey, Vec<ReadOfRank>>,
-    pub definitions: Definitions,
 }
 
 struct Machine<'p> {
@@ -107,7 +106,7 @@ pub(crate) fn run(program: &Program<'_>, options: &OrderOptions) -> Result<Outco
         None => {
             // Ranks read in the order in which they got there.
             m.values.values_mut().for_each(|reads| reads.sort_by_key(|r| r.rank));
-            Ok(Outcome { forest: m.forest, values: m.values, definitions: m.definitions })
+            Ok(Outcome { forest: m.forest, values: m.values })
         }
     }
 }
@@ -122,6 +121,7 @@ impl<'p> Machine<'p> {
                 BufferRole::Output(_) | BufferRole::Temp => continue,
             };
             let len = self.held(BufferId(i as u32), rank)?;
+            let source = self.forest.source(source, || b.name.to_string());
             let piece = self.whole(source, rank, len, b.span)?;
             self.write(rank, Run { mem: Mem::Buffer(i as u32), start: 0, len }, &[piece], b.span)?;
         }
@@ -142,8 +142,11 @@ impl<'p> Machine<'p> {
     }
 
     /// Returns elements `0 .. len` of a source on a rank.
-    fn whole(&mut self, source: Source, rank: u64, len: u64, span: Span) -> Result<Piece, Diagnostic> {
-        let source = self.forest.source(source);
+    fn whole(&mut self, source: SourceId, rank: u64, len: u64, span: Span) -> Result<Piece, Diagnostic> {
+        if len > MAX_ELEMENTS {
+            let text = format!("a memory of {len} elements has too many to count their distances");
+            return Err(Diagnostic::error("E354", text).primary(span, "here"));
+        }
         let leaf = self.forest.leaf(source, rank).ok_or_else(|| too_many("trees", MAX_TREES, span))?;
         Ok(Piece::new(&self.forest, (0, len), leaf, 0))
     }
@@ -322,11 +325,11 @@ impl<'p> Machine<'p> {
                         self.note(ValueKey::Operand(region, name), rank, data, span)?;
                     }
                 }
-                let name = &self.program.schedule.buffer(op.dst()).name;
-                let definition = self.definitions.number(what, op, name);
-                Source::Computed { definition, contents }
+                Source::Computed { definition: self.definitions.number(what), contents }
             }
         };
+        let name = || format!("{} %{}", op.word(), self.program.schedule.buffer(op.dst()).name);
+        let source = self.forest.source(source, name);
         let piece = self.whole(source, rank, effect.write.len, span)?;
         self.write(rank, effect.write, &[piece], span)
     }
@@ -379,7 +382,8 @@ impl<'p> Machine<'p> {
     fn allocate(&mut self, rank: u64, mem: Mem, span: Span) -> Result<(), Diagnostic> {
         let Some(len) = zeros(self.program.schedule, mem) else { return Ok(()) };
         if !self.memories[rank as usize].contains_key(&mem) {
-            let piece = self.whole(Source::Number(0f64.to_bits()), rank, len, span)?;
+            let zero = self.forest.source(Source::Number(0f64.to_bits()), || "0".into());
+            let piece = self.whole(zero, rank, len, span)?;
             self.memories[rank as usize].entry(mem).or_default().write(0, &[piece]);
             self.pieces += 1;
         }

@@ -3,7 +3,7 @@
 //! An [`AdditionTree`] forgets positions and which computation made a contribution; it keeps the
 //! ranks and the order. [`TreeNumbers`] compares such trees, also trees of different schedules.
 
-use crate::trees::{Forest, Node, Source, TreeId, matters};
+use crate::trees::{Forest, Node, Source, SourceId, TreeId, matters};
 use kbc_ir::types::{DType, Mesh, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -86,7 +86,10 @@ impl AdditionTree {
             let at = coords(rank);
             axes.iter().fold(0, |n, i| n * mesh.axes[*i].size + at[*i] as u64)
         };
-        let sources: BTreeSet<_> = leaves.iter().map(|l| l.0).collect();
+        // Sources of one rank are numbered by name, which does not depend on what ran first.
+        let mut sources: BTreeMap<u32, Vec<SourceId>> = BTreeMap::new();
+        leaves.iter().for_each(|(source, rank)| sources.entry(*rank).or_default().push(*source));
+        sources.values_mut().for_each(|of| of.sort_by_key(|s| (forest.name_of(*s), *s)));
         let mut places: HashMap<TreeId, u32> = HashMap::new();
         let mut nodes: Vec<TreeNode> = Vec::with_capacity(order.len());
         for (i, id) in order.iter().enumerate() {
@@ -95,7 +98,7 @@ impl AdditionTree {
                 Node::Leaf { source, rank } => match forest.source_of(source) {
                     Source::Number(bits) => TreeNode::Number(f64::from_bits(*bits)),
                     Source::Input(_) | Source::Computed { .. } => {
-                        let place = sources.iter().position(|s| *s == source).unwrap_or(0);
+                        let place = sources[&rank].iter().position(|s| *s == source).unwrap_or(0);
                         TreeNode::Rank { rank: number(rank), source: place as u32 }
                     }
                 },

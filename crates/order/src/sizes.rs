@@ -48,7 +48,7 @@ impl fmt::Display for NotFixed {
         if one.0 == other.0 {
             write!(f, "some elements are added as {a}, others as {b}")
         } else {
-            write!(f, "elements are added as {a} at size {}, and as {b} at size {}", one.0, other.0)
+            write!(f, "elements are added as {a} in report {}, and as {b} in report {}", one.0, other.0)
         }
     }
 }

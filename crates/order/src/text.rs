@@ -117,7 +117,9 @@ impl Writer<'_> {
             let (long, short) = if ahead { (dst, src) } else { (src, dst) };
             let goes_on = match self.tree.nodes[long as usize] {
                 TreeNode::Add { op: o, dtype: d, .. } => {
-                    (o, d) == (op, dtype) && a.contributions != b.contributions
+                    // Numbers that have reached the limit are not known to be equal.
+                    let equal = a.contributions == b.contributions && a.contributions < u64::MAX;
+                    (o, d) == (op, dtype) && !equal
                 }
                 TreeNode::Rank { .. } | TreeNode::Number(_) => false,
             };
@@ -129,13 +131,14 @@ impl Writer<'_> {
             at = long;
         }
         out.reverse();
-        // The first two are operands of one addition: they are written so that a run goes on.
-        if let [Term::Rank { rank: a, .. }, Term::Rank { rank: b, .. }, Term::Rank { rank: c, .. }, ..] =
-            out[..]
-            && self.step(a, b) != self.step(b, c)
-            && self.step(b, a) == self.step(a, c)
-        {
-            out.swap(0, 1);
+        // The first two are operands of one addition: they are written so that a run goes on, if
+        // possible from each rank to the next.
+        if let [Term::Rank { rank: a, .. }, Term::Rank { rank: b, .. }, _, ..] = out[..] {
+            let mut swapped = out.clone();
+            swapped.swap(0, 1);
+            if (self.run(&swapped), self.step(b, a) == 1) > (self.run(&out), self.step(a, b) == 1) {
+                return swapped;
+            }
         }
         out
     }

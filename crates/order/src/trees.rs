@@ -84,7 +84,8 @@ pub(crate) struct Forest {
     ids: HashMap<Node, TreeId>,
     bits: Vec<BitsNode>,
     bits_ids: HashMap<BitsNode, BitsId>,
-    sources: Vec<Source>,
+    /// Sources, with the name of what was met first.
+    sources: Vec<(Source, String)>,
     source_ids: HashMap<Source, SourceId>,
     contents: HashMap<Vec<ContentRun>, u32>,
     /// The first rank that has the same part of an input, for each input buffer and rank.
@@ -119,13 +120,13 @@ impl Forest {
         }
     }
 
-    /// Returns the number of a source.
-    pub fn source(&mut self, source: Source) -> SourceId {
+    /// Returns the number of a source. `name` names it if it is new.
+    pub fn source(&mut self, source: Source, name: impl FnOnce() -> String) -> SourceId {
         if let Some(id) = self.source_ids.get(&source) {
             return *id;
         }
         let id = SourceId(self.sources.len() as u32);
-        self.sources.push(source.clone());
+        self.sources.push((source.clone(), name()));
         self.source_ids.insert(source, id);
         id
     }
@@ -140,7 +141,7 @@ impl Forest {
     pub fn leaf(&mut self, source: SourceId, rank: u64) -> Option<TreeId> {
         // The holder of an input decides its bits. A number and a computation are the same
         // everywhere.
-        let (positional, holder) = match &self.sources[source.0 as usize] {
+        let (positional, holder) = match self.source_of(source) {
             Source::Input(buffer) => {
                 let of_ranks = self.holders.get(buffer);
                 let holder = of_ranks.and_then(|r| r.get(rank as usize)).copied();
@@ -220,7 +221,12 @@ impl Forest {
 
     /// Returns a source.
     pub fn source_of(&self, id: SourceId) -> &Source {
-        &self.sources[id.0 as usize]
+        &self.sources[id.0 as usize].0
+    }
+
+    /// Returns the name of a source.
+    pub fn name_of(&self, id: SourceId) -> &str {
+        &self.sources[id.0 as usize].1
     }
 
     /// Checks whether some leaf of a tree has a position.
@@ -246,16 +252,22 @@ impl Forest {
 
     /// Returns what is added in trees with these bits, in whatever order: each contribution with
     /// the number of times that it occurs. Positions are relative to the first contribution, whose
-    /// own position is returned relative to the anchor. `None` if a number exceeds 64 bits.
-    pub fn contributions(&self, root: BitsId) -> Option<(Vec<(Contribution, u64)>, i64)> {
+    /// own position is returned relative to the anchor. `None` if there are more than `limit` parts of
+    /// the tree at different positions, or if a number exceeds 64 bits.
+    pub fn contributions(&self, root: BitsId, limit: usize) -> Option<(Vec<(Contribution, u64)>, i64)> {
         // Operands have smaller numbers than their addition, so every tree is complete before it is
         // taken apart.
         let mut open = BTreeMap::from([((root, 0i64), 1u64)]);
         let mut leaves: BTreeMap<Contribution, u64> = BTreeMap::new();
+        let mut taken = 0;
         while let Some(((id, at), times)) = open.pop_last() {
+            taken += 1;
+            if taken > limit {
+                return None;
+            }
             match self.bits[id.0 as usize] {
                 BitsNode::Leaf { source, holder } => {
-                    let placed = self.sources[source.0 as usize].has_position();
+                    let placed = self.source_of(source).has_position();
                     let n = leaves.entry((source, holder, if placed { at } else { 0 })).or_default();
                     *n = n.checked_add(times)?;
                 }
@@ -267,10 +279,10 @@ impl Forest {
                 }
             }
         }
-        let placed = |(c, _): &(&Contribution, &u64)| self.sources[c.0.0 as usize].has_position();
+        let placed = |(c, _): &(&Contribution, &u64)| self.source_of(c.0).has_position();
         let first = leaves.iter().find(placed).map_or(0, |(c, _)| c.2);
         let relative = |((source, holder, at), n): (Contribution, u64)| {
-            let at = if self.sources[source.0 as usize].has_position() { at - first } else { 0 };
+            let at = if self.source_of(source).has_position() { at - first } else { 0 };
             ((source, holder, at), n)
         };
         Some((leaves.into_iter().map(relative).collect(), first))

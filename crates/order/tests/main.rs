@@ -1,9 +1,13 @@
 //! Tests of `kbc-order`; one binary, a module per subject.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
+#[path = "../../passes/tests/common/mod.rs"]
+mod common;
 #[path = "../../passes/tests/stack/mod.rs"]
 mod stack;
 
 mod differential;
 mod library;
+mod mutants;
+mod programs;
 mod sizes;
