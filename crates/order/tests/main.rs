@@ -7,6 +7,7 @@ mod common;
 mod stack;
 
 mod differential;
+mod equality;
 mod library;
 mod mutants;
 mod programs;
