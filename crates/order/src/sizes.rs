@@ -54,7 +54,7 @@ impl fmt::Display for NotFixed {
 }
 
 /// Name and reader of a value.
-type Known<'r> = (&'r str, &'r ValueUse);
+type ValueName<'r> = (&'r str, &'r ValueUse);
 
 /// The trees of the reports, with numbers that hold for all of them.
 struct Compared<'r> {
@@ -77,7 +77,7 @@ impl<'r> Compared<'r> {
 
     /// Returns two orders of one value, or of the values of two reports, if there are such.
     fn two_orders(&self) -> Option<NotFixed> {
-        let mut known: BTreeMap<Known<'r>, (usize, usize)> = BTreeMap::new();
+        let mut known: BTreeMap<ValueName<'r>, (usize, usize)> = BTreeMap::new();
         let mut sets: Vec<BTreeMap<usize, usize>> = vec![];
         for (i, report) in self.reports.iter().enumerate() {
             let mut set = BTreeMap::new();
@@ -134,7 +134,7 @@ impl<'r> Compared<'r> {
     /// Checks whether all reports have the same values, with the same trees in the same sequence.
     fn same_sequence(&self) -> bool {
         let Some(first) = self.reports.first() else { return true };
-        let named = |r: &'r OrderReport| -> BTreeSet<Known<'r>> {
+        let named = |r: &'r OrderReport| -> BTreeSet<ValueName<'r>> {
             r.values.iter().map(|v| (&*v.name, &v.read_by)).collect()
         };
         self.reports.iter().enumerate().all(|(i, r)| {

@@ -148,6 +148,9 @@ fn pieces_of_a_matmul_have_the_order_of_the_whole() {
     assert_eq!(whole.trees.last().unwrap().to_string(), "(r0 + r1) + (r2 + r3)");
     assert!(is_fixed(&[&whole, &cut, &made(9, &format!("{doubling} with (overlap: 3)"))]));
     assert!(!is_fixed(&[&whole, &made(16, "ring with (overlap: 4)")]));
+    // Rings over the whole and over pieces have the same orders, but not along the same values.
+    let rings = [made(16, "ring"), made(16, "ring with (overlap: 4)")];
+    assert!(matches!(across_sizes(&[&rings[0], &rings[1]]), OrderAcrossSizes::Varies(_)));
     // Another tree in the pieces, whose values have other names.
     let chain = made(16, "up_down(tree: chain) with (overlap: 4)");
     assert!(is_fixed(&[&chain]) && !is_fixed(&[&whole, &chain]));
