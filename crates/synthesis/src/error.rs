@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why no trees were computed. Nodes are numbered as in the [`crate::Network`].
+/// Why nothing was computed. Nodes are numbered as in the [`crate::Network`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SynthesisError {
     /// A collective needs at least two members.
@@ -58,6 +58,17 @@ pub enum SynthesisError {
     },
     /// The number of trees per root was given as 0.
     ZeroTrees,
+    /// The demands of an all-to-all(v) are not a square matrix with a row for each member.
+    DemandShape {
+        /// Rows, or columns of some row.
+        len: usize,
+        /// Number of members.
+        members: usize,
+    },
+    /// No member sends anything to another.
+    NoDemand,
+    /// The number of pieces was given as 0.
+    ZeroPieces,
     /// A number does not fit.
     Overflow {
         /// What the number counts.
@@ -94,6 +105,11 @@ impl fmt::Display for SynthesisError {
                 write!(f, "node {node} is not a member; spanning trees need every node to be one")
             }
             ZeroTrees => write!(f, "the number of trees per root must be at least 1"),
+            DemandShape { len, members } => {
+                write!(f, "demands need a row and a column for each of {members} members, not {len}")
+            }
+            NoDemand => write!(f, "no member sends anything to another"),
+            ZeroPieces => write!(f, "the number of pieces must be at least 1"),
             Overflow { what } => write!(f, "{what} is too large"),
             Inconsistent { step } => write!(f, "internal error in {step}"),
         }

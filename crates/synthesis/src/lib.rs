@@ -1,5 +1,5 @@
-//! Synthesis: trees that carry a collective at the best rate of a machine, and the proof that no
-//! rate is better.
+//! Synthesis: trees that carry a collective at the best rate of a machine, and paths that carry an
+//! all-to-all near it, with the proof that no rate is better.
 //!
 //! * [`Network`]: nodes, directed edges with capacities, and the members of a collective.
 //! * [`best_rate`]: the best rate as an exact fraction, and the cut that limits it.
@@ -7,6 +7,9 @@
 //!   reduce, with a route of the network for each of their edges.
 //! * [`pack_spanning_trees`]: trees for an all-reduce where links are alike both ways and every
 //!   node is a member.
+//! * [`all_to_all_flow`], [`all_to_all_v_flow`]: paths for an all-to-all, with equal demands or with
+//!   a matrix of them, and a bound of the rate.
+//! * [`tree_rounds`], [`spanning_rounds`], [`all_to_all_rounds`]: the messages in rounds.
 //!
 //! ```
 //! use kbc_synthesis::{ExactRatio, Network, TreeCollective, pack_trees};
@@ -20,20 +23,43 @@
 //! # Ok::<(), kbc_synthesis::SynthesisError>(())
 //! ```
 //!
-//! Results are plain data with exact numbers ([`TreePacking`], [`SpanningPacking`]), which can be
-//! checked without this crate. The crate knows nothing of machines, schedules or time: the caller
-//! scales bandwidths to integers, and turns trees into messages.
+//! ```
+//! use kbc_synthesis::{ExactRatio, Network, all_to_all_flow, all_to_all_rounds};
+//!
+//! // Three members in a row.
+//! let links = [(0, 1, 1), (1, 0, 1), (1, 2, 1), (2, 1, 1)];
+//! let network = Network::new(3, links, 0..3)?;
+//! let flow = all_to_all_flow(&network)?;
+//! // Two blocks cross each link in each direction.
+//! assert_eq!(Some(flow.rate), ExactRatio::new(1, 2));
+//! assert_eq!(flow.rate, flow.bound);
+//! // The middle passes the blocks between the ends on: eight messages in two rounds.
+//! let plan = all_to_all_rounds(&flow, 1, 100)?;
+//! assert_eq!((plan.messages(), plan.rounds.len()), (8, 2));
+//! # Ok::<(), kbc_synthesis::SynthesisError>(())
+//! ```
+//!
+//! Results are plain data with exact numbers ([`TreePacking`], [`SpanningPacking`],
+//! [`AllToAllFlow`]), which can be checked without this crate. The crate knows nothing of machines
+//! or their languages: the caller scales bandwidths to integers, and writes messages as a program.
 
+mod all_to_all;
+mod block_rounds;
+mod blocks;
 mod certificate;
 mod collective;
 mod connectivity;
+mod equilibrium;
 mod error;
 mod exact;
 mod exchange;
+mod flow;
 mod grow;
+mod lengths;
 mod logical;
 mod network;
 mod pack;
+mod paths;
 mod plan;
 mod rate;
 mod rounds;
@@ -41,7 +67,12 @@ mod routes;
 mod scale;
 mod spanning;
 mod split;
+mod whole;
 
+pub use all_to_all::{all_to_all_flow, all_to_all_v_flow};
+pub use blocks::{
+    AllToAllPlan, BlockMove, BlockPath, BlockPieces, RoundCost, all_to_all_rounds, fastest_all_to_all_rounds,
+};
 pub use certificate::{
     BestRate, EdgeLoad, RateProof, RouteShare, SpanningClass, SpanningPacking, TightCut, TreeClass,
     TreeDirection, TreeEdge, TreePacking,
@@ -49,6 +80,7 @@ pub use certificate::{
 pub use collective::{TreeCollective, best_rate, pack_some_trees, pack_trees};
 pub use error::SynthesisError;
 pub use exact::ExactRatio;
+pub use flow::{AllToAllFlow, FlowEdge, FlowPath, PairFlow};
 pub use network::{Network, NetworkEdge};
 pub use rounds::{PieceMove, RoundPlan, spanning_rounds, tree_rounds};
 pub use spanning::pack_spanning_trees;

@@ -1,8 +1,10 @@
 //! Tests of `kbc-synthesis`; one binary, a module per subject.
 
+mod all_to_all;
 mod brute;
 mod checker;
 mod figures;
+mod flow_checker;
 mod mutation;
 mod refusals;
 mod regular;

@@ -4,8 +4,13 @@
 #![allow(clippy::print_stderr, reason = "the times are for a reader")]
 
 use crate::checker::{check, check_spanning};
-use crate::topologies::{Dice, Sketch, boxes, fat_tree, full, grid, hypercube, random, random_regular, star};
-use kbc_synthesis::{TreeCollective, best_rate, pack_spanning_trees, pack_trees};
+use crate::flow_checker::{check_flow, check_plan, uniform};
+use crate::topologies::{
+    Dice, Sketch, a100, boxes, fat_tree, full, grid, hypercube, mi250, random, random_regular, ring, star,
+};
+use kbc_synthesis::{
+    TreeCollective, all_to_all_flow, all_to_all_rounds, best_rate, pack_spanning_trees, pack_trees,
+};
 use std::time::Instant;
 
 fn trees(name: &str, sketch: &Sketch) {
@@ -45,6 +50,67 @@ fn spanning(name: &str, sketch: &Sketch) {
         packing.trees,
         packing.classes.len()
     );
+}
+
+fn all_to_all(name: &str, sketch: &Sketch) {
+    let network = sketch.network();
+    let start = Instant::now();
+    let flow = all_to_all_flow(&network).expect(name);
+    let of_flow = start.elapsed();
+    check_flow(&network, &uniform(&network), &flow).expect(name);
+    let paths: usize = flow.pairs.iter().map(|p| p.paths.len()).sum();
+    eprintln!(
+        "{name}: flow {} of {} ({:.5}) in {of_flow:.2?}, {} shares, {:.2} paths per pair",
+        flow.rate,
+        flow.bound,
+        flow.gap(),
+        flow.shares,
+        paths as f64 / flow.pairs.len() as f64
+    );
+    for pieces in [1, 4] {
+        let start = Instant::now();
+        let Ok(plan) = all_to_all_rounds(&flow, pieces, 480_000) else { break };
+        let of_plan = start.elapsed();
+        check_plan(&network, &uniform(&network), pieces, &plan).expect(name);
+        eprintln!(
+            "    {pieces} pieces: rate {:.4} of the bound, {} messages, {} of {} rounds needed, {:.4} of the \
+             bound with them, in {of_plan:.2?}",
+            plan.rate.to_f64() / flow.bound.to_f64(),
+            plan.messages(),
+            plan.rounds.len(),
+            plan.least,
+            1.0 / (flow.bound.to_f64() * plan.rounds.len() as f64 * plan.round.to_f64())
+        );
+    }
+}
+
+#[test]
+#[ignore = "prints times"]
+fn speed_of_all_to_all() {
+    all_to_all("ring 64", &ring(64));
+    all_to_all("torus 8x8", &grid(&[8, 8], true));
+    all_to_all("torus 4x16", &grid(&[4, 16], true));
+    all_to_all("mesh 8x8", &grid(&[8, 8], false));
+    all_to_all("torus 4x4x4", &grid(&[4, 4, 4], true));
+    all_to_all("hypercube 6", &hypercube(6));
+    all_to_all("full 64", &full(64));
+    all_to_all("switch 64", &star(64, 1));
+    all_to_all("8 boxes of 8", &boxes(8, 8, 450, 50));
+    all_to_all("8 A100 boxes", &a100(8));
+    all_to_all("4 MI250 boxes", &mi250(4, 16));
+    all_to_all("fat tree 8x8, 4 spines", &fat_tree(8, 8, 4, 1, 1));
+    all_to_all("random regular 64, 4", &random_regular(&mut Dice(7), 64, 4));
+    all_to_all("random 64, switches 8", &random(&mut Dice(8), 64, 8, 100, 0));
+    let mut broken = grid(&[8, 8], true);
+    broken.unlink(0, 1);
+    all_to_all("torus 8x8 without a link", &broken);
+    all_to_all("torus 8x16", &grid(&[8, 16], true));
+    all_to_all("mesh 8x16", &grid(&[8, 16], false));
+    all_to_all("hypercube 7", &hypercube(7));
+    all_to_all("random regular 128, 4", &random_regular(&mut Dice(7), 128, 4));
+    all_to_all("16 boxes of 8", &boxes(16, 8, 450, 50));
+    all_to_all("mesh 8x8x8", &grid(&[8, 8, 8], false));
+    all_to_all("torus 8x8x8", &grid(&[8, 8, 8], true));
 }
 
 #[test]
