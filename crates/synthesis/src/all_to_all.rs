@@ -1,8 +1,9 @@
 //! All-to-all: paths whose rate is near the best one, by maximum concurrent flow.
 //!
 //! Fractional flows are balanced at rising powers of the potential (`equilibrium.rs`), until the
-//! rate that they reach meets the bound of their lengths. Then the flows are rounded to whole shares
-//! (`whole.rs`), and the lengths to whole numbers. Rates and bounds are computed from these alone.
+//! rate that they reach meets the bound of their lengths. Then the flows are rounded to whole
+//! shares (`whole.rs`), and the lengths to whole numbers. Rates and bounds are computed from these
+//! alone.
 
 use crate::equilibrium::{Equilibrium, PairPaths};
 use crate::error::SynthesisError;
@@ -23,8 +24,8 @@ pub fn all_to_all_flow(network: &Network) -> Result<AllToAllFlow, SynthesisError
 }
 
 /// Returns paths for an all-to-all(v). `demands[i][j]` is the amount, in any unit, that member i
-/// sends to member j; members are counted in ascending order. What a member sends to itself needs no
-/// path and is ignored.
+/// sends to member j; members are counted in ascending order. What a member sends to itself needs
+/// no path and is ignored.
 ///
 /// # Errors
 /// [`SynthesisError::DemandShape`] if `demands` has not one row and one column for each member.
@@ -58,8 +59,8 @@ pub fn all_to_all_v_flow(network: &Network, demands: &[Vec<u64>]) -> Result<AllT
 /// Power `2^k + 2` of the potential at the end. The most loaded edge then weighs e times as much as
 /// one with 1/4096 less load.
 const LAST_POWER: u32 = 12;
-/// Visits of edges that a search at one power may take, and the limits of the number of its sweeps
-/// that this gives. A visit takes about 20 ns.
+/// Visits of edges for which the sweeps at one power are meant, and the least and largest number of
+/// sweeps. A visit takes about 20 ns.
 const EFFORT: u64 = 1_000_000;
 const SWEEPS: (u64, u64) = (4, 32);
 /// Visits of edges in the whole search, from which on very large networks get fewer sweeps.
@@ -68,8 +69,8 @@ const MOST_EFFORT: u64 = 600_000_000;
 const SETTLING: usize = 2;
 /// Distance from the bound, as a share of it, at which the search ends.
 const NEAR: f64 = 1e-5;
-/// Numbers of shares that are tried for a rate that equals the bound: each path then has a share
-/// that is easily said.
+/// Numbers of shares that are tried for a rate that equals the bound. With few shares a pair has
+/// few paths.
 const FEW_SHARES: [u64; 3] = [1, 2, 12];
 /// Shares otherwise. The number has all divisors up to 10.
 const MANY_SHARES: u64 = 5040;
@@ -88,8 +89,7 @@ fn flow(network: &Network, pairs: &[(usize, usize, u64)]) -> Result<AllToAllFlow
     let mut flows = Equilibrium::new(&table, capacities, pairs.iter().map(empty).collect());
     let (lengths, near) = balance(&mut flows);
     let bound = best_lengths(network, &table, pairs, &lengths);
-    let overflow = SynthesisError::Overflow { what: "the sum of demands times distances" };
-    let bound = bound.ok_or(overflow)?;
+    let bound = bound.ok_or(SynthesisError::Inconsistent { step: "the bound of the flow" })?;
     let fractional = std::mem::take(&mut flows.pairs);
     let tried = FEW_SHARES.into_iter().filter(|_| near).chain([MANY_SHARES]);
     let mut best: Option<(ExactRatio, AllToAllFlow)> = None;

@@ -3,8 +3,8 @@
 //! As in `rounds.rs` the order is a list schedule (Graham, SIAM J. Appl. Math. 17, 1969): in each
 //! round every edge carries what its capacity allows. All pieces are ready at the start, and those
 //! with many messages before them would end last, so they go first. Among equals a sender goes from
-//! one destination to the next, each sender beginning behind itself, so that at a switch all receive
-//! at the same time.
+//! one destination to the next, each sender beginning behind itself, so that at a switch all
+//! receive at the same time.
 
 use crate::exact::ExactRatio;
 use std::cmp::Reverse;
@@ -43,9 +43,9 @@ struct BlockLane {
 /// Without a limit, switches with many ports would take a time that is quadratic in the messages.
 const PASSED: usize = 64;
 
-/// Returns the numbers of the jobs that are done in each round. `limits` says what each edge carries
-/// in a round, and `sizes` what a piece of each block needs. No size is larger than the limit of an
-/// edge that its pieces cross.
+/// Returns the numbers of the jobs that are done in each round. `limits` says what each edge
+/// carries in a round, and `sizes` what a piece of each block needs. No size is larger than the
+/// limit of an edge that its pieces cross.
 ///
 /// Whether long paths go first among all pieces or among those of the same number depends on the
 /// machine. Both are tried.

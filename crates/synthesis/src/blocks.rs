@@ -96,8 +96,8 @@ const LOAD: SynthesisError = SynthesisError::Overflow { what: "the load of an ed
 
 /// Returns the messages of an all-to-all, with the blocks of the largest demand cut into `pieces`.
 ///
-/// Paths are chosen anew for whole pieces, which costs some of the rate: about one piece on the most
-/// loaded edge. The plan has the exact rate.
+/// Paths are chosen anew for whole pieces, which costs some of the rate: about one piece on the
+/// most loaded edge. The plan has the exact rate.
 ///
 /// # Errors
 /// [`SynthesisError::ZeroPieces`]. [`SynthesisError::Overflow`] if there are more than `most`

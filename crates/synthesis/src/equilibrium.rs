@@ -1,12 +1,12 @@
 //! Equilibrium: flows along paths that balance the loads of edges.
 //!
-//! The flows descend on the sum of `utilisation^p` over all edges. For large p its least
-//! value is near the least possible utilisation of the most loaded edge (Aspnes, Azar, Fiat,
-//! Plotkin and Waarts, J. ACM 44, 1997, use such a potential). Its derivatives are lengths of edges,
-//! and at the minimum all demand takes shortest paths. The steps are those of path equilibration in
-//! traffic assignment (Jayakrishnan et al., Transportation Research Record 1443, 1994): a pair gains
-//! its shortest path, and flow shifts from longer paths to it by a Newton step. Multiplicative
-//! weights (Garg and Konemann; Fleischer) use the same lengths with steps of fixed size.
+//! The flows descend on a potential: the sum of `(load / capacity)^p` over all edges. For large p
+//! its least value is at flows whose most loaded edge has nearly as little load as possible. Its
+//! derivatives are lengths of edges, and at the minimum all demand takes shortest paths. The steps
+//! are those of path equilibration in traffic assignment (Jayakrishnan, Tsai, Prashker and
+//! Rajadhyaksha, Transportation Research Record 1443, 1994): a pair gains its shortest path, and
+//! flow shifts from longer paths to it by a Newton step. Multiplicative weights (Garg and Konemann;
+//! Fleischer) use lengths of this kind with steps of fixed size.
 
 use crate::paths::{EdgeTable, ShortestPaths};
 

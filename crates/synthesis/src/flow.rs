@@ -7,9 +7,9 @@ use crate::exact::ExactRatio;
 /// A path of a pair, and its share of the pair's demand.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FlowPath {
-    /// The messages of the path, from the source on. Each lists the nodes from the member that sends
-    /// to the member that receives. All between these only forward; a member in the middle of the
-    /// path stores the data and sends it on.
+    /// The messages of the path, from the source on. Each lists the nodes from the member that
+    /// sends to the member that receives. All between these only forward; a member in the middle of
+    /// the path stores the data and sends it on.
     pub hops: Vec<Vec<usize>>,
     /// Shares of the pair's demand; larger than 0.
     pub shares: u64,
@@ -22,7 +22,8 @@ pub struct PairFlow {
     pub source: usize,
     /// Member that receives.
     pub destination: usize,
-    /// Amount of data, in the unit of the demands; larger than 0. An all-to-all has 1 for each pair.
+    /// Amount of data, in the unit of the demands; larger than 0. An all-to-all has 1 for each
+    /// pair.
     pub demand: u64,
     /// The paths. Their shares add up to [`AllToAllFlow::shares`].
     pub paths: Vec<FlowPath>,

@@ -7,8 +7,8 @@
 //!   reduce, with a route of the network for each of their edges.
 //! * [`pack_spanning_trees`]: trees for an all-reduce where links are alike both ways and every
 //!   node is a member.
-//! * [`all_to_all_flow`], [`all_to_all_v_flow`]: paths for an all-to-all, with equal demands or with
-//!   a matrix of them, and a bound of the rate.
+//! * [`all_to_all_flow`], [`all_to_all_v_flow`]: paths for an all-to-all, with equal demands or
+//!   with a matrix of them, and a bound of the rate.
 //! * [`tree_rounds`], [`spanning_rounds`], [`all_to_all_rounds`]: the messages in rounds.
 //!
 //! ```

@@ -66,7 +66,8 @@ impl Equilibrium<'_> {
         path.iter().map(|&e| self.potential(e as usize, amount) - self.potential(e as usize, 0.0)).sum()
     }
 
-    /// Moves parts to other paths of their pairs where the potential falls. Returns whether any did.
+    /// Moves parts to other paths of their pairs where the potential falls. Returns whether any
+    /// did.
     fn move_parts(&mut self, parts: &[u64]) -> bool {
         let (mut moved, mut at, mut path) = (false, usize::MAX, vec![]);
         for (pair, &parts) in parts.iter().enumerate() {

@@ -18,8 +18,8 @@ fn checked(name: &str, network: &Network) -> AllToAllFlow {
     flow
 }
 
-/// Where all edges are alike and shortest paths can load them alike, the rate is the number of edges
-/// divided by the sum of all distances.
+/// Where all edges are alike and shortest paths can load them alike, the rate is the number of
+/// edges divided by the sum of all distances.
 #[test]
 fn closed_forms() {
     let mut rows: Vec<(String, Sketch, ExactRatio)> = vec![];

@@ -1,5 +1,5 @@
-//! An independent check of flows and plans of an all-to-all. It shares no code with the crate: loads,
-//! distances, rates and who holds what are derived from the network and the plain data.
+//! An independent check of flows and plans of an all-to-all. It shares no code with the crate:
+//! loads, distances, rates and who holds what are derived from the network and the plain data.
 
 use kbc_synthesis::{AllToAllFlow, AllToAllPlan, ExactRatio, Network};
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,14 +4,15 @@
 #![allow(clippy::print_stderr, reason = "the times are for a reader")]
 
 use crate::checker::{check, check_spanning};
-use crate::flow_checker::{check_flow, check_plan, uniform};
+use crate::flow_checker::{Demands, check_flow, check_plan, of_matrix, uniform};
 use crate::topologies::{
     Dice, Sketch, a100, boxes, fat_tree, full, grid, hypercube, mi250, random, random_regular, ring, star,
 };
 use kbc_synthesis::{
-    TreeCollective, all_to_all_flow, all_to_all_rounds, best_rate, pack_spanning_trees, pack_trees,
+    AllToAllFlow, Network, TreeCollective, all_to_all_flow, all_to_all_rounds, all_to_all_v_flow, best_rate,
+    pack_spanning_trees, pack_trees,
 };
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 fn trees(name: &str, sketch: &Sketch) {
     let network = sketch.network();
@@ -52,12 +53,30 @@ fn spanning(name: &str, sketch: &Sketch) {
     );
 }
 
+/// Demands of 1 to 1000, but none for two pairs of three.
+fn uneven(p: usize) -> Vec<Vec<u64>> {
+    let mut dice = Dice(11);
+    let mut amount = || if dice.below(3) > 0 { 0 } else { 1 + dice.next() % 1000 };
+    (0..p).map(|_| (0..p).map(|_| amount()).collect()).collect()
+}
+
 fn all_to_all(name: &str, sketch: &Sketch) {
     let network = sketch.network();
     let start = Instant::now();
     let flow = all_to_all_flow(&network).expect(name);
-    let of_flow = start.elapsed();
-    check_flow(&network, &uniform(&network), &flow).expect(name);
+    flow_and_rounds(name, &network, &uniform(&network), &flow, start.elapsed());
+}
+
+fn all_to_all_v(name: &str, sketch: &Sketch) {
+    let network = sketch.network();
+    let rows = uneven(network.members().len());
+    let start = Instant::now();
+    let flow = all_to_all_v_flow(&network, &rows).expect(name);
+    flow_and_rounds(name, &network, &of_matrix(&network, &rows), &flow, start.elapsed());
+}
+
+fn flow_and_rounds(name: &str, network: &Network, demands: &Demands, flow: &AllToAllFlow, of_flow: Duration) {
+    check_flow(network, demands, flow).expect(name);
     let paths: usize = flow.pairs.iter().map(|p| p.paths.len()).sum();
     eprintln!(
         "{name}: flow {} of {} ({:.5}) in {of_flow:.2?}, {} shares, {:.2} paths per pair",
@@ -69,9 +88,9 @@ fn all_to_all(name: &str, sketch: &Sketch) {
     );
     for pieces in [1, 4] {
         let start = Instant::now();
-        let Ok(plan) = all_to_all_rounds(&flow, pieces, 480_000) else { break };
+        let Ok(plan) = all_to_all_rounds(flow, pieces, 480_000) else { break };
         let of_plan = start.elapsed();
-        check_plan(&network, &uniform(&network), pieces, &plan).expect(name);
+        check_plan(network, demands, pieces, &plan).expect(name);
         eprintln!(
             "    {pieces} pieces: rate {:.4} of the bound, {} messages, {} of {} rounds needed, {:.4} of the \
              bound with them, in {of_plan:.2?}",
@@ -104,6 +123,10 @@ fn speed_of_all_to_all() {
     let mut broken = grid(&[8, 8], true);
     broken.unlink(0, 1);
     all_to_all("torus 8x8 without a link", &broken);
+    all_to_all_v("torus 8x8, uneven demands", &grid(&[8, 8], true));
+    all_to_all_v("8 boxes of 8, uneven demands", &boxes(8, 8, 450, 50));
+    all_to_all_v("random regular 64, 4, uneven demands", &random_regular(&mut Dice(7), 64, 4));
+    all_to_all_v("torus 8x16, uneven demands", &grid(&[8, 16], true));
     all_to_all("torus 8x16", &grid(&[8, 16], true));
     all_to_all("mesh 8x16", &grid(&[8, 16], false));
     all_to_all("hypercube 7", &hypercube(7));
