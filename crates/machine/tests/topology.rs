@@ -236,7 +236,7 @@ fn own_rates_change_the_routes_over_them_only() {
     assert_eq!(e.help.as_deref(), Some("links lead to (1), (3)"));
     assert_eq!(t.set_link(DeviceId(0), DeviceId(9), slow).unwrap_err().code, "E447");
     assert_eq!(t.set_rate(LinkId(8), slow).unwrap_err().code, "E447");
-    for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+    for bad in [-1.0, f64::NAN, f64::INFINITY] {
         let rate = LinkRate { bandwidth: bad, latency_ns: 0.0 };
         assert_eq!(t.set_link(DeviceId(0), DeviceId(1), rate).unwrap_err().code, "E445");
     }

@@ -145,7 +145,7 @@ fn times(topo: &Topology, from: DeviceId) -> Vec<Option<(f64, u32)>> {
         }
         seen[at as usize] = Some((time, hops));
         for l in topo.links_from(DeviceId(at)) {
-            if seen[l.to.0 as usize].is_none() {
+            if seen[l.to.0 as usize].is_none() && !l.rate.is_failed() {
                 heap.push(QueueEntry(
                     time + topo.settings().rounded_at_least(l.rate.latency_ns),
                     hops + 1,

@@ -206,7 +206,7 @@ fn occupied(topo: &Topology, problem: &Problem) -> f64 {
         if ns > 0.0 { topo.settings().rounded_at_least(ns) / ns } else { 1.0 }
     };
     let common = (!topo.is_listed()).then(|| topo.settings().link().bandwidth);
-    let own = topo.own_rates().map(|(_, rate)| rate.bandwidth);
+    let own = topo.own_rates().filter(|(_, rate)| !rate.is_failed()).map(|(_, rate)| rate.bandwidth);
     common.into_iter().chain(own).map(part).fold(1.0, f64::min)
 }
 

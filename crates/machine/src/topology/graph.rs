@@ -8,7 +8,7 @@
 //! [`super::package`] or by a machine's text.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::OnceLock;
 
 use super::{Direction, LinkId, LinkRate};
@@ -65,6 +65,8 @@ pub(super) struct Graph {
     pub relays: Vec<Relay>,
     /// The links in order of their numbers.
     edges: Vec<Edge>,
+    /// Links that carry nothing. No route takes them.
+    failed: BTreeSet<u32>,
     out: Vec<Vec<u32>>,
     into: Vec<Vec<u32>>,
     /// The region of every node, or [`NONE`]. Routes within a region do not leave it. Empty if
@@ -80,7 +82,10 @@ pub(super) struct Graph {
 /// Tables follow from the other fields.
 impl PartialEq for Graph {
     fn eq(&self, o: &Graph) -> bool {
-        self.devices == o.devices && self.relays == o.relays && self.edges == o.edges
+        self.devices == o.devices
+            && self.relays == o.relays
+            && self.edges == o.edges
+            && self.failed == o.failed
     }
 }
 
@@ -101,6 +106,7 @@ impl Graph {
             places: vec![],
             relays,
             edges: vec![],
+            failed: BTreeSet::new(),
             out: vec![vec![]; nodes],
             into: vec![vec![]; nodes],
             regions: vec![],
@@ -161,6 +167,20 @@ impl Graph {
         self.forget();
     }
 
+    /// Says whether a link has failed. Returns whether any link has failed now.
+    pub fn set_failed(&mut self, link: LinkId, failed: bool) -> bool {
+        let changed = if failed { self.failed.insert(link.0) } else { self.failed.remove(&link.0) };
+        if changed {
+            self.forget();
+        }
+        !self.failed.is_empty()
+    }
+
+    /// Checks whether a link carries anything.
+    pub fn is_up(&self, link: LinkId) -> bool {
+        !self.failed.contains(&link.0)
+    }
+
     fn forget(&mut self) {
         // Many links are added in succession before the first route is requested.
         if self.asked.take().is_some() {
@@ -180,7 +200,11 @@ impl Graph {
     }
 
     /// Checks whether routes to a destination may use this link.
-    fn open(&self, edge: &Edge, to: u32) -> bool {
+    fn open(&self, link: LinkId, to: u32) -> bool {
+        let edge = self.edge(link);
+        if !self.is_up(link) {
+            return false;
+        }
         let lane = self.lanes.get(to as usize).copied().unwrap_or(0);
         let mine = match edge.parallel {
             Parallel::Only | Parallel::Doubled(Direction::Plus) => true,
@@ -206,14 +230,14 @@ impl Graph {
             for link in self.reaching(node) {
                 let edge = self.edge(link);
                 let way = through(edge, known);
-                if self.open(edge, to) && way < far[edge.from as usize] {
+                if self.open(link, to) && way < far[edge.from as usize] {
                     far[edge.from as usize] = way;
                     heap.push(Reverse((way, edge.from)));
                 }
             }
         }
         let next = |node: u32| {
-            let open = self.leaving(node).filter(|l| self.open(self.edge(*l), to));
+            let open = self.leaving(node).filter(|l| self.open(*l, to));
             let known = open.filter(|l| far[self.edge(*l).to as usize] != unknown);
             let best = known.min_by_key(|l| (through(self.edge(*l), far[self.edge(*l).to as usize]), *l));
             best.map_or(NONE, |l| l.0)
@@ -257,8 +281,9 @@ impl Graph {
             }
             (0..self.devices).find(|d| !seen[*d as usize])
         };
-        let there = |node: u32| self.leaving(node).map(|l| self.edge(l).to).collect();
-        let back = |node: u32| self.reaching(node).map(|l| self.edge(l).from).collect();
+        let up = |l: &LinkId| self.is_up(*l);
+        let there = |node: u32| self.leaving(node).filter(up).map(|l| self.edge(l).to).collect();
+        let back = |node: u32| self.reaching(node).filter(up).map(|l| self.edge(l).from).collect();
         // All devices reach each other if the first reaches all and all reach the first.
         reach(0, &there).map(|d| (0, d)).or_else(|| reach(0, &back).map(|d| (d, 0)))
     }

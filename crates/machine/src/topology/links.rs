@@ -97,7 +97,7 @@ fn sign(direction: Direction) -> char {
 impl Topology {
     /// Returns the name of a node of this machine.
     pub fn node(&self, id: DeviceId) -> Node {
-        if let Some(graph) = &self.wiring.graph {
+        if let Some(graph) = self.wiring.graph.as_ref().filter(|_| !self.wiring.is_product) {
             let relay = id.0.checked_sub(graph.devices).and_then(|i| graph.relays.get(i as usize));
             return match relay {
                 Some(r) => Node::Relay { part: r.part.to_owned(), at: r.at.clone() },
@@ -305,7 +305,9 @@ impl Topology {
         if let Some(link) = self.links_between(a, b).first() {
             let id = link.id;
             if let Some(graph) = &mut self.wiring.graph {
-                Arc::make_mut(graph).change(id, own.rate);
+                let graph = Arc::make_mut(graph);
+                graph.change(id, own.rate);
+                graph.set_failed(id, own.rate.is_failed());
             }
             return Ok(());
         }
@@ -317,7 +319,9 @@ impl Topology {
         }
         if let Some(graph) = &mut self.wiring.graph {
             let graph = Arc::make_mut(graph);
+            let id = LinkId(graph.links() as u32);
             graph.add(Edge { from: a.0, to: b.0, rate: own.rate, parallel: Parallel::Only });
+            graph.set_failed(id, own.rate.is_failed());
             self.wiring.links = graph.links();
         }
         Ok(())

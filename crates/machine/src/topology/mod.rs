@@ -33,6 +33,7 @@ mod wiring;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, FileId, Span};
@@ -203,7 +204,8 @@ impl Topology {
         Ok(topo)
     }
 
-    /// Checks that every device reaches every other one. Only a list of links can fail.
+    /// Checks that every device reaches every other one. Only a list of links, and a machine with
+    /// failed links, can fail.
     ///
     /// # Errors
     /// Returns E443 if a device does not reach another one.
@@ -212,7 +214,13 @@ impl Topology {
             return Ok(());
         };
         let (a, b) = (self.name(DeviceId(a)), self.name(DeviceId(b)));
-        let d = Diagnostic::error("E443", format!("there is no route from {a} to {b} in {}", self.shape))
+        let title = format!("there is no route from {a} to {b} in {}", self.shape);
+        if self.wiring.is_product {
+            let d = Diagnostic::error("E443", title)
+                .help("fewer links may fail: the others must join all devices");
+            return Err(if at.is_none() { d } else { d.primary(at, "this machine") });
+        }
+        let d = Diagnostic::error("E443", title)
             .help(format!("links are directed: add the links of a route, such as `link {a}->{b}: 50 GB/s, 500 ns`, and those of the route back"));
         Err(if at.is_none() { d } else { d.primary(at, "this machine") })
     }
@@ -414,7 +422,7 @@ impl Topology {
     /// Returns the rate that a link has unless [`Topology::set_rate`] gives it another.
     fn common(&self, id: LinkId) -> LinkRate {
         match &self.wiring.graph {
-            Some(graph) if u64::from(id.0) < graph.links() => graph.edge(id).rate,
+            Some(graph) if !self.wiring.is_product && u64::from(id.0) < graph.links() => graph.edge(id).rate,
             _ => self.settings.link(),
         }
     }
@@ -430,8 +438,8 @@ impl Topology {
         matches!(self.shape, Shape::Package { .. })
     }
 
-    /// Checks whether the machine is a list of links (`graph` or `package`). Symmetries and closed
-    /// forms do not hold for such machines.
+    /// Checks whether the machine is a list of links: `graph`, `package`, or any shape with failed
+    /// links. Symmetries and closed forms do not hold for such machines.
     pub fn is_listed(&self) -> bool {
         self.wiring.graph.is_some()
     }
@@ -474,7 +482,7 @@ impl Topology {
 
     /// Checks whether the machine is a complete graph. Its devices can be permuted arbitrarily.
     pub fn is_complete(&self) -> bool {
-        matches!(self.shape, Shape::Full(_))
+        matches!(self.shape, Shape::Full(_)) && !self.is_listed()
     }
 
     /// Checks whether there are nodes that only forward and hold no rank: switches or relays.
@@ -552,10 +560,12 @@ impl Topology {
         links.into_iter().try_for_each(|l| self.set_rate(l.id, rate))
     }
 
-    /// Gives one link a rate of its own.
+    /// Gives one link a rate of its own. A link of 0 bytes per second has failed: no message takes
+    /// it, and routes lead around it. [`Topology::connected`] tells whether there are any.
     ///
     /// # Errors
-    /// Returns E447 if there is no such link, and E445 if the rate is out of range.
+    /// Returns E447 if there is no such link, E445 if the rate is out of range, and E443 if a link
+    /// of a machine with more than [`MAX_NODES`] nodes fails.
     pub fn set_rate(&mut self, id: LinkId, rate: LinkRate) -> Result<(), Diagnostic> {
         if u64::from(id.0) >= self.link_count() {
             let title = format!("link {} of {} does not exist", id.0, self.shape);
@@ -563,19 +573,53 @@ impl Topology {
                 Diagnostic::error("E447", title).help(format!("there are {} links", self.link_count()))
             );
         }
-        let bandwidth = rate.bandwidth > 0.0 && (rate.bandwidth.is_finite() || self.is_listed());
+        let listed = self.is_listed() && !self.wiring.is_product;
+        let bandwidth = rate.bandwidth >= 0.0 && (rate.bandwidth.is_finite() || listed);
         if !bandwidth || !rate.latency_ns.is_finite() || rate.latency_ns < 0.0 {
             let title = format!("invalid rate of link {}", self.link_name(id));
             return Err(Diagnostic::error("E445", title)
-                .help("a bandwidth must be finite and above zero, a latency finite and at least zero"));
+                .help("a bandwidth must be finite and at least zero, a latency finite and at least zero"));
         }
         self.memo = Memo::default();
+        self.set_failed(id, rate.is_failed())?;
         if rate == self.common(id) {
             self.own.remove(&id);
         } else {
             self.own.insert(id, rate);
         }
         Ok(())
+    }
+}
+
+impl Topology {
+    /// Says whether a link has failed. A product of axes gets its list of links with the first
+    /// failure, because its routes are no longer those of the axes.
+    fn set_failed(&mut self, id: LinkId, failed: bool) -> Result<(), Diagnostic> {
+        if self.wiring.graph.is_none() {
+            if !failed {
+                return Ok(());
+            }
+            if self.node_count() as u64 > u64::from(MAX_NODES) {
+                let title = format!("a link of {} cannot fail", self.shape);
+                return Err(Diagnostic::error("E443", title).note(format!(
+                    "routes around it need a table, for which {MAX_NODES} nodes are the limit"
+                )));
+            }
+            let list = self.wiring.as_list(|l| self.rate(l).latency_ns);
+            self.wiring.graph = Some(Arc::new(list));
+        }
+        if let Some(graph) = &mut self.wiring.graph {
+            let any = Arc::make_mut(graph).set_failed(id, failed);
+            if !any && self.wiring.is_product {
+                self.wiring.graph = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Iterates over the links that have failed.
+    pub fn failed_links(&self) -> impl Iterator<Item = LinkId> + '_ {
+        self.own_rates().filter(|(_, rate)| rate.is_failed()).map(|(id, _)| id)
     }
 }
 

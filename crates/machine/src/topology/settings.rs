@@ -452,6 +452,16 @@ pub fn link_rate(at: Span, values: &[Spanned<SettingValue>]) -> Result<LinkRate,
         let v = amounts(&name, std::slice::from_ref(latency), wanted)?;
         return Ok(LinkRate { bandwidth: f64::INFINITY, latency_ns: v[0] });
     }
+    if let Some((first, rest)) = values.split_first()
+        && matches!(first.node, SettingValue::Quantity(q) if q.amount == 0.0 && q.dimension == Dimension::BytesPerSecond)
+    {
+        // A failed link. Its latency is of no use.
+        let latency_ns = match rest {
+            [] => 0.0,
+            _ => amounts(&name, rest, [("latency", Dimension::Nanoseconds, false)])?[0],
+        };
+        return Ok(LinkRate { bandwidth: 0.0, latency_ns });
+    }
     let mut settings = Settings::default();
     settings.set(&name, values)?;
     Ok(settings.link())
@@ -484,6 +494,13 @@ fn links(name: &Spanned<String>, values: &[Spanned<SettingValue>]) -> Result<u8,
                 .primary(span, "here")
                 .help("with `wrap2: 1` the two nodes of a ring of size 2 have one link per direction, with `wrap2: 2` two"))
         }
+    }
+}
+
+impl LinkRate {
+    /// Whether the link carries nothing.
+    pub fn is_failed(&self) -> bool {
+        self.bandwidth == 0.0
     }
 }
 

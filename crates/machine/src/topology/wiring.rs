@@ -6,11 +6,11 @@
 //! devices in their linear order, then the switches of each axis, line by line. Lists of links are
 //! in [`super::graph`].
 
-use super::graph::{Graph, Relay};
+use super::graph::{Edge, Graph, Parallel, Relay};
 use super::line::{Axis, AxisPosition, LineLinks};
 use super::settings::Settings;
 use super::shape::Shape;
-use super::{AXIS_NAMES, DeviceId, Direction, LinkId, package};
+use super::{AXIS_NAMES, DeviceId, Direction, LinkId, LinkRate, package};
 use std::sync::Arc;
 
 /// The links between nodes, as axes (slowest first) and optionally a list.
@@ -20,7 +20,11 @@ pub(super) struct Wiring {
     /// Names of the axes.
     pub names: Vec<&'static str>,
     /// The links, if they are a list. Copies of a machine share the list and its routing tables.
+    /// A product of axes with a failed link has a list, too, with the same numbers: its routes are
+    /// not those of the axes.
     pub graph: Option<Arc<Graph>>,
+    /// Whether nodes and links are those of the axes.
+    pub is_product: bool,
     /// Number of devices.
     pub devices: u32,
     /// Number of devices, switches and relays.
@@ -78,7 +82,8 @@ impl Wiring {
     fn listed(axes: Vec<(&'static str, u32)>, graph: Graph) -> Wiring {
         let (names, list) = axes.into_iter().map(|(n, size)| (n, (LineLinks::Listed, size))).unzip();
         let product = Wiring::product(list);
-        Wiring { names, nodes: graph.nodes(), links: graph.links(), graph: Some(Arc::new(graph)), ..product }
+        let (nodes, links) = (graph.nodes(), graph.links());
+        Wiring { names, nodes, links, graph: Some(Arc::new(graph)), is_product: false, ..product }
     }
 
     fn product(list: Vec<(LineLinks, u32)>) -> Wiring {
@@ -93,7 +98,21 @@ impl Wiring {
             relay += lines * kind.switches();
         }
         let names = AXIS_NAMES[..axes.len()].to_vec();
-        Wiring { axes, names, graph: None, devices, nodes: relay, links: base }
+        Wiring { axes, names, graph: None, is_product: true, devices, nodes: relay, links: base }
+    }
+
+    /// Returns the links of a product as a list with the same numbers. Where two links join the
+    /// same devices, routes take one of them.
+    pub fn as_list(&self, latency_ns: impl Fn(LinkId) -> f64) -> Graph {
+        let relays = (self.devices..self.nodes).map(|_| Relay { part: "", at: vec![] }).collect();
+        let mut graph = Graph::new(self.devices, relays);
+        for id in (0..self.links as u32).map(LinkId) {
+            let (from, to, ..) = self.ends(id);
+            // Only the latency decides about routes. Rates are those of the machine.
+            let rate = LinkRate { bandwidth: f64::INFINITY, latency_ns: latency_ns(id) };
+            graph.add(Edge { from: from.0, to: to.0, rate, parallel: Parallel::Only });
+        }
+        graph
     }
 
     /// Returns the axis of a switch and its spot there. None for a device.
@@ -115,7 +134,7 @@ impl Wiring {
 
     /// Returns ends, axis and direction of a link, which must exist.
     pub fn ends(&self, link: LinkId) -> (DeviceId, DeviceId, usize, Direction) {
-        if let Some(graph) = &self.graph {
+        if let Some(graph) = self.graph.as_ref().filter(|_| !self.is_product) {
             let e = graph.edge(link);
             let direction = if e.to > e.from { Direction::Plus } else { Direction::Minus };
             return (DeviceId(e.from), DeviceId(e.to), 0, direction);
@@ -128,7 +147,7 @@ impl Wiring {
 
     /// Returns the links that leave a node and their receivers, axis by axis.
     pub fn from(&self, node: DeviceId) -> Vec<(LinkId, DeviceId)> {
-        if let Some(graph) = &self.graph {
+        if let Some(graph) = self.graph.as_ref().filter(|_| !self.is_product) {
             return graph.leaving(node.0).map(|l| (l, DeviceId(graph.edge(l).to))).collect();
         }
         let of = |axis: &Axis, spot| -> Vec<(LinkId, DeviceId)> {
