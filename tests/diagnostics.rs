@@ -8,7 +8,7 @@ use common::{Scratch, kbc, kbc_with, short};
 use std::collections::BTreeSet;
 
 /// A failing command of every kind.
-const FAILING: [&[&str]; 32] = [
+const FAILING: [&[&str]; 33] = [
     &["compile", "bad.kb"],
     &["compile", "bad.kb", "--target", "simm"],
     &["check", "bad.kb"],
@@ -38,6 +38,7 @@ const FAILING: [&[&str]; 32] = [
     &["dev", "mutate", "bad.kb"],
     &["dev", "replay", "bad.kb"],
     &["synth", "rong(4)", "all_gather"],
+    &["repair", "bad.kb", "--fail", "(0)->(1)"],
     &["dev", "repro", "bad.kb"],
     &["dev", "bench", "select", "--points", "few"],
     &["dev", "compare-reference", "bad.kb"],

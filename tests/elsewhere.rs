@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Commands, in an order in which later ones read what earlier ones wrote: exit code, words of the
 /// output, command line. All run without the source.
-const COMMANDS: [(i32, &str, &str); 48] = [
+const COMMANDS: [(i32, &str, &str); 49] = [
     (0, "kbc new my_ring", ""),
     (0, "next:", "new my_ring"),
     (0, "ok\n", "check my_ring/my_ring.kb"),
@@ -27,6 +27,7 @@ const COMMANDS: [(i32, &str, &str); 48] = [
     (0, "ring.svg", "plot topology ring(4) -o ring.svg"),
     (0, "next: kbc run packed.kb", "synth ring(4) all_gather -o packed.kb"),
     (0, "out: all", "run packed.kb -D n=100"),
+    (0, "1 link failed: (0)->(1)", "repair packed.kb --fail (0)->(1)"),
     (0, "_kbc()", "completions bash"),
     (0, "kbc-run", "man run"),
     (0, "points", "dev bench select --points 1"),

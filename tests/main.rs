@@ -18,6 +18,7 @@ mod standin;
 #[path = "../crates/ir/tests/validate.rs"]
 mod validate;
 
+mod additions;
 mod ascend;
 mod bad;
 mod bench_ccl;

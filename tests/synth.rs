@@ -7,7 +7,14 @@ use common::{Scratch, kbc};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-const COLLECTIVES: [&str; 5] = ["all_gather", "reduce_scatter", "all_reduce", "broadcast", "reduce"];
+const COLLECTIVES: [&str; 6] =
+    ["all_gather", "reduce_scatter", "all_reduce", "broadcast", "reduce", "all_to_all"];
+
+/// Sizes that pieces do not divide, and fewer elements than pieces. Blocks of an all-to-all must
+/// have equal length.
+fn sizes(collective: &str) -> [&'static str; 2] {
+    if collective == "all_to_all" { ["1440", "720"] } else { ["1009", "3"] }
+}
 
 /// Synthesises, and returns the JSON of the command. The file is `made.kb`.
 fn made(s: &Scratch, machine: &str, collective: &str, more: &[&str]) -> Value {
@@ -42,12 +49,15 @@ fn every_collective_is_proven_and_right_on_every_kind_of_machine() {
     ];
     for machine in machines {
         for collective in COLLECTIVES {
-            let root: &[&str] = if collective.contains("cast") { &["--root", "1"] } else { &[] };
-            made(&s, machine, collective, root);
+            let more: &[&str] = match collective {
+                "broadcast" => &["--root", "1"],
+                "all_to_all" => &["--pieces", "2"],
+                _ => &[],
+            };
+            made(&s, machine, collective, more);
             let fmt = kbc(s.path(), &["fmt", "--check", "made.kb"], "");
             assert_eq!(fmt.code, 0, "{machine} {collective}: {}", fmt.stdout);
-            // No number of elements that pieces divide, and fewer elements than pieces.
-            for n in ["1009", "3"] {
+            for n in sizes(collective) {
                 let report = run(&s, &["-D", &format!("n={n}")]);
                 assert_eq!(report["verified"]["ok"], true, "{machine} {collective}: {report}");
                 assert_eq!(report["verified"]["calls"], "any", "{machine} {collective}");
@@ -135,6 +145,70 @@ fn the_proof_of_a_rate_holds() {
     assert_eq!(whole(&rate[0]) * (parts.len() as u128 - 1), whole(&rate[1]) * crossing);
 }
 
+/// The bound and the rate of an all-to-all, evaluated on the links of a mesh without kbc's model of
+/// machines.
+#[test]
+fn the_bound_of_an_all_to_all_holds() {
+    let s = Scratch::new();
+    let (w, h) = (3, 4);
+    let ranks = w * h;
+    let found = made(&s, "mesh(3, 4)", "all_to_all", &[]);
+    let whole = |v: &Value| v.as_str().expect("a number").parse::<u128>().expect("a whole number");
+    let node = |v: &Value| v.as_u64().expect("a node") as usize;
+    let mut edges: BTreeMap<(usize, usize), (u128, u128)> = BTreeMap::new();
+    for e in found["edges"].as_array().expect("edges") {
+        let (from, to) = (node(&e[0]), node(&e[1]));
+        assert!(
+            from.abs_diff(to) == h || (from.abs_diff(to) == 1 && from / h == to / h),
+            "a link of the mesh"
+        );
+        // All links are alike, so the unit is the rate of one.
+        assert_eq!(whole(&e[2]), 1);
+        edges.insert((from, to), (whole(&e[3]), whole(&e[4])));
+    }
+    assert_eq!(edges.len(), 2 * (w * (h - 1) + h * (w - 1)));
+    // Distances in the lengths, by repeated relaxation.
+    let far = u128::MAX / 4;
+    let mut distances = 0;
+    for start in 0..ranks {
+        let mut at = vec![far; ranks];
+        at[start] = 0;
+        for _ in 0..ranks {
+            for ((a, b), (_, length)) in &edges {
+                at[*b] = at[*b].min(at[*a] + length);
+            }
+        }
+        distances += at.iter().sum::<u128>();
+    }
+    assert_eq!(distances, whole(&found["demand_length"]));
+    let capacity: u128 = edges.values().map(|e| e.1).sum();
+    assert_eq!(capacity, whole(&found["capacity_length"]));
+    let (rate, bound) = (&found["rate"], &found["bound"]);
+    assert_eq!(whole(&bound[0]) * distances, whole(&bound[1]) * capacity);
+    // The paths carry the rate, and it is near the bound.
+    let shares = whole(&found["shares"]);
+    let mut loads: BTreeMap<(usize, usize), u128> = BTreeMap::new();
+    for pair in found["pairs"].as_array().expect("pairs") {
+        let mut sent = 0;
+        for path in pair["paths"].as_array().expect("paths") {
+            let mut at = node(&pair["source"]);
+            for hop in path["hops"].as_array().expect("hops") {
+                let hop: Vec<usize> = hop.as_array().expect("nodes").iter().map(node).collect();
+                assert!(hop.len() == 2 && hop[0] == at);
+                at = hop[1];
+                *loads.entry((hop[0], hop[1])).or_insert(0) += whole(&path["shares"]);
+            }
+            assert_eq!(at, node(&pair["destination"]));
+            sent += whole(&path["shares"]);
+        }
+        assert_eq!(sent, shares);
+    }
+    assert!(loads.iter().all(|(edge, load)| *load == edges[edge].0));
+    let most = loads.values().copied().max().expect("loads");
+    assert_eq!(whole(&rate[0]) * most, whole(&rate[1]) * shares);
+    assert!(whole(&rate[0]) * whole(&bound[1]) * 100 >= 99 * whole(&rate[1]) * whole(&bound[0]));
+}
+
 #[test]
 fn pieces_follow_the_size() {
     let s = Scratch::new();
@@ -142,7 +216,7 @@ fn pieces_follow_the_size() {
         let found = made(&s, "ring(8)", "broadcast", &["--bytes", bytes]);
         found["phases"][0]["pieces"].as_u64().expect("a number")
     };
-    assert_eq!(pieces("1000"), 1);
+    assert!(pieces("1000") <= 2 && pieces("1000") < pieces("1000000"));
     assert!(pieces("1000000") < pieces("1000000000"));
     let found = made(&s, "ring(8)", "broadcast", &["--pieces", "3", "--trees", "1"]);
     let phase = &found["phases"][0];
@@ -172,4 +246,163 @@ fn machines_of_files_are_found_again() {
         let ran = kbc(s.path(), &["run", path, "-D", "n=100"], "");
         assert_eq!(ran.code, 0, "{machine} {path}: {}", ran.stderr);
     }
+}
+
+/// A program with one collective over an axis of a mesh, without an algorithm.
+fn program(machine: &str, mesh: &str, collective: &str) -> String {
+    let (from, to, call) = match collective {
+        "all_gather" => ("f32[n@tp]", "f32[n]", "dim: 0"),
+        "reduce_scatter" => ("f32[n] partial(sum@tp)", "f32[n@tp]", "sum, dim: 0"),
+        "all_reduce" => ("f32[n] partial(sum@tp)", "f32[n]", "sum"),
+        "broadcast" => ("f32[n] only(1@tp)", "f32[n]", "from: 1"),
+        "all_to_all" => ("f32[n@tp, n]", "f32[n, n@tp]", "from: 0, to: 1"),
+        _ => ("f32[n] partial(sum@tp)", "f32[n] only(1@tp)", "sum, to: 1"),
+    };
+    format!(
+        "param n = 12\ntopology sys = {machine}\nmesh m = sys[{mesh}]\n\
+         program p(x: {from}) -> {to} {{ {collective}(x, {call}, over: tp, USING) }}\n"
+    )
+}
+
+#[test]
+fn packed_trees_of_groups_are_proven_and_right() {
+    let s = Scratch::new();
+    let cases = [
+        ("mesh(2, 3)", "tp"),
+        ("torus(4, 3)", "dp: 4, tp: 3"),
+        ("torus(4, 3)", "tp: 4, dp: 3"),
+        ("hierarchy(full(4), switch(2))", "dp: 2, tp: 4"),
+        ("hierarchy(full(4), switch(2))", "tp: 2, dp: 4"),
+        ("switch(6)", "tp: 3, dp: 2"),
+    ];
+    for (machine, mesh) in cases {
+        for collective in COLLECTIVES {
+            let text = program(machine, mesh, collective).replace("USING", "using: packed");
+            s.write("made.kb", text.as_bytes());
+            for n in sizes(collective) {
+                let report = run(&s, &["-D", &format!("n={n}")]);
+                assert_eq!(report["verified"]["ok"], true, "{machine} {mesh} {collective}: {report}");
+                assert_eq!(report["verified"]["calls"], "any", "{machine} {mesh} {collective}");
+                assert_eq!(report["compare"]["mismatches"], 0, "{machine} {mesh} {collective}");
+            }
+        }
+    }
+}
+
+/// The text of the graph names pieces, and means the same trees to a pipeline that begins with it.
+#[test]
+fn the_graph_says_which_trees_are_packed() {
+    let s = Scratch::new();
+    let text = program("mesh(2, 3)", "tp", "all_reduce").replace("USING", "using: packed");
+    s.write("made.kb", text.as_bytes());
+    let emit = |kind: &str, file: &str| {
+        let words = ["compile", "made.kb", "--emit", &format!("{kind}={file}"), "--no-data"];
+        let ran = kbc(s.path(), &words, "");
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        String::from_utf8(s.files().remove(file).expect("was written")).expect("text")
+    };
+    let (graph, whole) = (emit("graph", "graph.kir"), emit("kir", "whole.kir"));
+    assert!(graph.contains("using packed(pieces: "), "{graph}");
+    let words = ["opt", "graph.kir", "-p", "expand,allocate,synchronize", "-o", "rest.kir"];
+    let rest = kbc(s.path(), &words, "");
+    assert_eq!(rest.code, 0, "{}", rest.stderr);
+    let body = |text: &str| text.split_once("\nschedule").expect("a schedule").1.to_owned();
+    let rest = String::from_utf8(s.files().remove("rest.kir").expect("was written")).expect("text");
+    assert_eq!(body(&rest), body(&whole));
+    let (before, after) = graph.split_once("(pieces: ").expect("pieces");
+    let after = after.split_once(')').expect("an end").1;
+    s.write("bare.kir", format!("{before}{after}").as_bytes());
+    let bare = kbc(s.path(), &["opt", "bare.kir", "-p", "expand"], "");
+    assert!(bare.code != 0 && bare.stderr.contains("run `select` first"), "{}", bare.stderr);
+}
+
+/// What `select` takes by itself, and what it takes without a search.
+#[test]
+fn select_takes_packed_trees_where_they_are_faster() {
+    let s = Scratch::new();
+    let taken = |machine: &str, n: &str, passes: &str| {
+        s.write("made.kb", program(machine, "tp", "all_reduce").replace(", USING", "").as_bytes());
+        let words =
+            ["compile", "made.kb", "-D", n, "--passes", passes, "--emit", "graph=graph.kir", "--no-data"];
+        let ran = kbc(s.path(), &words, "");
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let graph = String::from_utf8(s.files().remove("graph.kir").expect("was written")).expect("text");
+        let at = graph.find("using ").expect("an algorithm");
+        graph[at + 6..].split(" selected").next().expect("a name").to_owned()
+    };
+    let chosen = |machine: &str, n: &str| taken(machine, n, "default");
+    assert!(chosen("mesh(3, 3)", "n=10000000").starts_with("packed(pieces: "));
+    assert!(chosen("hypercube(4)", "n=10000000").starts_with("packed(pieces: "));
+    // Here the library is at the bound, and for few bytes it has the least latency.
+    assert_eq!(chosen("torus(3, 3)", "n=10000000"), "torus2_all_links");
+    assert!(!chosen("mesh(3, 3)", "n=9").starts_with("packed"));
+    // The size of a box is an argument.
+    let boxes = "hierarchy(full(8), switch(2))";
+    assert_eq!(
+        taken(boxes, "n=1000000", "infer,place,select{effort=0},expand,allocate,synchronize"),
+        "hierarchical_flat(g: 8)"
+    );
+    assert!(
+        !taken("mesh(3, 3)", "n=10000000", "infer,place,select{effort=0},expand,allocate,synchronize")
+            .starts_with("packed")
+    );
+}
+
+#[test]
+fn packed_trees_that_do_not_exist_are_refused_with_a_place() {
+    let s = Scratch::new();
+    let refused = |machine: &str, mesh: &str, using: &str| {
+        s.write("made.kb", program(machine, mesh, "all_reduce").replace("USING", using).as_bytes());
+        let ran = kbc(s.path(), &["run", "made.kb"], "");
+        assert_ne!(ran.code, 0, "{machine} {mesh} {using}");
+        ran.stderr
+    };
+    let apart = refused("ring(8)", "tp: 2, dp: 4", "using: packed");
+    assert!(apart.contains("E595") && apart.contains("no path leads from (0) to (4)"), "{apart}");
+    assert!(apart.contains("made.kb:4:"), "{apart}");
+    let unlike = refused("mesh(2, 3)", "dp: 3, tp: 2", "using: packed");
+    assert!(unlike.contains("E595"), "{unlike}");
+    let negative = refused("ring(8)", "tp", "using: packed(pieces: -1)");
+    assert!(negative.contains("must be a number of at least 0"), "{negative}");
+    let unknown = refused("ring(8)", "tp", "using: packed(leaves: 1)");
+    assert!(unknown.contains("E006"), "{unknown}");
+}
+
+/// Routes of messages lead around a failed link, and packed trees reach more than the library.
+#[test]
+fn failed_links_are_machines_like_any_other() {
+    let s = Scratch::new();
+    let failed = ["--set", "link (0,1)->(0,2): 0 GB/s", "--set", "link (0,2)->(0,1): 0 GB/s"];
+    for collective in COLLECTIVES {
+        s.write("made.kb", program("mesh(3, 3)", "tp", collective).replace(", USING", "").as_bytes());
+        let report = run(&s, &[&failed[..], &["-D", "n=360"]].concat());
+        assert_eq!(report["verified"]["ok"], true, "{collective}: {report}");
+        assert_eq!(report["compare"]["mismatches"], 0, "{collective}");
+        assert!(report["percent"].as_f64().is_some_and(|p| p > 0.0 && p <= 100.0), "{collective}");
+    }
+    let ran = kbc(s.path(), &[&["synth", "mesh(3, 3)", "all_gather"], &failed[..]].concat(), "");
+    assert!(ran.code == 0 && ran.stdout.contains("rate: 6.25 GB/s per rank"), "{}{}", ran.stdout, ran.stderr);
+    let cut = ["--set", "link (0,0)->(0,1): 0 GB/s", "--set", "link (0,0)->(1,0): 0 GB/s"];
+    let ran = kbc(s.path(), &[&["run", "made.kb"], &cut[..]].concat(), "");
+    assert!(ran.code != 0 && ran.stderr.contains("E443"), "{}", ran.stderr);
+}
+
+/// The same schedule takes other routes after a failure; a new one is faster, and neither is below
+/// the bound.
+#[test]
+fn a_repair_costs_less_than_other_routes() {
+    let s = Scratch::new();
+    s.write("made.kb", program("mesh(3, 3)", "tp", "all_gather").replace(", USING", "").as_bytes());
+    let words = ["repair", "made.kb", "-D", "n=9000000", "--fail", "(0,1)<->(0,2)", "--format", "json"];
+    let ran = kbc(s.path(), &words, "");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let found: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!(found["failed"], serde_json::json!(["(0,1)->(0,2)", "(0,2)->(0,1)"]));
+    let time = |which: &str| found[which]["time_ns"].as_f64().expect("a time");
+    let bound = |which: &str| found[which]["bound_ns"].as_f64().expect("a bound");
+    assert!(time("before") < time("repaired") && time("repaired") < 0.9 * time("unchanged"), "{found}");
+    assert!(bound("before") < bound("repaired") && bound("repaired") <= time("repaired"), "{found}");
+    assert_eq!(found["verified"]["ok"], true);
+    let ran = kbc(s.path(), &["repair", "made.kb", "--fail", "(0,0)->(2,2)"], "");
+    assert!(ran.code != 0 && ran.stderr.contains("E447"), "{}", ran.stderr);
 }

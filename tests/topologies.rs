@@ -210,13 +210,13 @@ fn times(machine: &str, n: u64, device: Option<&str>, own: &str) -> (Vec<(String
     let priced = entry.candidates.iter().filter(|c| matches!(c.verdict, Verdict::Priced(_)));
     let mut out = vec![];
     for c in priced {
-        let file = with(Some(c.algorithm.as_str()), device, &format!("{own}_one.kb"));
+        let file = with(Some(&c.call()), device, &format!("{own}_one.kb"));
         let job = built(&[file.to_str().expect("UTF-8"), "--topology", machine, "-D", &format!("n={n}")]);
         let regions = job.schedule().regions.iter();
         let streams = regions.flat_map(|r| &r.roles).map(|r| r.streams.len()).max().unwrap_or(1);
-        out.push((c.algorithm.to_string(), job.time_ns(), streams));
+        out.push((c.call(), job.time_ns(), streams));
     }
-    (out, entry.chosen.to_string())
+    (out, entry.call())
 }
 
 /// The choice of the cost model, which sees rounds, against the time of every finished schedule.
@@ -262,7 +262,9 @@ fn gathers_and_scatters_reach_their_bounds_on_grids() {
             let d = done(&[file, "--topology", &topology, "-D", &format!("n={n}")]);
             let what = format!("{file} on {machine}");
             let c = &d.report.collectives[0];
-            assert!(c.algorithm.contains(algorithm), "{what}: {}", c.algorithm);
+            // Packed trees may be faster where sides are unequal.
+            let packed = c.algorithm.starts_with("packed(") && algorithm.contains("weighted");
+            assert!(packed || c.algorithm.contains(algorithm), "{what}: {}", c.algorithm);
             assert!(c.percent.expect("a bound that is not zero") > least, "{what}: {:?}", c.percent);
             assert!(d.report.verified.as_ref().expect("proven").ok, "{what}");
             let compare = &d.executed.compare;
@@ -296,7 +298,7 @@ fn the_model_knows_cores() {
             let entry = considered(plain.to_str().expect("UTF-8"), machine, n);
             for c in &entry.candidates {
                 let Verdict::Priced(p) = &c.verdict else { continue };
-                let (_, ns, streams) = all.iter().find(|a| a.0 == c.algorithm.to_string()).expect("timed");
+                let (_, ns, streams) = all.iter().find(|a| a.0 == c.call()).expect("timed");
                 // The model assumes one core per rank: an algorithm on several streams may be
                 // faster by that factor.
                 let (off, most) = (p.ns / ns, 1.45 * *streams as f64);

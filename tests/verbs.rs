@@ -259,7 +259,8 @@ fn failures_as_json_have_a_kind() {
 #[test]
 fn results_are_json_everywhere() {
     let s = folder();
-    let topics = ["select", "placement", "overlap", "memory", "window", "traffic", "bound", "path", "links"];
+    let topics =
+        ["select", "placement", "overlap", "memory", "window", "traffic", "bound", "path", "links", "order"];
     let explained = topics.iter().map(|t| format!("kbc explain {t} layer.kb"));
     let others = [
         "kbc explain E110",

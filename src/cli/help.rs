@@ -109,6 +109,13 @@ pub const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "repair",
+        &[
+            ("kbc repair layer.kb --fail '(0)->(1)'", ""),
+            ("kbc repair layer.kb --topology 'mesh(2, 2)' --fail '(0,0)<->(0,1)'", "both directions"),
+        ],
+    ),
+    (
         "compare",
         &[
             ("kbc compare ring one_phase --of specs/all_reduce.kb --over n=64..4096", "two algorithms"),

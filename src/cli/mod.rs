@@ -103,6 +103,8 @@ pub enum Command {
     Sweep(Sweep),
     /// Write an algorithm for one machine, from trees packed into its links
     Synth(Synth),
+    /// Compile a program for the links that are left when some fail, and say what that costs
+    Repair(Repair),
     /// Test and measure kbc itself, and replay its crashes
     Dev(Dev),
     /// Print a completion script for a shell
@@ -325,9 +327,22 @@ pub struct Synth {
     /// `--bytes`, by an estimate.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     pub pieces: Option<u64>,
-    /// Bytes of the whole vector, for which pieces are chosen.
-    #[arg(long, value_name = "N", default_value_t = 64 << 20, conflicts_with = "pieces")]
+    /// Bytes of the whole vector, for which pieces are chosen and messages are ordered.
+    #[arg(long, value_name = "N", default_value_t = 64 << 20)]
     pub bytes: u64,
+}
+
+/// `kbc repair`
+#[derive(Args, Debug)]
+pub struct Repair {
+    /// The program.
+    pub file: String,
+    /// A link that fails: `(0,1)->(0,2)`, or `(0,1)<->(0,2)` for both directions; repeatable.
+    #[arg(long, value_name = "LINK", required = true)]
+    pub fail: Vec<String>,
+    /// The part of the file.
+    #[command(flatten)]
+    pub of: Selection,
 }
 
 /// Returns the parser of the names of collectives that can be synthesised.
@@ -408,7 +423,8 @@ pub struct Replay {
 pub struct Explain {
     /// A code (`E021`), or a topic.
     ///
-    /// The topics are: select, placement, overlap, memory, window, traffic, bound, path, links.
+    /// The topics are: select, placement, overlap, memory, window, traffic, bound, path, links,
+    /// order.
     pub topic: String,
     /// The program, for topics other than codes.
     pub file: Option<String>,
@@ -420,6 +436,12 @@ pub struct Explain {
     /// Its kernel's window (`window`), or its hand-written kernels for comparison (`traffic`).
     #[arg(long)]
     pub target: Option<String>,
+    /// Another size at which the order of additions is looked at, for `order`; repeatable.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub also: Vec<String>,
+    /// Fail unless every element has one order of additions at all sizes, for `order`.
+    #[arg(long)]
+    pub fixed: bool,
 }
 
 /// `kbc dev compare-reference`

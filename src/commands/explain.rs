@@ -5,15 +5,15 @@ use super::traffic;
 use crate::cli::{Explain, Source};
 use crate::session::{Failure, Outcome, Session};
 use kbc_compiler::emit;
-use kbc_compiler::explain::{self, TimePart, bound, memory, overlap, select};
+use kbc_compiler::explain::{self, TimePart, bound, memory, order, overlap, select};
 use kbc_compiler::load::refuse;
 use kbc_compiler::report;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, codes};
 use serde_json::{Value, json};
 
-const TOPICS: [&str; 9] =
-    ["select", "placement", "overlap", "memory", "window", "traffic", "bound", "path", "links"];
+const TOPICS: [&str; 10] =
+    ["select", "placement", "overlap", "memory", "window", "traffic", "bound", "path", "links", "order"];
 
 /// Prints a page or a table.
 ///
@@ -40,6 +40,10 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
             }
             (None, _) => None,
         };
+        if args.topic == "order" {
+            return explain_order(session, args, &source);
+        }
+        refuse(&only_order(args), &format!("explain {}", args.topic))?;
         if traffic {
             return traffic::run(session, &source, args.target.as_deref());
         }
@@ -75,6 +79,7 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
     if codes::find(&args.topic).is_some() {
         refuse(&args.of.plain().given(), &format!("the page of {}", args.topic))?;
         refuse(&[("--target", args.target.is_some())], &format!("the page of {}", args.topic))?;
+        refuse(&only_order(args), &format!("the page of {}", args.topic))?;
     }
     if args.file.is_some() && codes::find(&args.topic).is_some() {
         return usage(Diagnostic::error("E416", format!("explain {} takes no file", args.topic)));
@@ -87,6 +92,20 @@ pub fn run(session: &mut Session, args: &Explain) -> Outcome {
         }
         None => usage(unknown(&args.topic)),
     }
+}
+
+/// Flags of `explain order` alone, and whether they were given.
+fn only_order(args: &Explain) -> [(&'static str, bool); 2] {
+    [("--also", !args.also.is_empty()), ("--fixed", args.fixed)]
+}
+
+/// Prints the orders of additions. With `--fixed` it is an error if an element has several.
+fn explain_order(session: &mut Session, args: &Explain, source: &Source) -> Outcome {
+    let found = order::orders(session, &source.plain(), &args.also)?;
+    if args.fixed {
+        found.require_fixed()?;
+    }
+    Ok(session.answer(&found.text(), &about(&args.topic, args.file.as_ref(), found.json()))?)
 }
 
 /// Prints the parts of the time of a call: its critical path, or its links.

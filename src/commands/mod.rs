@@ -21,6 +21,7 @@ pub mod passes;
 mod plot;
 pub mod reference;
 pub mod refusals;
+mod repair;
 pub mod replay;
 pub mod report;
 pub mod repro;
@@ -127,6 +128,7 @@ fn verb(session: &mut Session, command: &Command) -> Outcome {
         Command::Compare(args) => compare::run(session, args),
         Command::Sweep(args) => sweep::run(session, args),
         Command::Synth(args) => synth::run(session, args),
+        Command::Repair(args) => repair::run(session, args),
         Command::Plot(args) => plot::run(session, args),
         Command::List(args) => list::run(session, args),
         Command::Completions(args) => completions::run(session, args),

@@ -6,7 +6,7 @@ use crate::cli::{Selection, Synth};
 use crate::session::{Failure, Outcome, Session};
 use kbc_compiler::load::refuse;
 use kbc_compiler::machine::machine;
-use kbc_compiler::synthesis::{SynthesisRequest, synthesize};
+use kbc_compiler::synthesis::{CUT_MESSAGES, PackedRequest, synthesize};
 use kbc_diag::Diagnostic;
 use kbc_machine::topology::Topology;
 use serde_json::Value;
@@ -26,26 +26,26 @@ pub fn run(session: &mut Session, args: &Synth) -> Outcome {
     let without = format!("`{}`, which has no root", collective.name());
     refuse(&[("--root", args.root.is_some() && !collective.has_root())], &without)?;
     let Synth { root, trees, pieces, bytes, .. } = *args;
-    let request = SynthesisRequest { collective, root: root.unwrap_or(0), trees, pieces, bytes };
-    let named = match &args.output {
-        Some(path) => named(args, &topology, path)?,
-        None => NamedMachine { source: topology.to_string(), file: None },
-    };
-    let mut made = synthesize(&topology, &named.source, &request)?;
-    let Some(path) = &args.output else {
+    let root = root.unwrap_or(0);
+    let (elements, messages) = (0, CUT_MESSAGES);
+    let request = PackedRequest { collective, root, trees, pieces, bytes, elements, messages };
+    let named = args.output.as_ref().map(|path| named(args, &topology, path)).transpose()?;
+    let mut made = synthesize(&topology, named.as_ref().map(|n| n.source.as_str()), &request)?;
+    let (Some(path), Some(named), Some(text)) = (&args.output, named, &made.text) else {
         return Ok(session.answer(&made.summary, &made.json)?);
     };
     if let Some((file, text)) = &named.file {
         output::write_text(session, file, text)?;
     }
-    output::write_text(session, path, &made.text)?;
+    output::write_text(session, path, text)?;
     if path == "-" {
         return Ok(());
     }
     if let Value::Object(json) = &mut made.json {
         json.insert("output".to_owned(), path.as_str().into());
     }
-    let next = format!("{path}: the algorithm `packed` and a program that uses it\nnext: kbc run {path}\n");
+    let next =
+        format!("{path}: the algorithm `synthesised` and a program that uses it\nnext: kbc run {path}\n");
     Ok(session.answer(&(made.summary + &next), &made.json)?)
 }
 

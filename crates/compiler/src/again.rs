@@ -6,7 +6,7 @@ use crate::simulated::Simulated;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_frontend::lower::{LowerOptions, Lowered, lower, ranks};
 use kbc_ir::Body;
-use kbc_ir::graph::{Graph, OpKind};
+use kbc_ir::graph::{Graph, OpKind, Using};
 use kbc_ir::schedule::Schedule;
 use kbc_passes::PassCx;
 use kbc_passes::findings::select::SelectTable;
@@ -45,10 +45,10 @@ pub fn rebuild_at(
         });
         for id in graph.order().to_vec() {
             let OpKind::Collective(c) = &mut graph.op_mut(id).kind else { continue };
-            if let Some((kind, using)) = chosen.next()
-                && kind == c.name()
-                && c.using.is_none()
-            {
+            let Some((kind, using)) = chosen.next() else { continue };
+            // Arguments that were chosen for an algorithm of the program stay with it.
+            let same = |u: &Using| u.args.is_empty() && using.as_ref().is_some_and(|n| n.alg == u.alg);
+            if kind == c.name() && c.using.as_ref().is_none_or(same) {
                 c.using = using;
             }
         }

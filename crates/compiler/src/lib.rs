@@ -227,6 +227,7 @@ mod own_algorithms;
 pub mod perturb;
 pub mod pipeline;
 pub mod proof;
+pub mod repair;
 pub mod report;
 pub mod run;
 pub mod signals;

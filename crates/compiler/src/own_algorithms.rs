@@ -8,6 +8,7 @@ use kbc_ir::graph::{Collective, Graph, GraphOp, OpKind};
 use kbc_ir::local::Local;
 use kbc_ir::schedule::Calls;
 use kbc_passes::expand::joined_axis;
+use kbc_passes::packed::is_packed;
 use kbc_passes::part_of::library_for;
 use kbc_rounds::eval::{AlgRef, Value};
 use kbc_rounds::{Call, Limits, Verifier};
@@ -51,7 +52,8 @@ pub(crate) fn right_algorithms(
         let Ok(coll) = library.find_collective(at.file, c.name(), at) else { continue };
         let Ok(alg) = library.find_algorithm(at.file, coll, &using.alg, at) else { continue };
         let decl = library.algorithm(alg);
-        if builtin(decl.span.file) || axis.size > ROUNDS_RANKS {
+        // The rounds of packed trees are those of a machine; their schedule is proven.
+        if builtin(decl.span.file) || axis.size > ROUNDS_RANKS || is_packed(library, alg) {
             continue;
         }
         if axis.size > EVERY_RANK && proven(workspace, module, &mut verdict) {

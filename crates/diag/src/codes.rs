@@ -345,6 +345,7 @@ codes! {
     E594 Unsupported "an input without a report page",
     E595 Unsupported "a machine for which no algorithm can be synthesised",
     E596 Unsupported "`transfer: pull` on a machine with queues",
+    E597 Wrong "an order of additions that is not fixed",
     // passes
     E901 Invalid "a pass that runs too early",
     E902 Usage "an unknown pass",

@@ -20,6 +20,7 @@ pub const LIBRARY: &[(&str, &str)] = &[
     ("<lib>/levels.kb", include_str!("../../../specs/lib/levels.kb")),
     ("<lib>/own.kb", include_str!("../../../specs/lib/own.kb")),
     ("<lib>/moves.kb", include_str!("../../../specs/lib/moves.kb")),
+    ("<lib>/packed.kb", include_str!("../../../specs/lib/packed.kb")),
     ("<lib>/parallel.kb", include_str!("../../../specs/lib/parallel.kb")),
     ("<lib>/ring.kb", include_str!("../../../specs/lib/ring.kb")),
     ("<lib>/swing.kb", include_str!("../../../specs/lib/swing.kb")),

@@ -2,19 +2,19 @@
 //!
 //! [`AdditionOrders::of`] executes one call of a schedule on all ranks with trees in place of
 //! numbers. Leaves of a tree are elements of inputs, numbers, and elements that a computation made;
-//! nodes are the `combine` operations of the schedule, destination first. Copies and messages do not
-//! change a tree. Matmuls, elementwise functions and moves that change the order of elements make
-//! new leaves, so a whole program is a number of values, each with its own additions: the operands
-//! of such computations, what hosts read, and results.
+//! nodes are the `combine` operations of the schedule, destination first. Copies and messages do
+//! not change a tree. Matmuls, elementwise functions and moves that change the order of elements
+//! make new leaves, so a whole program is a number of values, each with its own additions: the
+//! operands of such computations, what hosts read, and results.
 //!
 //! Memories are runs of elements with one tree each, and each tree is stored once. The cost depends
 //! on the number of operations and of runs, and not on the number of elements.
 //!
 //! The order is that of one run. A schedule that the checker accepts has no other: only `combine`
 //! adds, it adds on its own rank, and what it reads does not depend on the order in which messages
-//! arrive. The IR has no message that adds at its receiver, so no order of a proven schedule depends
-//! on time. The order inside a matmul or a reduction of a dimension is that of `kbc_numerics`
-//! (docs/reference/numbers.md) and is not part of the tree.
+//! arrive. The IR has no message that adds at its receiver, so no order of a proven schedule
+//! depends on time. The order inside a matmul or a reduction of a dimension is that of
+//! `kbc_numerics` (docs/reference/numbers.md) and is not part of the tree.
 //!
 //! * [`OrderReport`]: all values with their trees, and whether ranks have equal bits.
 //! * [`across_sizes`], [`is_fixed`]: one program at several sizes.
@@ -80,8 +80,8 @@ impl<'s> AdditionOrders<'s> {
     /// # Errors
     /// Returns the errors of a run: E361 for a deadlock, E362 for a read of an element that nothing
     /// wrote, E356 for a message of another size, E363 for a local operation that does not fit its
-    /// operands, E364 for two types in one transfer, E365 for a result that was not written, E301 to
-    /// E305 from walking the schedule. Returns E354 if there are too many trees or runs.
+    /// operands, E364 for two types in one transfer, E365 for a result that was not written, E301
+    /// to E305 from walking the schedule. Returns E354 if there are too many trees or runs.
     pub fn of(schedule: &'s Schedule, options: &OrderOptions) -> Result<AdditionOrders<'s>, Diagnostics> {
         let spelled = with_host_region(schedule);
         let program = Program::compile(&spelled)?;

@@ -1,9 +1,9 @@
 //! Local operations: which of them only move a run of elements, and which compute.
 //!
-//! A move of one contiguous run keeps the trees of its elements. Every other operation computes: its
-//! elements are leaves of a new source, which is identified by the operation and the contents of its
-//! operands. A move that changes the order of elements counts as a computation, because the number
-//! of its runs would grow with the sizes of the tensors.
+//! A move of one contiguous run keeps the trees of its elements. Every other operation computes:
+//! its elements are leaves of a new source, which is identified by the operation and the contents
+//! of its operands. A move that changes the order of elements counts as a computation, because the
+//! number of its runs would grow with the sizes of the tensors.
 
 use kbc_backend_sim::effect::mem_dtype;
 use kbc_diag::{Diagnostic, Span};
@@ -17,7 +17,8 @@ use std::collections::HashMap;
 
 /// What a local operation does with elements on a rank.
 pub(crate) enum LocalMeaning {
-    /// It copies as many elements as it writes, from `skip` elements after the start of its operand.
+    /// It copies as many elements as it writes, from `skip` elements after the start of its
+    /// operand.
     Moves {
         /// Elements that are left out.
         skip: u64,

@@ -57,8 +57,8 @@ pub struct LocatedRun {
 
 impl AdditionOrders<'_> {
     /// Returns what a rank read of a value of the report, in order, with the position of every
-    /// contribution. If it read several contents of a buffer, they follow each other. Nothing if the
-    /// report has no such value.
+    /// contribution. If it read several contents of a buffer, they follow each other. Nothing if
+    /// the report has no such value.
     pub fn located(&self, value: usize, rank: u64) -> Vec<LocatedRun> {
         let reads = self.outcome.values.values().nth(value).into_iter().flatten();
         let pieces = reads.filter(|r| r.rank == rank).flat_map(|r| &r.pieces);

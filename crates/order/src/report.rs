@@ -100,8 +100,8 @@ impl OrderedValue {
         self.classes.iter().map(|c| c.tree).filter(|t| !report.trees[*t].is_plain()).collect()
     }
 
-    /// Checks whether all elements that are added are added in one order, whatever their position and
-    /// rank. Elements without an addition have no order.
+    /// Checks whether all elements that are added are added in one order, whatever their position
+    /// and rank. Elements without an addition have no order.
     pub fn is_position_independent(&self, report: &OrderReport) -> bool {
         self.added(report).len() <= 1
     }

@@ -2,8 +2,8 @@
 //!
 //! Every operation takes effect at once, in an order that waits and events allow, as in
 //! [`kbc_backend_sim::interp`]. Without a seed, streams run in the order of their ranks, each until
-//! it waits; with a seed, the stream that runs and the length of its turn are drawn. The module owns
-//! the memories and the values that are read: results, what a host reads, and operands of
+//! it waits; with a seed, the stream that runs and the length of its turn are drawn. The module
+//! owns the memories and the values that are read: results, what a host reads, and operands of
 //! computations that have additions.
 
 use crate::local::{Definitions, LocalMeaning, meaning};
@@ -128,8 +128,8 @@ impl<'p> Machine<'p> {
         Ok(())
     }
 
-    /// Returns the number of elements of a buffer on a rank; 0 if it is part of a tensor of which the
-    /// rank has nothing.
+    /// Returns the number of elements of a buffer on a rank; 0 if it is part of a tensor of which
+    /// the rank has nothing.
     fn held(&self, b: BufferId, rank: u64) -> Result<u64, Diagnostic> {
         let s = self.program.schedule;
         let nothing = s.buffer(b).global.as_ref().is_some_and(|ty| {

@@ -37,8 +37,8 @@ pub enum TreeNode {
 /// The additions that make one element.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AdditionTree {
-    /// Nodes, operands before their addition; the last one is the element. A node may be the operand
-    /// of several additions.
+    /// Nodes, operands before their addition; the last one is the element. A node may be the
+    /// operand of several additions.
     pub nodes: Vec<TreeNode>,
     /// Mesh axes on which the contributing ranks differ, slowest first. Ranks are numbered over
     /// these axes, so groups of ranks that add in the same way have the same tree.

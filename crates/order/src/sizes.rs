@@ -18,8 +18,8 @@ pub enum OrderAcrossSizes {
     Exact,
     /// Each value has one order, for all positions and at all sizes.
     Fixed,
-    /// The order depends on the position, but at all sizes each rank has the same orders in the same
-    /// sequence along its elements. The element at a given position may have another order at
+    /// The order depends on the position, but at all sizes each rank has the same orders in the
+    /// same sequence along its elements. The element at a given position may have another order at
     /// another size.
     SameSequence(NotFixed),
     /// The order depends on the size.

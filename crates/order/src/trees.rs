@@ -252,8 +252,8 @@ impl Forest {
 
     /// Returns what is added in trees with these bits, in whatever order: each contribution with
     /// the number of times that it occurs. Positions are relative to the first contribution, whose
-    /// own position is returned relative to the anchor. `None` if there are more than `limit` parts of
-    /// the tree at different positions, or if a number exceeds 64 bits.
+    /// own position is returned relative to the anchor. `None` if there are more than `limit` parts
+    /// of the tree at different positions, or if a number exceeds 64 bits.
     pub fn contributions(&self, root: BitsId, limit: usize) -> Option<(Vec<(Contribution, u64)>, i64)> {
         // Operands have smaller numbers than their addition, so every tree is complete before it is
         // taken apart.

@@ -180,7 +180,10 @@ fn sweep(world: &World, shapes: &[Vec<u64>], dtypes: &[(DType, ReduceOp)]) -> us
         }
     }
     let here = world.lib.algorithms().filter(|a| !fit(world.lib.algorithm(*a).axes.len()).is_empty());
-    let missing: Vec<String> = here.filter(|a| !ran.contains(a)).map(|a| world.name(a)).collect();
+    // Trees are packed for machines, and here is none.
+    let packed = |name: &String| name.ends_with(" packed");
+    let missing = here.filter(|a| !ran.contains(a)).map(|a| world.name(a)).filter(|n| !packed(n));
+    let missing: Vec<String> = missing.collect();
     assert!(missing.is_empty(), "never ran: {missing:?}");
     compared
 }

@@ -3,8 +3,8 @@
 use crate::programs::report_of;
 use kbc_order::{ClassPlace, ElementOrder, OrderReport};
 
-/// Returns the report of a schedule on two ranks, both of which have the inputs a, b and c. The body
-/// of each rank begins with a buffer t of 2 elements, which becomes the result y.
+/// Returns the report of a schedule on two ranks, both of which have the inputs a, b and c. The
+/// body of each rank begins with a buffer t of 2 elements, which becomes the result y.
 #[track_caller]
 fn two_ranks(bodies: [&str; 2]) -> OrderReport {
     let body = |text: &str| text.split("; ").map(|l| format!("      {l}\n")).collect::<String>();

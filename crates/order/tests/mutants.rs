@@ -6,8 +6,8 @@ use crate::programs::report_of;
 use kbc_checker::mutate::{apply, mutations};
 use kbc_order::TreeNode;
 
-/// A reduction to rank 0 by hand: each other rank writes into a slot of its own, and rank 0 adds the
-/// slots in the order of the ranks.
+/// A reduction to rank 0 by hand: each other rank writes into a slot of its own, and rank 0 adds
+/// the slots in the order of the ranks.
 const DIRECT: &str = "kir 1
 module @direct
 mesh tp 4

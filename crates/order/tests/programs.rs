@@ -64,8 +64,8 @@ fn no_interleaving_changes_a_report() {
     }
 }
 
-/// Two streams that add into one buffer without any order: the checker rejects it, and the report is
-/// that of one interleaving.
+/// Two streams that add into one buffer without any order: the checker rejects it, and the report
+/// is that of one interleaving.
 #[test]
 fn a_race_has_no_order() {
     let racy = "kir 1

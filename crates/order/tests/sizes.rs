@@ -85,8 +85,8 @@ fn what_cannot_change_bits_is_fixed() {
     assert!(is_fixed(&[]));
 }
 
-/// The algorithms of the library that a serving system can use, on 8 ranks. The list changes only if
-/// the library does.
+/// The algorithms of the library that a serving system can use, on 8 ranks. The list changes only
+/// if the library does.
 #[test]
 fn the_fixed_algorithms_of_the_library() {
     let world = World::shipped();
@@ -101,8 +101,8 @@ fn the_fixed_algorithms_of_the_library() {
         }
     }
     fixed.sort();
-    // `blueconnect` is three rings of two. Binomial trees are the same from every root, and halving is
-    // the same for every block, if the ranks are a power of two.
+    // `blueconnect` is three rings of two. Binomial trees are the same from every root, and halving
+    // is the same for every block, if the ranks are a power of two.
     let expected = [
         "all_reduce blueconnect",
         "all_reduce halving_doubling",

@@ -15,6 +15,7 @@ pub mod instrument;
 pub mod lower_queues;
 pub mod order;
 pub mod overlap;
+pub mod packed;
 pub mod part_of;
 pub mod pass;
 pub mod pipeline;

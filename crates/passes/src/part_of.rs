@@ -33,7 +33,7 @@ pub fn library_for<'a>(
         span: Span::NONE,
         doc: String::new(),
     };
-    Cow::Owned(library.with_function(decl))
+    Cow::Owned(library.with_functions(vec![decl]))
 }
 
 fn int(v: i64) -> Expr {

@@ -4,6 +4,7 @@
 //! the passes, and [`crate::pipeline`] puts them in order.
 
 use crate::findings::Findings;
+use crate::packed::PackedCache;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::graph::{Graph, Using};
@@ -14,6 +15,7 @@ use kbc_rounds::library::Library;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::rc::Rc;
 
 /// The record of a pass, used by the order check, `kbc list passes`, dumps and documentation.
 #[derive(Clone, Copy, Debug)]
@@ -228,12 +230,30 @@ pub struct PassCx<'a> {
     pub using: Vec<Using>,
     /// Findings of the passes run so far.
     pub findings: RefCell<Findings>,
+    /// Trees that were packed so far.
+    pub packed: Rc<PackedCache>,
 }
 
 impl<'a> PassCx<'a> {
     /// Returns a context with a library and a machine, and nothing else.
     pub fn new(library: &'a Library, topology: Option<&'a Topology>) -> Self {
-        PassCx { library, topology, time: None, using: vec![], findings: RefCell::default() }
+        PassCx {
+            library,
+            topology,
+            time: None,
+            using: vec![],
+            findings: RefCell::default(),
+            packed: Rc::default(),
+        }
+    }
+
+    /// Returns a context for a pipeline inside a pass, which packs the same trees and measures
+    /// nothing.
+    pub fn inner<'b>(&self, topology: Option<&'b Topology>) -> PassCx<'b>
+    where
+        'a: 'b,
+    {
+        PassCx { packed: self.packed.clone(), ..PassCx::new(self.library, topology) }
     }
 
     /// Adds a model that measures schedules.

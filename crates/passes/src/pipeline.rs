@@ -14,7 +14,7 @@ use kbc_ir::{Module, Props};
 pub const PIPELINES: &[(&str, &str)] = &[
     ("graph", "infer,place,select"),
     ("lower", "expand,allocate,synchronize"),
-    ("windows", "infer,place,select,overlap{tasks=true},expand,allocate,synchronize"),
+    ("windows", "infer,place,select{effort=0},overlap{tasks=true},expand,allocate,synchronize"),
     ("default", "infer,place,select,overlap,expand,allocate,synchronize"),
     ("queues", "infer,place,select,expand,enqueue"),
 ];

@@ -5,6 +5,19 @@
 //! it works on one axis (it then sees the linear order of the mesh axis), or on as many axes as the
 //! mesh axis was joined from.
 //!
+//! For groups of up to 64 ranks the search goes further:
+//!
+//! * Parameters that are numbers are also tried with the sizes of the machine's levels: on
+//!   `hierarchy(full(8), switch(4))` also `hierarchical_flat(g: 8)`. At most 16 lists of arguments
+//!   are tried for an algorithm.
+//! * Trees are packed into the links of the machine (`packed`,
+//!   [adr/077](../adr/077-packed-uses.md)). They are taken if they need at most 95 % of the time of
+//!   the best other algorithm, because their schedules are written out for every rank. If the
+//!   estimate of their rounds is longer than that, they are not looked at any further. The option
+//!   `effort` says how many messages they may have. For targets that emit kernels it is 0, and no
+//!   trees are packed: a kernel of thousands of messages takes minutes to emit. The program can
+//!   name `packed` there.
+//!
 //! The cost model (`cost.rs`) prices the legal candidates on the machine. Without a machine, every
 //! rank is assumed to be linked with every other. The option `by` states what decides:
 //!
@@ -19,7 +32,8 @@
 //!
 //! An algorithm that the program names is kept. The pass only checks that it exists and fits the
 //! axis, and that its parameters and options exist and have valid values. Nothing is then priced
-//! unless `explain=true`.
+//! unless `explain=true`. A use of `packed` gets the number of pieces that is fastest for its size,
+//! unless the program states one.
 //!
 //! On a machine whose cores read from a peer at another rate than they write to one (`core_get`,
 //! `core_put`), the pass also chooses between push and pull. It simulates the algorithms with
@@ -69,6 +83,7 @@
 
 mod bind;
 mod local;
+mod search;
 mod transfer;
 
 pub use bind::{bind, sizes_on};
@@ -81,11 +96,11 @@ use crate::pipeline::Pipeline;
 use bind::legal;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_ir::contract_sides::{HeldPart, sides};
-use kbc_ir::graph::{CollKind, Collective, Graph, GraphOp, Holding, Input, OpId, OpKind, Using};
+use kbc_ir::graph::{CollKind, Collective, Graph, GraphOp, Holding, Input, OpId, OpKind, Using, UsingArg};
 use kbc_ir::types::{Axis, Cut, CutRule, Mesh, TensorType};
 use kbc_ir::{Body, Module, Name, Props};
 use kbc_machine::topology::Topology;
-use kbc_rounds::CollId;
+use kbc_rounds::{AlgId, CollId};
 use std::cmp::{Ordering, Reverse};
 
 /// The record of `select`.
@@ -107,6 +122,12 @@ pub static INFO: PassInfo = PassInfo {
             summary: "estimate all candidates even where the program names the algorithm",
             kind: OptionKind::Flag,
             default: "false",
+        },
+        PassOption {
+            name: "effort",
+            summary: "the search for packed trees: 0 packs none, k cuts them up to 16,384 k messages",
+            kind: OptionKind::Count { least: 0, most: 16 },
+            default: "1",
         },
     ],
 };
@@ -276,15 +297,26 @@ impl Chooser<'_> {
             bytes,
             candidates: vec![],
             chosen: Name::from(""),
+            arguments: vec![],
             transfers: None,
             requested: c.using.as_ref().is_some_and(|u| !u.span.is_none()),
         };
         if let Some(using) = &c.using {
-            bind(self.cx.library, file, site.id, using, axis, c.root, op.span)?;
-            entry.chosen = using.alg.clone();
-            entry.transfers = self.transfers(&site, using)?;
+            let mut using = using.clone();
+            let at = if using.span.is_none() { op.span } else { using.span };
+            let alg = self.cx.library.find_algorithm(file, site.id, &using.alg, at).map_err(|d| *d)?;
+            if let Some(packed) = self.packed_use(&site, alg, &using)? {
+                using.args = packed.completed(&using.args);
+                let library = packed.library(self.cx.library, alg);
+                bind(&library, file, site.id, &using, axis, c.root, op.span)?;
+            } else {
+                bind(self.cx.library, file, site.id, &using, axis, c.root, op.span)?;
+            }
+            (entry.chosen, entry.arguments) = (using.alg.clone(), using.args.clone());
+            entry.transfers = self.transfers(&site, &using)?;
             if !self.options.flag("explain").unwrap_or(false) {
-                entry.candidates.push(Candidate { algorithm: using.alg.clone(), verdict: Verdict::Unpriced });
+                let (algorithm, arguments) = (using.alg, entry.arguments.clone());
+                entry.candidates.push(Candidate { algorithm, arguments, verdict: Verdict::Unpriced });
                 return Ok(entry);
             }
         }
@@ -306,8 +338,8 @@ impl Chooser<'_> {
             else {
                 return Err(nothing_fits(&entry, op.span));
             };
-            entry.chosen = best.algorithm.clone();
-            (entry.chosen, entry.transfers) = self.fastest(&site, &entry)?;
+            let (fastest, transfers) = self.fastest(&site, best, &entry.candidates)?;
+            (entry.chosen, entry.arguments, entry.transfers) = (fastest.alg, fastest.args, transfers);
         }
         Ok(entry)
     }
@@ -323,14 +355,35 @@ impl Chooser<'_> {
             elements: site.elements,
             element_bytes: site.operand.dtype.bytes(),
         };
-        for alg in library.algorithms_of(site.file, site.id) {
+        let (packed, others): (Vec<AlgId>, Vec<AlgId>) = library
+            .algorithms_of(site.file, site.id)
+            .into_iter()
+            .partition(|&alg| crate::packed::is_packed(library, alg));
+        for alg in others {
             let decl = library.algorithm(alg);
             let algorithm = Name::from(&decl.name.node);
-            let verdict = match legal(library, alg, site.axis, site.coll.root, vec![]) {
-                Err(why) => Verdict::Rejected(why),
-                Ok(call) => cost::price(&job, &call).map_or_else(Verdict::Rejected, Verdict::Priced),
+            let priced = |arguments: Vec<(Name, UsingArg)>| {
+                let args = search::values(&arguments);
+                let verdict = match legal(library, alg, site.axis, site.coll.root, args) {
+                    Err(why) => Verdict::Rejected(why),
+                    // Nobody said that the algorithm is right with these arguments: a ring whose
+                    // steps have a factor in common with its size leaves ranks out.
+                    Ok(call) if !arguments.is_empty() && !search::is_right(library, &call) => {
+                        Verdict::Rejected("it breaks its contract".into())
+                    }
+                    Ok(call) => cost::price(&job, &call).map_or_else(Verdict::Rejected, Verdict::Priced),
+                };
+                Candidate { algorithm: algorithm.clone(), arguments, verdict }
             };
-            out.push(Candidate { algorithm, verdict });
+            out.push(priced(vec![]));
+            // Other arguments are listed where they are legal and right.
+            let more = self.argument_lists(site, decl).into_iter().map(priced);
+            out.extend(more.filter(|c| matches!(c.verdict, Verdict::Priced(_))));
+        }
+        out.sort_by(order);
+        for alg in packed {
+            let best = out.first().and_then(Candidate::ns).unwrap_or(f64::INFINITY);
+            out.push(self.packed_candidate(site, (alg, &job), best));
         }
         out.sort_by(order);
         self.simulate(site, &mut out)?;
@@ -339,7 +392,7 @@ impl Chooser<'_> {
         // blocks of different lengths.
         let unseen = |c: &&mut Candidate| matches!(&c.verdict, Verdict::Priced(p) if p.simulated.is_none());
         while let Some(best) = out.first_mut().filter(unseen) {
-            match self.refused(site, &best.algorithm)? {
+            match self.refused(site, best.using())? {
                 None => break,
                 Some(why) => best.verdict = Verdict::Rejected(why),
             }
@@ -349,10 +402,10 @@ impl Chooser<'_> {
     }
 
     /// Returns why an algorithm has no schedule for these sizes, if it has none.
-    fn refused(&self, site: &SelectSite<'_>, algorithm: &Name) -> Result<Option<String>, Diagnostic> {
+    fn refused(&self, site: &SelectSite<'_>, using: Using) -> Result<Option<String>, Diagnostic> {
         let expand = Pipeline::parse("expand", FileId::default()).map_err(first)?;
-        let mut module = self.module(site, named(algorithm));
-        let inner = PassCx::new(self.cx.library, Some(self.topology));
+        let mut module = self.module(site, using);
+        let inner = self.cx.inner(Some(self.topology));
         let found = expand.run(&mut module, &inner, &mut []).err();
         Ok(found.and_then(|f| f.list.into_iter().next()).map(|d| format!("{}: {}", d.code, d.title)))
     }
@@ -387,21 +440,19 @@ impl Chooser<'_> {
             }
             _ => return Ok(()),
         };
-        let price = |c: &Candidate| match &c.verdict {
-            Verdict::Priced(price) => Some(price.ns),
-            _ => None,
-        };
+        let price = Candidate::ns;
         let limit = list.first().and_then(price).map_or(0.0, |best| best * CLOSE);
         if !all && list.get(1).and_then(price).is_none_or(|second| second > limit) {
             return Ok(());
         }
         let mut done = 0;
         for c in list.iter_mut() {
+            let using = c.using();
             let Verdict::Priced(price) = &mut c.verdict else { break };
             if !all && (done == SIMULATED || price.ns > limit) {
                 break;
             }
-            match self.simulated(site, named(&c.algorithm), time)? {
+            match self.simulated(site, using, time)? {
                 Ok(ns) => {
                     price.simulated = Some(ns);
                     done += 1;
@@ -426,7 +477,7 @@ impl Chooser<'_> {
             None => Pipeline::named("lower").map_err(first)?,
         };
         let mut module = self.module(site, using);
-        let inner = PassCx::new(self.cx.library, Some(self.topology));
+        let inner = self.cx.inner(Some(self.topology));
         let ns = lower.run(&mut module, &inner, &mut []).and_then(|()| time.nanoseconds(&module));
         Ok(ns.map_err(|found| {
             found.list.first().map_or(String::new(), |d| format!("{}: {}", d.code, d.title))
@@ -445,10 +496,8 @@ fn first(found: Diagnostics) -> Diagnostic {
     found.list.into_iter().next().unwrap_or_else(none)
 }
 
-/// Returns an algorithm with default parameters.
-fn named(algorithm: &Name) -> Using {
-    Using { alg: algorithm.clone(), args: vec![], options: vec![], span: Span::NONE }
-}
+/// Largest number of ranks of a group for which arguments and packed trees are searched.
+const SEARCHED_RANKS: u64 = 64;
 
 /// Returns the collective as a program of its own.
 fn as_program(site: &SelectSite<'_>, using: Using) -> Graph {
@@ -522,7 +571,7 @@ fn own_line(c: &Collective, operand: &TensorType) -> TensorType {
 /// Orders candidates: simulated ones by time, then the others by price; equal ones by fewer rounds,
 /// then by name; rejected ones last.
 fn order(a: &Candidate, b: &Candidate) -> Ordering {
-    let by_name = a.algorithm.cmp(&b.algorithm);
+    let by_name = a.algorithm.cmp(&b.algorithm).then_with(|| a.numbers().cmp(&b.numbers()));
     match (&a.verdict, &b.verdict) {
         (Verdict::Priced(x), Verdict::Priced(y)) => {
             // Whole picoseconds, so that rounding errors of different sums do not decide.
@@ -544,7 +593,7 @@ fn nothing_fits(entry: &Selection, span: Span) -> Diagnostic {
     .primary(span, "this collective");
     let mut unpriced = None;
     for c in &entry.candidates {
-        if let Verdict::Rejected(why) = &c.verdict {
+        if let Verdict::Rejected(why) | Verdict::Pruned(why) = &c.verdict {
             d = d.note(format!("{}: {why}", c.algorithm));
             unpriced = unpriced.or(why.starts_with("no estimate").then_some(&c.algorithm));
         }

@@ -229,14 +229,22 @@ impl Library {
         }
     }
 
-    /// Returns a copy of the library in which a function replaces those with its name in its file.
-    pub fn with_function(&self, decl: FnDecl) -> Library {
+    /// Returns a copy of the library in which each of these functions replaces the one with its
+    /// name in its file.
+    pub fn with_functions(&self, decls: Vec<FnDecl>) -> Library {
         let mut out = self.clone();
-        let same = |f: &Ident| f.node == decl.name.node && f.span.file == decl.name.span.file;
-        for f in out.functions.iter_mut().filter(|f| same(f.name())) {
-            *f = decl.clone().into();
+        for decl in decls {
+            let unit = out.units.iter().find(|u| u.file == decl.name.span.file);
+            if let Some(&at) = unit.and_then(|u| u.functions.get(&decl.name.node)) {
+                out.functions[at] = decl.into();
+            }
         }
         out
+    }
+
+    /// Checks whether a file declares a function of its own.
+    pub fn declares_function(&self, file: FileId, name: &str) -> bool {
+        self.units.iter().any(|u| u.file == file && u.functions.contains_key(name))
     }
 
     /// Replaces the declaration of an algorithm, under the same collective and name.

@@ -69,6 +69,11 @@ pub enum SynthesisError {
     NoDemand,
     /// The number of pieces was given as 0.
     ZeroPieces,
+    /// A time or a number of bytes is negative or not finite.
+    NotATime {
+        /// What was given.
+        what: &'static str,
+    },
     /// A number does not fit.
     Overflow {
         /// What the number counts.
@@ -110,6 +115,7 @@ impl fmt::Display for SynthesisError {
             }
             NoDemand => write!(f, "no member sends anything to another"),
             ZeroPieces => write!(f, "the number of pieces must be at least 1"),
+            NotATime { what } => write!(f, "{what} must be a number of at least 0"),
             Overflow { what } => write!(f, "{what} is too large"),
             Inconsistent { step } => write!(f, "internal error in {step}"),
         }

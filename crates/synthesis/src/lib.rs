@@ -9,7 +9,10 @@
 //!   node is a member.
 //! * [`all_to_all_flow`], [`all_to_all_v_flow`]: paths for an all-to-all, with equal demands or
 //!   with a matrix of them, and a bound of the rate.
-//! * [`tree_rounds`], [`spanning_rounds`], [`all_to_all_rounds`]: the messages in rounds.
+//! * [`all_to_all_rounds`], [`fastest_all_to_all_rounds`]: its messages in rounds.
+//! * [`tree_rounds`], [`spanning_rounds`]: the order in which pieces of data move along the trees,
+//!   and its time; [`fastest_tree_rounds`] and [`fastest_spanning_rounds`] also choose the number
+//!   of pieces.
 //!
 //! ```
 //! use kbc_synthesis::{ExactRatio, Network, TreeCollective, pack_trees};
@@ -41,7 +44,8 @@
 //!
 //! Results are plain data with exact numbers ([`TreePacking`], [`SpanningPacking`],
 //! [`AllToAllFlow`]), which can be checked without this crate. The crate knows nothing of machines
-//! or their languages: the caller scales bandwidths to integers, and writes messages as a program.
+//! or their languages: the caller scales bandwidths to integers, gives the times of edges, and
+//! writes messages as a program.
 
 mod all_to_all;
 mod block_rounds;
@@ -49,6 +53,7 @@ mod blocks;
 mod certificate;
 mod collective;
 mod connectivity;
+mod dispatch;
 mod equilibrium;
 mod error;
 mod exact;
@@ -56,12 +61,18 @@ mod exchange;
 mod flow;
 mod grow;
 mod lengths;
+mod lockstep;
 mod logical;
+mod moves;
 mod network;
+mod orders;
 mod pack;
 mod paths;
 mod plan;
+mod planner;
 mod rate;
+mod replay;
+mod rooting;
 mod rounds;
 mod routes;
 mod scale;
@@ -81,6 +92,7 @@ pub use collective::{TreeCollective, best_rate, pack_some_trees, pack_trees};
 pub use error::SynthesisError;
 pub use exact::ExactRatio;
 pub use flow::{AllToAllFlow, FlowEdge, FlowPath, PairFlow};
+pub use moves::{EdgeTiming, PieceMove, RoundPlan, Waiting};
 pub use network::{Network, NetworkEdge};
-pub use rounds::{PieceMove, RoundPlan, spanning_rounds, tree_rounds};
+pub use rounds::{fastest_spanning_rounds, fastest_tree_rounds, spanning_rounds, tree_rounds};
 pub use spanning::pack_spanning_trees;

@@ -1,272 +1,216 @@
-//! Rounds: which piece of which tree crosses which edge of the network at what time.
+//! Rounds: which piece of which tree crosses which edge of the network, and in which order.
 //!
-//! The order is a list schedule (Graham, Bounds on multiprocessing timing anomalies, SIAM J. Appl.
-//! Math. 17, 1969). In each round every edge carries as many pieces as its capacity allows: first
-//! those of lower number within their trees, and of these the ones after which the most messages
-//! follow one another. Collectives towards roots are those from roots on the reversed network, in
-//! reversed order.
+//! Messages are ordered by a list schedule, in time ([`crate::dispatch`]) or in rounds
+//! ([`crate::lockstep`]), depending on when members wait. Their time is that of members which send
+//! them in this order ([`crate::replay`]).
 
 use crate::certificate::{SpanningPacking, TreeDirection, TreePacking};
 use crate::error::SynthesisError;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
-
-/// A message: one piece of one tree moves along one edge of the tree.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct PieceMove {
-    /// Member that sends.
-    pub from: usize,
-    /// Member that receives.
-    pub to: usize,
-    /// Root of the tree; for an all-reduce 0, since its trees share one vector.
-    pub root: usize,
-    /// The piece, counted from 0 among all pieces of the root.
-    pub piece: u64,
-    /// Whether the receiver adds the piece to its own. Otherwise it replaces it.
-    pub reduce: bool,
-}
-
-/// Messages in rounds. A message needs what earlier rounds bring; those of a round are independent.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RoundPlan {
-    /// Pieces of equal length into which the data of each root is cut; for an all-reduce those of
-    /// the whole vector.
-    pub pieces: u64,
-    /// The rounds. The messages of a round are ordered by sender.
-    pub rounds: Vec<Vec<PieceMove>>,
-    /// Rounds that the busiest edge needs for its pieces. No plan of these trees has fewer.
-    pub least: u128,
-}
+use crate::moves::{EdgeTiming, PieceMove, RoundPlan, Waiting};
+use crate::orders::Orders;
+use crate::planner::{Planner, Tried};
+use crate::rooting::{RootedTree, given, level};
+use std::collections::BTreeMap;
 
 /// Largest number of messages of a plan.
 const MOST_MOVES: u128 = 1 << 22;
 
 /// Returns the rounds in which the trees of a packing carry the data, each tree in `cuts` pieces.
+/// Each root has `bytes` bytes. `edges` has the times of every edge of the network once.
 ///
 /// # Errors
 /// [`SynthesisError::Overflow`] if there are more than 2^22 messages;
-/// [`SynthesisError::Inconsistent`] for a packing whose parts do not fit together, which is none
-/// that this crate returns.
-pub fn tree_rounds(packing: &TreePacking, cuts: u64) -> Result<RoundPlan, SynthesisError> {
+/// [`SynthesisError::ZeroPieces`] and [`SynthesisError::NotATime`];
+/// [`SynthesisError::Inconsistent`] for an edge without times, and for a packing whose parts do not
+/// fit together, which is none that this crate returns.
+pub fn tree_rounds(
+    packing: &TreePacking,
+    cuts: u64,
+    bytes: f64,
+    edges: &[EdgeTiming],
+    waiting: Waiting,
+) -> Result<RoundPlan, SynthesisError> {
+    possible(bytes, edges)?;
+    let (orders, trees) = tree_orders(packing, cuts, edges)?;
+    finished(Planner::new(vec![orders], bytes / trees as f64, waiting).fixed(cuts as usize), trees)
+}
+
+/// Returns the rounds of the trees of a packing, with the number of pieces that is fastest among
+/// those with at most `most_messages` messages. Each root has `bytes` bytes.
+///
+/// # Errors
+/// [`SynthesisError::Overflow`] if one piece of each tree is more than `most_messages` messages;
+/// others as [`tree_rounds`].
+pub fn fastest_tree_rounds(
+    packing: &TreePacking,
+    bytes: f64,
+    edges: &[EdgeTiming],
+    waiting: Waiting,
+    most_messages: usize,
+) -> Result<RoundPlan, SynthesisError> {
+    possible(bytes, edges)?;
+    let (orders, trees) = tree_orders(packing, 1, edges)?;
+    finished(Planner::new(vec![orders], bytes / trees as f64, waiting).fastest(most_messages), trees)
+}
+
+/// Returns the rounds of an all-reduce of `bytes` bytes: each piece is reduced up its tree and
+/// broadcast down again, each tree in `cuts` pieces.
+///
+/// # Errors
+/// As [`tree_rounds`].
+pub fn spanning_rounds(
+    packing: &SpanningPacking,
+    cuts: u64,
+    bytes: f64,
+    edges: &[EdgeTiming],
+    waiting: Waiting,
+) -> Result<RoundPlan, SynthesisError> {
+    possible(bytes, edges)?;
+    let orders = spanning_orders(packing, cuts, edges)?;
+    let trees = packing.trees as u64;
+    finished(Planner::new(orders, bytes / trees as f64, waiting).fixed(cuts as usize), trees)
+}
+
+/// Returns the rounds of an all-reduce of `bytes` bytes, with the number of pieces that is fastest
+/// among those with at most `most_messages` messages.
+///
+/// # Errors
+/// As [`fastest_tree_rounds`].
+pub fn fastest_spanning_rounds(
+    packing: &SpanningPacking,
+    bytes: f64,
+    edges: &[EdgeTiming],
+    waiting: Waiting,
+    most_messages: usize,
+) -> Result<RoundPlan, SynthesisError> {
+    possible(bytes, edges)?;
+    let orders = spanning_orders(packing, 1, edges)?;
+    let trees = packing.trees as u64;
+    finished(Planner::new(orders, bytes / trees as f64, waiting).fastest(most_messages), trees)
+}
+
+/// Returns the plan of an order, where each root has a number of trees.
+fn finished(found: Option<(Orders, Tried)>, trees: u64) -> Result<RoundPlan, SynthesisError> {
+    let (orders, tried) = found.ok_or(SynthesisError::Overflow { what: "the number of messages" })?;
+    let (cuts, places) = (tried.cuts as u64, orders.places());
+    let moves = |round: &Vec<usize>| round.iter().map(|&j| orders.message(places[j])).collect();
+    Ok(RoundPlan {
+        cuts,
+        pieces: trees * cuts,
+        rounds: tried.rounds.iter().map(moves).collect(),
+        ns: tried.ns,
+        least_ns: orders.busiest(),
+    })
+}
+
+/// Returns the jobs of the trees, and the number of trees of each root.
+fn tree_orders(
+    packing: &TreePacking,
+    cuts: u64,
+    edges: &[EdgeTiming],
+) -> Result<(Orders, u64), SynthesisError> {
     let towards = packing.direction == TreeDirection::ToRoot;
-    let turned = |(a, b): (usize, usize)| if towards { (b, a) } else { (a, b) };
-    let mut list =
-        ListSchedule::new(packing.loads.iter().map(|l| (turned((l.from, l.to)), l.limit, l.trees)));
+    let mut orders = Orders::new(edges);
     let per_tree = packing.classes.first().map_or(0, |c| c.edges.len() as u128);
-    let trees: u128 = packing.classes.iter().map(|c| c.trees).sum();
-    fits(trees, per_tree, cuts)?;
-    let mut pieces: BTreeMap<usize, u64> = BTreeMap::new();
+    fits(packing.classes.iter().map(|c| c.trees).sum(), per_tree, cuts)?;
+    // Trees of each root so far.
+    let mut trees: BTreeMap<usize, u64> = BTreeMap::new();
     for class in &packing.classes {
         // Trees of a class differ in the routes of their edges.
         let mut routes: Vec<Vec<(&[usize], u128)>> =
             class.edges.iter().map(|e| e.routes.iter().map(|r| (&r.nodes[..], r.trees)).collect()).collect();
         for _ in 0..class.trees {
-            let mut taken: Vec<&[usize]> = vec![];
-            for shares in &mut routes {
+            let tree = trees.entry(class.root).or_insert(0);
+            let mut jobs = vec![];
+            let mut of_node: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+            let mut list: Vec<usize> = (0..class.edges.len()).collect();
+            if towards {
+                // From the far end on, so that what a node needs has been added before.
+                list.reverse();
+            }
+            for e in list {
+                let (edge, shares) = (&class.edges[e], &mut routes[e]);
                 let Some(share) = shares.iter_mut().rev().find(|s| s.1 > 0) else {
                     return Err(SynthesisError::Inconsistent { step: "the rounds" });
                 };
                 share.1 -= 1;
-                taken.push(share.0);
+                let route = orders.route(share.0)?;
+                let (from, to) = (edge.from, edge.to);
+                let moved = PieceMove { from, to, root: class.root, piece: *tree, reduce: towards };
+                let needs = of_node.get(&from).cloned().unwrap_or_default();
+                of_node.entry(to).or_default().push(jobs.len());
+                jobs.push((moved, route, needs));
             }
-            for cut in 0..cuts {
-                let next = pieces.entry(class.root).or_insert(0);
-                let piece = *next;
-                *next += 1;
-                let mut into: BTreeMap<usize, usize> = BTreeMap::new();
-                for (edge, route) in class.edges.iter().zip(&taken) {
-                    let (from, to) = turned((edge.from, edge.to));
-                    let hops: Vec<(usize, usize)> = route.windows(2).map(|w| turned((w[0], w[1]))).collect();
-                    let brings = PieceMove { from, to, root: class.root, piece, reduce: false };
-                    let after: Vec<usize> = into.get(&from).copied().into_iter().collect();
-                    into.insert(to, list.add(brings, cut, &hops, &after)?);
-                }
-            }
+            *tree += 1;
+            orders.add(jobs);
         }
     }
-    let per_root = pieces.values().copied().max().unwrap_or(0);
-    let (mut rounds, least) = list.run(cuts);
-    if towards {
-        rounds.reverse();
-        for moved in rounds.iter_mut().flatten() {
-            (moved.from, moved.to, moved.reduce) = (moved.to, moved.from, true);
-        }
-    }
-    Ok(sorted(RoundPlan { pieces: per_root, rounds, least }))
+    Ok((orders, trees.into_values().max().unwrap_or(0)))
 }
 
-/// Returns the rounds of an all-reduce: each piece is reduced up its tree and broadcast down again,
-/// each tree in `cuts` pieces.
-///
-/// # Errors
-/// [`SynthesisError::Overflow`] if there are more than 2^22 messages;
-/// [`SynthesisError::Inconsistent`] for a packing whose parts do not fit together, which is none
-/// that this crate returns.
-pub fn spanning_rounds(packing: &SpanningPacking, cuts: u64) -> Result<RoundPlan, SynthesisError> {
-    let both = packing
-        .loads
-        .iter()
-        .flat_map(|l| [((l.from, l.to), l.limit, l.trees), ((l.to, l.from), l.limit, l.trees)]);
-    let mut list = ListSchedule::new(both);
+/// Returns the jobs of the trees with their roots as they are, and with roots for which both
+/// directions of links are used evenly.
+fn spanning_orders(
+    packing: &SpanningPacking,
+    cuts: u64,
+    edges: &[EdgeTiming],
+) -> Result<Vec<Orders>, SynthesisError> {
     let per_tree = packing.classes.first().map_or(0, |c| 2 * c.edges.len() as u128);
     fits(packing.trees, per_tree, cuts)?;
-    let mut piece = 0;
-    for class in &packing.classes {
-        for cut in (0..class.trees).flat_map(|_| 0..cuts) {
+    let (given, level) = (given(&packing.classes), level(&packing.classes));
+    let mut variants = vec![rooted_orders(&given, edges)?];
+    if level != given {
+        variants.push(rooted_orders(&level, edges)?);
+    }
+    Ok(variants)
+}
+
+fn rooted_orders(trees: &[RootedTree], edges: &[EdgeTiming]) -> Result<Orders, SynthesisError> {
+    let mut orders = Orders::new(edges);
+    let mut tree = 0;
+    for (count, edges) in trees {
+        for _ in 0..*count {
+            let mut jobs = vec![];
             // Edges from the far end on, so that what a node needs has been added before.
             let mut sums: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-            for &(near, far) in class.edges.iter().rev() {
-                let after = sums.remove(&far).unwrap_or_default();
-                let up = PieceMove { from: far, to: near, root: 0, piece, reduce: true };
-                let up = list.add(up, cut, &[(far, near)], &after)?;
-                sums.entry(near).or_default().push(up);
+            for &(near, far) in edges.iter().rev() {
+                let needs = sums.remove(&far).unwrap_or_default();
+                let moved = PieceMove { from: far, to: near, root: 0, piece: tree, reduce: true };
+                sums.entry(near).or_default().push(jobs.len());
+                jobs.push((moved, orders.route(&[far, near])?, needs));
             }
             let mut into = sums;
-            for &(near, far) in &class.edges {
-                let down = PieceMove { from: near, to: far, root: 0, piece, reduce: false };
-                let after = into.get(&near).cloned().unwrap_or_default();
-                into.insert(far, vec![list.add(down, cut, &[(near, far)], &after)?]);
+            for &(near, far) in edges {
+                let moved = PieceMove { from: near, to: far, root: 0, piece: tree, reduce: false };
+                let needs = into.get(&near).cloned().unwrap_or_default();
+                into.insert(far, vec![jobs.len()]);
+                jobs.push((moved, orders.route(&[near, far])?, needs));
             }
-            piece += 1;
+            tree += 1;
+            orders.add(jobs);
         }
     }
-    let (rounds, least) = list.run(cuts);
-    Ok(sorted(RoundPlan { pieces: piece, rounds, least }))
+    Ok(orders)
+}
+
+fn possible(bytes: f64, edges: &[EdgeTiming]) -> Result<(), SynthesisError> {
+    let time = |x: f64| x.is_finite() && x >= 0.0;
+    let what = match edges.iter().find(|e| !time(e.latency_ns) || !time(e.ns_per_byte)) {
+        Some(e) if !time(e.latency_ns) => "a latency",
+        Some(_) => "the time of a byte",
+        None if !time(bytes) => "the number of bytes",
+        None => return Ok(()),
+    };
+    Err(SynthesisError::NotATime { what })
 }
 
 fn fits(trees: u128, per_tree: u128, cuts: u64) -> Result<(), SynthesisError> {
+    if cuts == 0 {
+        return Err(SynthesisError::ZeroPieces);
+    }
     let moves = trees.checked_mul(per_tree).and_then(|m| m.checked_mul(u128::from(cuts)));
     match moves {
         Some(moves) if moves <= MOST_MOVES => Ok(()),
         _ => Err(SynthesisError::Overflow { what: "the number of messages" }),
-    }
-}
-
-fn sorted(mut plan: RoundPlan) -> RoundPlan {
-    plan.rounds.iter_mut().for_each(|round| round.sort_unstable());
-    plan
-}
-
-/// A message that waits for others.
-struct Job {
-    moved: PieceMove,
-    /// The edges of the network that it crosses.
-    hops: Vec<usize>,
-    /// Jobs that need it.
-    next: Vec<usize>,
-    /// Jobs that it needs and that are not over.
-    open: usize,
-    /// The piece's number within its tree. An all-reduce would otherwise send all pieces up before
-    /// any down, although the two directions use different edges at each place.
-    cut: u64,
-    /// Length of the longest chain of jobs that begins with it.
-    chain: usize,
-}
-
-/// An edge during the rounds, in units of `1 / limit` of a piece.
-struct Lane {
-    limit: u128,
-    trees: u128,
-    /// Capacity that is left in this round.
-    room: u128,
-    /// Jobs that are ready and cross this edge first, by cut, chain and number.
-    ready: BinaryHeap<(Reverse<u64>, usize, Reverse<usize>)>,
-}
-
-/// The list schedule.
-struct ListSchedule {
-    lanes: Vec<Lane>,
-    number: BTreeMap<(usize, usize), usize>,
-    jobs: Vec<Job>,
-}
-
-impl ListSchedule {
-    /// Returns a schedule without jobs for edges with their limits and loads in trees.
-    fn new(edges: impl Iterator<Item = ((usize, usize), u128, u128)>) -> ListSchedule {
-        let (mut lanes, mut number) = (vec![], BTreeMap::new());
-        for (ends, limit, trees) in edges.filter(|e| e.2 > 0) {
-            number.insert(ends, lanes.len());
-            lanes.push(Lane { limit, trees, room: 0, ready: BinaryHeap::new() });
-        }
-        ListSchedule { lanes, number, jobs: vec![] }
-    }
-
-    /// Adds a job that needs other jobs, which have been added before, and returns its number.
-    fn add(
-        &mut self,
-        moved: PieceMove,
-        cut: u64,
-        hops: &[(usize, usize)],
-        after: &[usize],
-    ) -> Result<usize, SynthesisError> {
-        let missing = SynthesisError::Inconsistent { step: "the rounds" };
-        let lane = |h: &(usize, usize)| self.number.get(h).copied();
-        let hops: Vec<usize> = hops.iter().map(lane).collect::<Option<_>>().ok_or(missing)?;
-        if hops.is_empty() {
-            return Err(missing);
-        }
-        let at = self.jobs.len();
-        after.iter().for_each(|&a| self.jobs[a].next.push(at));
-        self.jobs.push(Job { moved, hops, next: vec![], open: after.len(), cut, chain: 1 });
-        Ok(at)
-    }
-
-    fn open(&mut self, at: usize) {
-        let Job { hops, cut, chain, .. } = &self.jobs[at];
-        self.lanes[hops[0]].ready.push((Reverse(*cut), *chain, Reverse(at)));
-    }
-
-    /// Returns the messages in rounds, and the number of rounds that the busiest edge needs.
-    fn run(mut self, cuts: u64) -> (Vec<Vec<PieceMove>>, u128) {
-        // In a round, the edge with the least capacity carries one piece.
-        let unit = self.lanes.iter().map(|l| l.limit).min().unwrap_or(1).max(1);
-        let rounds = |l: &Lane| (l.trees * u128::from(cuts) * unit).div_ceil(l.limit.max(1));
-        let least = self.lanes.iter().map(rounds).max().unwrap_or(0);
-        for at in (0..self.jobs.len()).rev() {
-            let longest = self.jobs[at].next.iter().map(|&n| self.jobs[n].chain).max();
-            self.jobs[at].chain = 1 + longest.unwrap_or(0);
-        }
-        for at in 0..self.jobs.len() {
-            if self.jobs[at].open == 0 {
-                self.open(at);
-            }
-        }
-        let (mut left, mut out) = (self.jobs.len(), vec![]);
-        while left > 0 {
-            for lane in &mut self.lanes {
-                // A part of a piece is kept for the next round; more was not needed and is gone.
-                lane.room = lane.room.min(unit - 1) + lane.limit;
-            }
-            let (mut round, mut over) = (vec![], vec![]);
-            for first in 0..self.lanes.len() {
-                let mut blocked = vec![];
-                while self.lanes[first].room >= unit
-                    && let Some(job) = self.lanes[first].ready.pop()
-                {
-                    let at = job.2.0;
-                    if self.jobs[at].hops.iter().any(|&h| self.lanes[h].room < unit) {
-                        blocked.push(job);
-                        continue;
-                    }
-                    for &hop in &self.jobs[at].hops {
-                        self.lanes[hop].room -= unit;
-                    }
-                    round.push(self.jobs[at].moved);
-                    over.push(at);
-                }
-                self.lanes[first].ready.extend(blocked);
-            }
-            left -= over.len();
-            for at in over {
-                for next in std::mem::take(&mut self.jobs[at].next) {
-                    self.jobs[next].open -= 1;
-                    if self.jobs[next].open == 0 {
-                        self.open(next);
-                    }
-                }
-            }
-            out.push(round);
-        }
-        (out, least)
     }
 }

@@ -11,10 +11,12 @@
 //!   test whether more fits is the pebble game (Lee and Streinu, 2008) with multiplicities: every
 //!   node has p pebbles, each unit of a link is covered by a pebble of one of its ends, and a link
 //!   is filled as far as its ends together can free more than p pebbles.
-//! * *Trees.* When all is filled, p pebbles are free, and they are moved to one node, the root. A
-//!   link covered by a pebble of its end v becomes an edge to v. Every set without the root is then
-//!   entered by p edges or more (Frank, 1978), so p trees from the root exist, which
-//!   [`crate::pack`] finds.
+//! * *Trees.* When all is filled, p pebbles are free. A link covered by a pebble of its end v
+//!   becomes an edge to v. Every set of nodes with s free pebbles is then entered by p - s edges or
+//!   more (Frank, 1978), so a tree from each free pebble's node exists (Edmonds, 1973), which
+//!   [`crate::pack`] finds. The free pebbles are spread over all nodes, and both ends cover a link
+//!   alike where possible: the trees then lead in all directions, and every edge of the network has
+//!   something to carry from the start of an all-reduce to its end.
 
 use crate::certificate::{EdgeLoad, SpanningClass, SpanningPacking};
 use crate::error::SynthesisError;
@@ -24,6 +26,9 @@ use crate::grow::{PackedTree, Remainder};
 use crate::network::Network;
 use crate::pack::pack;
 use std::collections::BTreeMap;
+
+/// How often trees are made less deep as seen from their centres.
+const CENTRINGS: usize = 3;
 
 /// A link: its two ends and the capacity of one direction.
 type LinkEnds = (usize, usize, u128);
@@ -45,7 +50,10 @@ pub fn pack_spanning_trees(network: &Network) -> Result<SpanningPacking, Synthes
     let (scale, rate) = (ratio(pieces, divisor)?, ratio(crossing, pieces)?);
     let trees = filled.pebbles;
     let (ends, packed) = filled.trees(&links)?;
-    let classes: Vec<SpanningClass> = packed.iter().map(|t| centred(nodes, &ends, t)).collect();
+    let mut classes: Vec<SpanningClass> = packed.iter().map(|t| centred(nodes, &ends, t)).collect();
+    for _ in 0..CENTRINGS {
+        classes = improved(nodes, &links, classes);
+    }
     let mut sums: BTreeMap<(usize, usize), u128> = BTreeMap::new();
     for class in &classes {
         for &(u, v) in &class.edges {
@@ -140,9 +148,6 @@ struct FilledLinks {
     cover: Vec<[u128; 2]>,
     /// The part of each node: nodes of one full set have the same part.
     part: Vec<usize>,
-    /// Distance of each node from the centre of the network, in links.
-    distance: Vec<usize>,
-    root: usize,
 }
 
 impl FilledLinks {
@@ -152,7 +157,6 @@ impl FilledLinks {
             around[u].push((i, v));
             around[v].push((i, u));
         }
-        let root = centre(&around);
         FilledLinks {
             nodes,
             pebbles,
@@ -160,8 +164,6 @@ impl FilledLinks {
             ends: links.iter().map(|l| (l.0, l.1)).collect(),
             cover: vec![[0; 2]; links.len()],
             part: (0..nodes).collect(),
-            distance: distances(&around, root),
-            root,
             around,
         }
     }
@@ -178,16 +180,31 @@ impl FilledLinks {
             let full: Vec<usize> = reached.iter().map(|&x| self.part[x]).collect();
             self.part.iter_mut().filter(|p| full.contains(p)).for_each(|p| *p = to);
         }
-        // The end that is farther from the centre covers the link first, so edges lead away from
-        // the centre where possible.
-        let far = if self.distance[u] > self.distance[v] { u } else { v };
-        let near = u ^ v ^ far;
-        let of_far = trees.min(self.free[far]);
-        self.free[far] -= of_far;
-        self.free[near] -= trees - of_far;
-        let (i, j) = if far == self.ends[link].0 { (0, 1) } else { (1, 0) };
-        self.cover[link][i] += of_far;
-        self.cover[link][j] += trees - of_far;
+        self.cover_link(link, trees);
+    }
+
+    /// Covers a link with free pebbles of its ends: half of each, as far as they have so many.
+    fn cover_link(&mut self, link: usize, trees: u128) {
+        let (u, v) = self.ends[link];
+        let half = if self.free[u] > self.free[v] { trees.div_ceil(2) } else { trees / 2 };
+        let of_u = half.min(self.free[u]).max(trees.saturating_sub(self.free[v]));
+        self.free[u] -= of_u;
+        self.free[v] -= trees - of_u;
+        self.cover[link][0] += of_u;
+        self.cover[link][1] += trees - of_u;
+    }
+
+    /// Covers all links anew, so that half of the trees of a link lead each way where possible.
+    fn level(&mut self) {
+        let filled: Vec<u128> = self.cover.iter().map(|c| c[0] + c[1]).collect();
+        self.free.fill(self.pebbles);
+        self.cover.fill([0; 2]);
+        for (link, trees) in filled.into_iter().enumerate() {
+            let (u, v) = self.ends[link];
+            let missing = trees.saturating_sub(self.free[u] + self.free[v]);
+            self.gather(&[u, v], missing);
+            self.cover_link(link, trees);
+        }
     }
 
     /// Frees up to `most` more pebbles of the given nodes together. A pebble that covers a link is
@@ -254,14 +271,27 @@ impl FilledLinks {
         self.part.clone()
     }
 
+    /// Spreads the free pebbles evenly over the nodes, and returns how many each has: the number of
+    /// trees that are packed from it.
+    fn roots(&mut self) -> Vec<u128> {
+        let (p, n) = (self.pebbles, self.nodes as u128);
+        let mut supplies = vec![0; self.nodes];
+        for (v, supply) in supplies.iter_mut().enumerate() {
+            let share = (v as u128 + 1) * p / n - v as u128 * p / n;
+            self.gather(&[v], share.saturating_sub(self.free[v]));
+            *supply = share.min(self.free[v]);
+            self.free[v] -= *supply;
+        }
+        // Some nodes cannot get their share.
+        supplies.iter_mut().zip(&mut self.free).for_each(|(s, f)| *s += std::mem::take(f));
+        supplies
+    }
+
     /// Packs the trees in the edges that the covered links become.
     #[allow(clippy::type_complexity, reason = "ends of edges, and trees as lists of edges")]
     fn trees(mut self, links: &[LinkEnds]) -> Result<(Vec<(usize, usize)>, Vec<PackedTree>), SynthesisError> {
-        let root = self.root;
-        let missing = self.pebbles - self.free[root];
-        if self.gather(&[root], missing).0 < missing {
-            return Err(SynthesisError::Inconsistent { step: "the orientation of links" });
-        }
+        self.level();
+        let supplies = self.roots();
         let (mut ends, mut capacities) = (vec![], vec![]);
         for (&(u, v, _), cover) in links.iter().zip(&self.cover) {
             for ((from, to), trees) in [((v, u), cover[0]), ((u, v), cover[1])] {
@@ -271,8 +301,6 @@ impl FilledLinks {
                 }
             }
         }
-        let mut supplies = vec![0; self.nodes];
-        supplies[root] = self.pebbles;
         let packed = pack(self.nodes, &ends, Remainder { capacities: capacities.clone(), supplies })?;
         let packed = shallower(self.nodes, &ends, &capacities, packed);
         Ok((ends, packed))
@@ -297,10 +325,19 @@ fn distances(around: &[Vec<(usize, usize)>], start: usize) -> Vec<usize> {
     distance
 }
 
-/// Returns a node from which the farthest node is nearest.
-fn centre(around: &[Vec<(usize, usize)>]) -> usize {
-    let farthest = |&v: &usize| distances(around, v).into_iter().max();
-    (0..around.len()).min_by_key(farthest).unwrap_or(0)
+/// Returns trees of which most are less deep, by exchanges between the trees as they lead from
+/// their centres.
+fn improved(nodes: usize, links: &[LinkEnds], classes: Vec<SpanningClass>) -> Vec<SpanningClass> {
+    let ends: Vec<(usize, usize)> = links.iter().flat_map(|l| [(l.0, l.1), (l.1, l.0)]).collect();
+    let number: BTreeMap<(usize, usize), usize> = ends.iter().enumerate().map(|(i, e)| (*e, i)).collect();
+    let mut used = vec![0; ends.len()];
+    let mut trees = vec![];
+    for class in &classes {
+        let edges: Vec<usize> = class.edges.iter().map(|e| number[e]).collect();
+        edges.iter().for_each(|&e| used[e] += class.trees);
+        trees.push(PackedTree { root: class.centre, trees: class.trees, edges });
+    }
+    shallower(nodes, &ends, &used, trees).iter().map(|t| centred(nodes, &ends, t)).collect()
 }
 
 /// Returns a tree with its edges ordered from its centre.

@@ -2,6 +2,7 @@
 
 pub mod bound;
 pub mod memory;
+pub mod order;
 pub mod overlap;
 pub mod select;
 

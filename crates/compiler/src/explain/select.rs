@@ -82,7 +82,7 @@ impl Candidates {
 fn one_json(all: &Selection, taken: &Selection, bound: Option<&Bound>) -> Value {
     let candidate = |c: &Candidate| match &c.verdict {
         Verdict::Priced(p) => json!({
-            "algorithm": c.algorithm.as_str(),
+            "algorithm": c.call(),
             "verdict": "priced",
             "model_ns": p.ns,
             "simulated_ns": p.simulated,
@@ -90,10 +90,9 @@ fn one_json(all: &Selection, taken: &Selection, bound: Option<&Bound>) -> Value 
             "sent_bytes": p.sent,
             "model": method(&p.method),
         }),
-        Verdict::Unpriced => json!({ "algorithm": c.algorithm.as_str(), "verdict": "legal" }),
-        Verdict::Rejected(why) => {
-            json!({ "algorithm": c.algorithm.as_str(), "verdict": "rejected", "why": why })
-        }
+        Verdict::Unpriced => json!({ "algorithm": c.call(), "verdict": "legal" }),
+        Verdict::Pruned(why) => json!({ "algorithm": c.call(), "verdict": "pruned", "why": why }),
+        Verdict::Rejected(why) => json!({ "algorithm": c.call(), "verdict": "rejected", "why": why }),
     };
     json!({
         "operation": all.kind.as_str(),
@@ -101,7 +100,7 @@ fn one_json(all: &Selection, taken: &Selection, bound: Option<&Bound>) -> Value 
         "bytes": all.bytes,
         "axis": all.axis.as_str(),
         "ranks": all.ranks,
-        "algorithm": taken.chosen.as_str(),
+        "algorithm": taken.call(),
         "requested": taken.requested,
         "why": why(all, taken),
         "transfer": taken.transfers.map(|t| {
@@ -130,10 +129,11 @@ fn taken_as(p: &Price) -> f64 {
 /// Returns the reason for the choice: against the next best, or against the best if another one was
 /// requested.
 fn why(all: &Selection, taken: &Selection) -> String {
+    let chosen = |c: &Candidate| (&c.algorithm, &c.arguments) == (&taken.chosen, &taken.arguments);
     if taken.requested {
-        let own = all.candidates.iter().find(|c| c.algorithm == taken.chosen);
+        let own = all.candidates.iter().find(|c| chosen(c));
         let best = all.candidates.first();
-        return match (own.map(|c| &c.verdict), best.map(|c| (&c.algorithm, &c.verdict))) {
+        return match (own.map(|c| &c.verdict), best.map(|c| (c.call(), &c.verdict))) {
             (Some(Verdict::Priced(own)), Some((name, Verdict::Priced(best))))
                 if taken_as(own) > taken_as(best) * 1.000_001 =>
             {
@@ -156,12 +156,12 @@ fn why(all: &Selection, taken: &Selection) -> String {
         let priced = taken.candidates.iter().filter(|c| matches!(c.verdict, Verdict::Priced(_))).count();
         return format!("the fastest of {priced}, simulated pushed and pulled");
     }
-    let next = all.candidates.iter().filter(|c| c.algorithm != taken.chosen).find_map(|c| match &c.verdict {
-        Verdict::Priced(p) => Some((&c.algorithm, taken_as(p))),
+    let next = all.candidates.iter().filter(|c| !chosen(c)).find_map(|c| match &c.verdict {
+        Verdict::Priced(p) => Some((c.call(), taken_as(p))),
         _ => None,
     });
     let own = all.candidates.iter().find_map(|c| match &c.verdict {
-        Verdict::Priced(p) if c.algorithm == taken.chosen => Some(taken_as(p)),
+        Verdict::Priced(p) if chosen(c) => Some(taken_as(p)),
         _ => None,
     });
     match (own, next) {
@@ -180,7 +180,7 @@ fn one(all: &Selection, taken: &Selection, bound: Option<&Bound>) -> String {
         all.axis,
         count(all.ranks, "rank"),
         all.value,
-        taken.chosen,
+        taken.call(),
         why(all, taken)
     );
     if let Some(t) = &taken.transfers {
@@ -190,7 +190,7 @@ fn one(all: &Selection, taken: &Selection, bound: Option<&Bound>) -> String {
     if let Some(b) = bound {
         out += &format!("  lower bound {}: {}\n", time(b.ns), b.bottleneck);
     }
-    let width = all.candidates.iter().map(|c| c.algorithm.len()).max().unwrap_or(0).max(9);
+    let width = all.candidates.iter().map(|c| c.call().len()).max().unwrap_or(0).max(9);
     out += &format!(
         "  {:<width$} {:>12} {:>12} {:>9} {:>7} {:>14}\n",
         "algorithm", "model", "simulated", "of bound", "rounds", "sent per rank"
@@ -216,9 +216,10 @@ fn one(all: &Selection, taken: &Selection, bound: Option<&Bound>) -> String {
                 )
             }
             Verdict::Unpriced => "legal".to_owned(),
+            Verdict::Pruned(why) => format!("   not tried: {why}"),
             Verdict::Rejected(why) => format!("   not possible: {why}"),
         };
-        out += &format!("  {:<width$} {words}\n", c.algorithm.as_str());
+        out += &format!("  {:<width$} {words}\n", c.call());
     }
     out
 }

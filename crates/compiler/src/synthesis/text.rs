@@ -1,44 +1,44 @@
 //! A synthesised algorithm as `.kb` text, and its trees as JSON.
 //!
-//! The messages of all rounds stand in tables: `first(r*T + t)` is the number of the first message
-//! of rank r in round t. Tables with `add` have messages that are added, those with `copy` messages
-//! that replace.
+//! The text is the algorithm of `specs/lib/packed.kb` with numbers and tables in the place of its
+//! functions. `first(r*T + t)` is the number of the first message of rank r in round t. Tables with
+//! `add` have messages that are added, those with `copy` messages that replace.
 
-use super::{OrderedPhase, PackedCollective, SynthesisRequest};
-use kbc_synthesis::{EdgeLoad, ExactRatio, PieceMove, RateProof, SpanningPacking, TreePacking};
+use super::{PackedCollective, PackedRequest, ratio};
+use kbc_frontend::library::LIBRARY;
+use kbc_passes::packed::PackedTable;
+use kbc_synthesis::{EdgeLoad, RateProof, SpanningPacking, TreePacking};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// Elements of the vector of the program by default.
 const ELEMENTS: u64 = 1 << 20;
 
-/// Returns the text of the file, for a number of ranks and a machine as `.kb` says it. `head` is
+/// Returns the text of the file, for a machine as `.kb` says it and its number of ranks. `head` is
 /// its first comment.
 pub(super) fn file(
-    (ranks, machine): (usize, &str),
-    request: &SynthesisRequest,
-    phases: &[OrderedPhase],
+    (machine, ranks): (&str, usize),
+    request: &PackedRequest,
+    made: &[PackedTable],
     head: &str,
 ) -> String {
     let mut out = String::new();
     for line in head.lines() {
         out += &format!("// {line}\n");
     }
-    out += &format!("\nparam n = {ELEMENTS}\ntopology sys = {machine}\nmesh m = sys[r]\n\n");
-    for phase in phases {
-        for adds in [true, false] {
-            tables(&mut out, phase, ranks, adds);
+    // Pieces of an all-to-all must have equal length.
+    let elements = match request.collective {
+        PackedCollective::AllToAll => ELEMENTS.next_multiple_of(ranks as u64 * pieces(made)),
+        _ => ELEMENTS,
+    };
+    out += &format!("\nparam n = {elements}\ntopology sys = {machine}\nmesh m = sys[r]\n\n");
+    for list in made {
+        if let PackedTable::List(name, numbers) = list {
+            table(&mut out, short(name), numbers);
         }
-        algorithm(&mut out, phase, ranks, request.root);
     }
+    out += &algorithm(request, made);
     let name = request.collective.name();
-    if phases.len() > 1 {
-        out += &format!("algorithm packed: {name} over (r of p) where p == {ranks} {{\n");
-        for phase in phases {
-            out += &format!("    apply {} over r using packed on [..]\n", phase.collective.name());
-        }
-        out += "}\n";
-    }
     let root = request.root;
     let (from, to, call) = match request.collective {
         PackedCollective::AllGather => ("f32[n@r]", "f32[n]", "dim: 0".to_owned()),
@@ -48,66 +48,37 @@ pub(super) fn file(
         PackedCollective::Reduce => {
             ("f32[n] partial(sum@r)", "f32[n] only(ROOT@r)", format!("sum, to: {root}"))
         }
+        PackedCollective::AllToAll => ("f32[RANKS@r, n]", "f32[RANKS, n@r]", "from: 0, to: 1".to_owned()),
     };
-    let placed = |placement: &str| placement.replace("ROOT", &root.to_string());
+    let placed =
+        |placement: &str| placement.replace("ROOT", &root.to_string()).replace("RANKS", &ranks.to_string());
     let (from, to) = (placed(from), placed(to));
     let _ = write!(
         out,
-        "\nprogram packed_{name}(x: {from}) -> {to} {{\n    {name}(x, {call}, over: r, using: packed)\n}}\n"
+        "\nprogram packed_{name}(x: {from}) -> {to} {{\n    {name}(x, {call}, over: r, using: synthesised)\n}}\n"
     );
     out
 }
 
-fn kind(adds: bool) -> &'static str {
-    if adds { "add" } else { "copy" }
+/// Returns the number of pieces of a block of an all-to-all.
+fn pieces(made: &[PackedTable]) -> u64 {
+    let number = made.iter().find_map(|t| match t {
+        PackedTable::Number("packed_pieces", n) => Some(*n),
+        PackedTable::Number(..) | PackedTable::List(..) => None,
+    });
+    number.unwrap_or(1)
 }
 
-/// Whether a phase has messages of a kind.
-fn has(phase: &OrderedPhase, adds: bool) -> bool {
-    phase.plan.rounds.iter().flatten().any(|m| m.reduce == adds)
-}
-
-fn has_blocks(collective: PackedCollective) -> bool {
-    matches!(collective, PackedCollective::AllGather | PackedCollective::ReduceScatter)
-}
-
-/// Writes the tables of one kind of messages.
-fn tables(out: &mut String, phase: &OrderedPhase, ranks: usize, adds: bool) {
-    if !has(phase, adds) {
-        return;
-    }
-    let mut by_rank: Vec<Vec<(usize, PieceMove)>> = vec![vec![]; ranks];
-    for (t, round) in phase.plan.rounds.iter().enumerate() {
-        for &m in round.iter().filter(|m| m.reduce == adds) {
-            by_rank[m.from].push((t, m));
-        }
-    }
-    let mut first = vec![];
-    let mut sent = 0;
-    for moves in &by_rank {
-        let mut moves = moves.iter().peekable();
-        for t in 0..phase.plan.rounds.len() {
-            first.push(sent);
-            while moves.next_if(|m| m.0 == t).is_some() {
-                sent += 1;
-            }
-        }
-    }
-    first.push(sent);
-    let all = || by_rank.iter().flatten().map(|m| m.1);
-    table(out, &format!("{}_first", kind(adds)), first);
-    table(out, &format!("{}_peer", kind(adds)), all().map(|m| m.to));
-    if has_blocks(phase.collective) {
-        table(out, &format!("{}_block", kind(adds)), all().map(|m| m.root));
-    }
-    table(out, &format!("{}_piece", kind(adds)), all().map(|m| m.piece as usize));
+/// Returns the name of a table in the file.
+fn short(name: &str) -> &str {
+    name.strip_prefix("packed_").unwrap_or(name)
 }
 
 /// Columns of a line of a table.
 const COLUMNS: usize = 96;
 
 /// Writes a table of one index, in full lines.
-fn table(out: &mut String, name: &str, numbers: impl IntoIterator<Item = usize>) {
+fn table(out: &mut String, name: &str, numbers: &[u64]) {
     let _ = write!(out, "table {name} = [");
     let (mut column, mut separator) = (COLUMNS, "");
     for number in numbers {
@@ -126,31 +97,38 @@ fn table(out: &mut String, name: &str, numbers: impl IntoIterator<Item = usize>)
     *out += "\n]\n";
 }
 
-/// Writes the algorithm of a phase.
-fn algorithm(out: &mut String, phase: &OrderedPhase, ranks: usize, root: u64) {
-    let (name, rounds, pieces) = (phase.collective.name(), phase.plan.rounds.len(), phase.plan.pieces);
-    let (rooted, when) = match phase.collective {
-        PackedCollective::Broadcast => (" from c", format!(" && c == {root}")),
-        PackedCollective::Reduce => (" to c", format!(" && c == {root}")),
-        _ => ("", String::new()),
-    };
-    let _ = writeln!(out, "algorithm packed: {name}{rooted} over (r of p) where p == {ranks}{when} {{");
-    let _ = writeln!(out, "    for t in 0..{rounds} together {{");
-    for adds in [true, false].into_iter().filter(|&adds| has(phase, adds)) {
-        let k = kind(adds);
-        let block = if has_blocks(phase.collective) { format!("[{k}_block(i)]") } else { String::new() };
-        let reduce = if adds { " reduce" } else { "" };
-        let _ = writeln!(
-            out,
-            "        each i in {k}_first(r*{rounds} + t)..{k}_first(r*{rounds} + t + 1) {{ \
-             put {block}[{k}_piece(i) of {pieces}] -> {k}_peer(i){reduce} }}"
-        );
+/// Returns the algorithm of the library with its numbers and tables.
+fn algorithm(request: &PackedRequest, made: &[PackedTable]) -> String {
+    const HEAD: &str = "algorithm packed(pieces = 0, trees = 0, bytes = 0)";
+    let source = LIBRARY.iter().find(|f| f.0 == "<lib>/packed.kb").map_or("", |f| f.1);
+    let begin = format!("{HEAD}: {} ", request.collective.name());
+    let from = source.find(&begin).map_or("", |at| &source[at..]);
+    let mut text = from.split_inclusive("\n}\n").next().unwrap_or("").replace(HEAD, "algorithm synthesised");
+    if request.collective.has_root() {
+        let condition = "where packed_ranks(p) == p";
+        text = text.replace(condition, &format!("{condition} && c == {}", request.root));
     }
-    *out += "    }\n}\n";
-}
-
-fn ratio(r: ExactRatio) -> Value {
-    json!([r.numerator().to_string(), r.denominator().to_string()])
+    // Kinds of messages that do not occur.
+    let occurs = |kind: &str| made.iter().any(|t| matches!(t, PackedTable::List(n, _) if n == kind));
+    while let Some(at) = text.match_indices("        each i in ").map(|m| m.0).find(|&at| {
+        let name = text[at..].trim_start().trim_start_matches("each i in ");
+        !occurs(name.split('(').next().unwrap_or(""))
+    }) {
+        const END: &str = "\n        }\n";
+        let end = text[at..].find(END).map_or(text.len(), |e| at + e + END.len());
+        text.replace_range(at..end, "");
+    }
+    for table in made {
+        text = match table {
+            PackedTable::Number(name, value) => {
+                let value = value.to_string();
+                text.replace(&format!("{name}(pieces, trees, bytes)"), &value)
+                    .replace(&format!("{name}(p)"), &value)
+            }
+            PackedTable::List(name, _) => text.replace(&format!("{name}("), &format!("{}(", short(name))),
+        };
+    }
+    text
 }
 
 fn loads(loads: &[EdgeLoad]) -> Value {

@@ -10,6 +10,7 @@ use super::lower::{Lower, PartOps, Scope, ends};
 use super::sizes::place;
 use super::streams;
 use crate::fresh::FreshNames;
+use crate::pass::PassCx;
 use kbc_diag::{Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Expr};
@@ -17,17 +18,22 @@ use kbc_ir::graph::{CollKind, Graph, GraphOp, OpId, OpKind};
 use kbc_ir::local::{Local, LocalPart, MatchedCollective, group_types, matched_collectives};
 use kbc_ir::schedule::*;
 use kbc_ir::types::Mesh;
-use kbc_rounds::library::Library;
 use std::collections::BTreeMap;
 
 /// Placeholder for the operand where each part has its own.
 const OWN: BufferId = BufferId(u32::MAX);
 
 /// Lowers a local program whose collectives name their algorithms.
-pub(super) fn lower(name: &Name, local: &Local, mesh: &Mesh, lib: &Library) -> Result<Schedule, Diagnostics> {
+pub(super) fn lower(
+    name: &Name,
+    local: &Local,
+    mesh: &Mesh,
+    cx: &PassCx<'_>,
+) -> Result<Schedule, Diagnostics> {
     let nothing = Graph::default();
     let mut l = Lower {
-        lib,
+        cx,
+        lib: cx.library,
         graph: &nothing,
         out: Schedule::new(name.clone(), mesh.clone()),
         values: BTreeMap::new(),

@@ -8,6 +8,8 @@ use super::emit::{Arg, OneSlotCache, Request, collective};
 use super::sizes::{joined_axis, largest, local_dims, part_start, place};
 use super::streams;
 use crate::fresh::FreshNames;
+use crate::packed;
+use crate::pass::PassCx;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;
@@ -19,9 +21,15 @@ use kbc_rounds::library::Library;
 use std::collections::BTreeMap;
 
 /// Lowers a placed graph whose collectives name their algorithms.
-pub(super) fn lower(name: &Name, graph: &Graph, mesh: &Mesh, lib: &Library) -> Result<Schedule, Diagnostics> {
+pub(super) fn lower(
+    name: &Name,
+    graph: &Graph,
+    mesh: &Mesh,
+    cx: &PassCx<'_>,
+) -> Result<Schedule, Diagnostics> {
     let mut l = Lower {
-        lib,
+        cx,
+        lib: cx.library,
         graph,
         out: Schedule::new(name.clone(), mesh.clone()),
         values: BTreeMap::new(),
@@ -108,6 +116,7 @@ impl HostBody {
 }
 
 pub(super) struct Lower<'a> {
+    pub(super) cx: &'a PassCx<'a>,
     pub(super) lib: &'a Library,
     pub(super) graph: &'a Graph,
     pub(super) scope: Scope,
@@ -536,6 +545,14 @@ impl Lower<'_> {
         let lib = &*crate::part_of::library_for(self.lib, c.own.as_deref(), file);
         let coll = lib.find_collective(file, c.name(), at).map_err(|d| Diagnostics::from(*d))?;
         let alg = lib.find_algorithm(file, coll, &using.alg, at).map_err(|d| Diagnostics::from(*d))?;
+        let packed;
+        let lib = match packed::is_packed(lib, alg) {
+            true => {
+                packed = self.packed(c, (alg, using), at)?;
+                &packed
+            }
+            false => lib,
+        };
         let axes = lib.algorithm(alg).axes.len();
         let parts: Vec<u64> = axis.parts.iter().map(|p| p.1).collect();
         let sizes = if axes == 1 {

@@ -102,6 +102,7 @@ mod interpret;
 mod local;
 mod lower;
 mod messages;
+mod packed_use;
 mod shape;
 mod sizes;
 mod streams;
@@ -146,8 +147,8 @@ impl Pass for Expand {
     fn run(&self, module: &mut Module, cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
         let (name, mesh) = (module.name.clone(), module.mesh.clone());
         let schedule = match &module.body {
-            Body::Local(l) => local::lower(&name, l, &mesh, cx.library)?,
-            _ => lower::lower(&name, graph_of(module, &INFO)?, &mesh, cx.library)?,
+            Body::Local(l) => local::lower(&name, l, &mesh, cx)?,
+            _ => lower::lower(&name, graph_of(module, &INFO)?, &mesh, cx)?,
         };
         module.body = Body::Schedule(schedule);
         Ok(Changed::Yes)

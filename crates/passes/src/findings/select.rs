@@ -33,6 +33,8 @@ pub struct Selection {
     pub candidates: Vec<Candidate>,
     /// The chosen algorithm.
     pub chosen: Name,
+    /// Arguments that were chosen with it.
+    pub arguments: Vec<(Name, UsingArg)>,
     /// The times of its schedule pushed and pulled, if they were compared.
     pub transfers: Option<Transfers>,
     /// Whether the algorithm was asked for by name.
@@ -61,14 +63,20 @@ impl Transfers {
 }
 
 impl Selection {
-    /// Returns what the collective uses if that is more than the program states: the algorithm, and
-    /// `transfer: pull` if that is faster.
+    /// Returns the chosen algorithm with its arguments, as a program writes it.
+    pub fn call(&self) -> String {
+        called(&self.chosen, &self.arguments)
+    }
+
+    /// Returns what the collective uses if that is more than the program states: the algorithm, its
+    /// arguments, and `transfer: pull` if that is faster.
     pub fn using(&self, said: Option<&Using>) -> Option<Using> {
         let pulls = self.transfers.is_some_and(|t| t.pulls());
+        let args = self.arguments.clone();
         let mut using = match said {
-            Some(_) if !pulls => return None,
-            Some(said) => said.clone(),
-            None => Using { alg: self.chosen.clone(), args: vec![], options: vec![], span: Span::NONE },
+            Some(said) if !pulls && said.args == args => return None,
+            Some(said) => Using { args, ..said.clone() },
+            None => Using { alg: self.chosen.clone(), args, options: vec![], span: Span::NONE },
         };
         if pulls {
             using.options.push(("transfer".into(), UsingArg::Name("pull".into())));
@@ -82,8 +90,52 @@ impl Selection {
 pub struct Candidate {
     /// Its name.
     pub algorithm: Name,
+    /// Its arguments, if they are not its defaults.
+    pub arguments: Vec<(Name, UsingArg)>,
     /// The outcome.
     pub verdict: Verdict,
+}
+
+impl Candidate {
+    /// Returns the algorithm with its arguments, as a program writes it.
+    pub fn call(&self) -> String {
+        called(&self.algorithm, &self.arguments)
+    }
+
+    /// Returns the candidate as a use of a collective.
+    pub fn using(&self) -> Using {
+        let (alg, args) = (self.algorithm.clone(), self.arguments.clone());
+        Using { alg, args, options: vec![], span: Span::NONE }
+    }
+
+    /// Returns the estimate of the cost model in nanoseconds, if there is one.
+    pub fn ns(&self) -> Option<f64> {
+        match &self.verdict {
+            Verdict::Priced(price) => Some(price.ns),
+            Verdict::Unpriced | Verdict::Pruned(_) | Verdict::Rejected(_) => None,
+        }
+    }
+
+    /// Returns the arguments that are numbers, to compare by.
+    pub(crate) fn numbers(&self) -> Vec<i64> {
+        let number = |(_, value): &(Name, UsingArg)| match value {
+            UsingArg::Int(n) => Some(*n),
+            UsingArg::Name(_) => None,
+        };
+        self.arguments.iter().filter_map(number).collect()
+    }
+}
+
+/// Returns an algorithm with its arguments as a program writes it: `hierarchical_flat(g: 8)`.
+fn called(algorithm: &Name, arguments: &[(Name, UsingArg)]) -> String {
+    let one = |(name, value): &(Name, UsingArg)| match value {
+        UsingArg::Int(n) => format!("{name}: {n}"),
+        UsingArg::Name(word) => format!("{name}: {word}"),
+    };
+    match arguments.iter().map(one).collect::<Vec<_>>() {
+        list if list.is_empty() => algorithm.to_string(),
+        list => format!("{algorithm}({})", list.join(", ")),
+    }
 }
 
 /// The outcome for a candidate.
@@ -93,6 +145,8 @@ pub enum Verdict {
     Priced(Price),
     /// It is legal and was not priced.
     Unpriced,
+    /// It was not looked at any further, for this reason.
+    Pruned(String),
     /// It is not legal here, or could not be priced, for this reason.
     Rejected(String),
 }
@@ -108,15 +162,21 @@ impl fmt::Display for SelectTable {
             writeln!(
                 f,
                 "%{} = {} over {} of {}, {} bytes per rank: {} ({why})",
-                e.value, e.kind, e.axis, e.ranks, e.bytes, e.chosen
+                e.value,
+                e.kind,
+                e.axis,
+                e.ranks,
+                e.bytes,
+                e.call()
             )?;
             if let Some(t) = &e.transfers {
                 let way = if t.pulls() { "pulled" } else { "pushed" };
                 writeln!(f, "  simulated {:.3} ns pushed, {:.3} ns pulled: {way}", t.push, t.pull)?;
             }
-            let width = e.candidates.iter().map(|c| c.algorithm.len()).max().unwrap_or(0);
-            for c in &e.candidates {
-                write!(f, "  {:width$}  ", c.algorithm.as_str())?;
+            let names: Vec<String> = e.candidates.iter().map(Candidate::call).collect();
+            let width = names.iter().map(String::len).max().unwrap_or(0);
+            for (c, name) in e.candidates.iter().zip(&names) {
+                write!(f, "  {name:width$}  ")?;
                 match &c.verdict {
                     Verdict::Priced(p) => {
                         write!(f, "{:>14.3} ns  {:>6} rounds  {:>12} bytes sent", p.ns, p.rounds, p.sent)?;
@@ -132,6 +192,7 @@ impl fmt::Display for SelectTable {
                         }
                     }
                     Verdict::Unpriced => writeln!(f, "requested, without an estimate")?,
+                    Verdict::Pruned(why) => writeln!(f, "not tried: {why}")?,
                     Verdict::Rejected(why) => writeln!(f, "rejected: {why}")?,
                 }
             }

@@ -79,6 +79,7 @@ mod pieces;
 
 use crate::cost::{self, CallPrices, Job};
 use crate::findings::overlap::{ExaminedCollective, OverlapTable, TriedPieces};
+use crate::packed::{PackedSite, is_packed};
 use crate::part_of::library_for;
 use crate::pass::{Changed, OptionKind, Options, Pass, PassCx, PassInfo, PassOption, graph_of};
 use crate::pipeline::Pipeline;
@@ -425,8 +426,12 @@ impl Planner<'_> {
         let op = graph.op(id);
         let coll = self.cx.library.find_collective(op.span.file, c.name(), op.span).ok()?;
         let mut best = (self.moved(graph, id, c)? * FASTER_BY, None);
-        for alg in self.cx.library.algorithms_of(op.span.file, coll) {
-            let name = Name::from(&self.cx.library.algorithm(alg).name.node);
+        let library = self.cx.library;
+        // Trees are packed for whole collectives only.
+        let others =
+            library.algorithms_of(op.span.file, coll).into_iter().filter(|a| !is_packed(library, *a));
+        for alg in others {
+            let name = Name::from(&library.algorithm(alg).name.node);
             let using = Using { alg: name, args: vec![], options: vec![], span: Span::NONE };
             let with = Collective { using: Some(using.clone()), ..c.clone() };
             if let Some(ns) = self.moved(graph, id, &with).filter(|ns| *ns < best.0) {
@@ -448,7 +453,7 @@ impl Planner<'_> {
             props: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
             attributes: Default::default(),
         };
-        let inner = PassCx::new(self.cx.library, Some(self.topology));
+        let inner = self.cx.inner(Some(self.topology));
         Pipeline::named("lower").ok()?.run(&mut module, &inner, &mut []).ok()?;
         time.nanoseconds(&module).ok()
     }
@@ -491,6 +496,19 @@ impl Planner<'_> {
             Some(prices) => prices,
             None => {
                 let coll = library.find_collective(file, c.name(), op.span).ok()?;
+                let alg = library.find_algorithm(file, coll, &using.alg, op.span).ok()?;
+                let trees;
+                let library = match is_packed(library, alg) {
+                    true => {
+                        let (topology, mesh) = (self.topology, self.mesh);
+                        let site =
+                            PackedSite { topology, mesh, collective: c, elements: 0, bytes: 0, messages: 0 };
+                        trees = site.pack(&using.args, &self.cx.packed).ok()?.library(library, alg);
+                        &trees
+                    }
+                    false => library,
+                };
+                let job = Job { library, ..job.clone() };
                 let call = bind(library, file, coll, using, axis, c.root, op.span).ok()?;
                 let prices = Rc::new(CallPrices::new(&job, call).ok()?);
                 self.calls.borrow_mut().insert(name, prices.clone());

@@ -5,11 +5,10 @@
 //! write to one. It compares the finished schedules of the collective alone, pushed and pulled.
 //! Results are kept, because layers repeat their collectives.
 
-use super::{Chooser, SelectSite, named};
+use super::{Chooser, SelectSite};
 use crate::cost;
-use crate::findings::select::{Candidate, Selection, Transfers, Verdict};
+use crate::findings::select::{Candidate, Transfers, Verdict};
 use kbc_diag::{Diagnostic, Span};
-use kbc_ir::Name;
 use kbc_ir::graph::{Collective, Using, UsingArg};
 use kbc_ir::types::TensorType;
 use std::cell::RefCell;
@@ -55,19 +54,20 @@ impl Chooser<'_> {
     pub(super) fn fastest(
         &self,
         site: &SelectSite<'_>,
-        entry: &Selection,
-    ) -> Result<(Name, Option<Transfers>), Diagnostic> {
-        let mut best = (entry.chosen.clone(), self.transfers(site, &named(&entry.chosen))?);
+        cheapest: &Candidate,
+        candidates: &[Candidate],
+    ) -> Result<(Using, Option<Transfers>), Diagnostic> {
+        let mut best = (cheapest.using(), self.transfers(site, &cheapest.using())?);
         if best.1.is_none() {
             return Ok(best);
         }
         let priced = |c: &&Candidate| matches!(&c.verdict, Verdict::Priced(_));
-        for c in entry.candidates.iter().filter(priced) {
-            let found = self.transfers(site, &named(&c.algorithm))?;
+        for c in candidates.iter().filter(priced) {
+            let found = self.transfers(site, &c.using())?;
             if let (Some(t), Some(b)) = (found, best.1)
                 && t.fastest() < b.fastest()
             {
-                best = (c.algorithm.clone(), found);
+                best = (c.using(), found);
             }
         }
         Ok(best)

@@ -1,0 +1,31 @@
+//! Packed algorithms in schedules: the library with the trees of a use.
+
+use super::lower::Lower;
+use crate::packed::{self, PackedSite};
+use kbc_diag::{Diagnostic, Span};
+use kbc_ir::graph::{Collective, Using};
+use kbc_rounds::{AlgId, Library};
+
+impl Lower<'_> {
+    /// Returns the library with the trees of a use of a packed algorithm. `select` has written down
+    /// the number of pieces.
+    pub(super) fn packed(
+        &self,
+        c: &Collective,
+        (alg, using): (AlgId, &Using),
+        at: Span,
+    ) -> Result<Library, Diagnostic> {
+        let mesh = &self.out.mesh;
+        let Some(topology) = self.cx.topology else {
+            return Err(packed::refused(None, using, at, "packed trees need a machine"));
+        };
+        if !packed::is_complete(&using.args) {
+            return Err(Diagnostic::error("E901", format!("`{}` has no number of pieces yet", using.alg))
+                .primary(at, "run `select` first"));
+        }
+        let site = PackedSite { topology, mesh, collective: c, elements: 0, bytes: 0, messages: 0 };
+        let found = site.pack(&using.args, &self.cx.packed);
+        let found = found.map_err(|why| packed::refused(Some(topology), using, at, &why))?;
+        Ok(found.library(self.lib, alg))
+    }
+}

@@ -1,0 +1,149 @@
+//! The machine as a network for synthesis: devices are members, relays only forward, and
+//! bandwidths are whole numbers.
+
+use super::PackedFailure;
+use kbc_ir::expr::gcd;
+use kbc_machine::topology::{DeviceId, Topology};
+use kbc_synthesis::{EdgeTiming, Network, NetworkEdge, SynthesisError};
+use std::collections::BTreeMap;
+
+/// Parts of the fastest link to which rates are rounded down, if they are not whole numbers of
+/// bytes per second or are too large to be added.
+const STEPS: f64 = 1_048_576.0;
+
+/// A network, and what its numbers stand for.
+pub struct MachineNetwork {
+    /// The network. The ranks of the group come first, in order.
+    pub network: Network,
+    /// The device or relay that each node is.
+    pub nodes: Vec<DeviceId>,
+    /// Bytes per second of one unit of capacity.
+    pub unit: f64,
+    /// Whether rates are rounded down.
+    pub rounded: bool,
+    /// Largest latency of a link, in nanoseconds.
+    pub latency_ns: f64,
+    /// Latency and time of a byte on every edge.
+    pub timings: Vec<EdgeTiming>,
+}
+
+/// A link between two nodes of a network: its ends, bytes per second, nanoseconds.
+type Edge = (usize, usize, f64, f64);
+
+/// Returns the network of a whole machine, in which node i is device i.
+///
+/// # Errors
+/// Those of [`Network::new`].
+pub fn whole_network(topology: &Topology) -> Result<MachineNetwork, SynthesisError> {
+    let nodes = (0..topology.node_count() as u32).map(DeviceId).collect();
+    let edges = topology.links().map(|l| {
+        let (from, to) = (l.from.0 as usize, l.to.0 as usize);
+        (from, to, l.rate.bandwidth, l.rate.latency_ns)
+    });
+    network(nodes, &edges.collect::<Vec<_>>(), topology.device_count())
+}
+
+/// Returns the network of each of the groups of an axis, which run at the same time. A group has
+/// the links of its own devices. What several groups can reach between switches is divided.
+///
+/// # Errors
+/// Those of [`Network::new`], or a text: groups must have networks that are alike, because all run
+/// one algorithm.
+pub fn group_network(topology: &Topology, groups: &[Vec<DeviceId>]) -> Result<MachineNetwork, PackedFailure> {
+    let whole = topology.device_count();
+    if let [all] = groups
+        && all.iter().map(|d| d.0 as usize).eq(0..whole)
+    {
+        return Ok(whole_network(topology)?);
+    }
+    let links: Vec<_> = topology.links().collect();
+    let mut near: BTreeMap<DeviceId, Vec<usize>> = BTreeMap::new();
+    for (i, link) in links.iter().enumerate() {
+        near.entry(link.from).or_default().push(i);
+        near.entry(link.to).or_default().push(i);
+    }
+    let relay = |d: DeviceId| d.0 as usize >= whole;
+    // The nodes of each group: its devices, and the relays that are reached without other devices.
+    let found: Vec<BTreeMap<DeviceId, usize>> = groups
+        .iter()
+        .map(|group| {
+            let mut number: BTreeMap<DeviceId, usize> = group.iter().copied().zip(0..).collect();
+            let mut order = group.clone();
+            let mut at = 0;
+            while let Some(node) = order.get(at).copied() {
+                at += 1;
+                for &i in near.get(&node).into_iter().flatten() {
+                    let other = if links[i].from == node { links[i].to } else { links[i].from };
+                    if relay(other) && !number.contains_key(&other) {
+                        number.insert(other, order.len());
+                        order.push(other);
+                    }
+                }
+            }
+            number
+        })
+        .collect();
+    let has = |number: &BTreeMap<DeviceId, usize>, i: usize| {
+        Some((*number.get(&links[i].from)?, *number.get(&links[i].to)?))
+    };
+    let mut users = vec![0u32; links.len()];
+    for (i, users) in users.iter_mut().enumerate() {
+        *users = found.iter().filter(|number| has(number, i).is_some()).count() as u32;
+    }
+    let edges_of = |number: &BTreeMap<DeviceId, usize>| -> Vec<Edge> {
+        let inside = (0..links.len()).filter_map(|i| Some((i, has(number, i)?)));
+        let mut edges: Vec<Edge> = inside
+            .map(|(i, (from, to))| {
+                let rate = &links[i].rate;
+                (from, to, rate.bandwidth / f64::from(users[i]), rate.latency_ns)
+            })
+            .collect();
+        edges.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2)).then(a.3.total_cmp(&b.3)));
+        edges
+    };
+    let (Some(first), Some(members)) = (found.first(), groups.first()) else {
+        return Err(PackedFailure::Text("the axis has no groups".into()));
+    };
+    let edges = edges_of(first);
+    if found.iter().any(|other| edges_of(other) != edges) {
+        return Err(PackedFailure::Text(
+            "the groups of the axis are not joined by links that are alike".into(),
+        ));
+    }
+    let mut nodes = vec![DeviceId(0); first.len()];
+    first.iter().for_each(|(&device, &i)| nodes[i] = device);
+    Ok(network(nodes, &edges, members.len())?)
+}
+
+/// Returns a network whose first `members` nodes are members. A link of unlimited bandwidth has as
+/// much as all others together.
+fn network(nodes: Vec<DeviceId>, edges: &[Edge], members: usize) -> Result<MachineNetwork, SynthesisError> {
+    let finite = || edges.iter().map(|e| e.2).filter(|b| b.is_finite());
+    let total: f64 = finite().sum();
+    let fastest = finite().fold(0.0, f64::max);
+    // The sum of a network's capacities is less than 2^64, unlimited links included.
+    let links = edges.len() as f64 + 1.0;
+    let whole = finite().all(|b| b.fract() == 0.0);
+    let (unit, rounded) = match whole.then(|| finite().fold(0, |g, b| gcd(g, b as u64))) {
+        Some(unit) if unit > 0 && total / unit as f64 * links < 1e19 => (unit as f64, false),
+        _ if fastest > 0.0 => (fastest / STEPS, true),
+        _ => (1.0, false),
+    };
+    let all = (total / unit).floor().max(1.0);
+    let capacity = |b: f64| if b.is_finite() { (b / unit).floor() as u64 } else { all as u64 };
+    let network = Network::new(nodes.len(), edges.iter().map(|e| (e.0, e.1, capacity(e.2))), 0..members)?;
+    let latency_ns = edges.iter().map(|e| e.3).fold(0.0, f64::max);
+    let mut latencies: BTreeMap<(usize, usize), f64> = BTreeMap::new();
+    for e in edges {
+        let known = latencies.entry((e.0, e.1)).or_insert(0.0);
+        *known = known.max(e.3);
+    }
+    let timing = |e: &NetworkEdge| EdgeTiming {
+        from: e.from,
+        to: e.to,
+        latency_ns: latencies.get(&(e.from, e.to)).copied().unwrap_or(0.0),
+        ns_per_byte: 1e9 / (e.capacity as f64 * unit),
+    };
+    let timings = network.edges().iter().map(timing).collect();
+    Ok(MachineNetwork { network, nodes, unit, rounded, latency_ns, timings })
+}

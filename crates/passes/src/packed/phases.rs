@@ -1,0 +1,341 @@
+//! Phases of a packed algorithm: which trees are taken, in how many pieces, in which order.
+
+use super::network::MachineNetwork;
+use kbc_ir::expr::gcd;
+use kbc_ir::graph::CollKind;
+use kbc_synthesis::{
+    AllToAllFlow, AllToAllPlan, RoundCost, RoundPlan, SpanningPacking, SynthesisError, TreeCollective,
+    TreePacking, Waiting, all_to_all_flow, all_to_all_rounds, best_rate, fastest_all_to_all_rounds,
+    fastest_spanning_rounds, fastest_tree_rounds, pack_some_trees, pack_spanning_trees, pack_trees,
+    spanning_rounds, tree_rounds,
+};
+
+/// A collective for which trees can be packed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum PackedCollective {
+    /// Every rank has the blocks of all.
+    AllGather,
+    /// Every rank has the reduction of its block.
+    ReduceScatter,
+    /// Every rank has the reduction of all vectors.
+    AllReduce,
+    /// Every rank has the vector of the root.
+    Broadcast,
+    /// The root has the reduction of all vectors.
+    Reduce,
+    /// Every rank has its block of all vectors. Paths take the place of trees.
+    AllToAll,
+}
+
+impl PackedCollective {
+    /// All of them.
+    pub const ALL: [PackedCollective; 6] = {
+        use PackedCollective::*;
+        [AllGather, ReduceScatter, AllReduce, Broadcast, Reduce, AllToAll]
+    };
+
+    /// Returns the collective of a kind, if trees can be packed for it.
+    pub fn of(kind: CollKind) -> Option<PackedCollective> {
+        Self::ALL.into_iter().find(|c| c.kind() == kind)
+    }
+
+    /// Returns its kind in programs.
+    #[must_use]
+    pub fn kind(self) -> CollKind {
+        match self {
+            PackedCollective::AllGather => CollKind::AllGather,
+            PackedCollective::ReduceScatter => CollKind::ReduceScatter,
+            PackedCollective::AllReduce => CollKind::AllReduce,
+            PackedCollective::Broadcast => CollKind::Broadcast,
+            PackedCollective::Reduce => CollKind::Reduce,
+            PackedCollective::AllToAll => CollKind::AllToAll,
+        }
+    }
+
+    /// Returns its name in programs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            PackedCollective::AllGather => "all_gather",
+            PackedCollective::ReduceScatter => "reduce_scatter",
+            PackedCollective::AllReduce => "all_reduce",
+            PackedCollective::Broadcast => "broadcast",
+            PackedCollective::Reduce => "reduce",
+            PackedCollective::AllToAll => "all_to_all",
+        }
+    }
+
+    /// Whether one rank is the root.
+    #[must_use]
+    pub fn has_root(self) -> bool {
+        matches!(self, PackedCollective::Broadcast | PackedCollective::Reduce)
+    }
+
+    /// Whether the vector is divided into a block for each rank.
+    #[must_use]
+    pub fn has_blocks(self) -> bool {
+        matches!(self, PackedCollective::AllGather | PackedCollective::ReduceScatter)
+    }
+}
+
+/// What to pack.
+#[derive(Clone, Copy, Debug)]
+pub struct PackedRequest {
+    /// The collective, over all members of the network.
+    pub collective: PackedCollective,
+    /// The root, where there is one.
+    pub root: u64,
+    /// Trees per root; None takes the number that reaches the best rate, or few trees near it if
+    /// that is large. With a number, an all-reduce is a reduce-scatter and an all-gather.
+    pub trees: Option<u64>,
+    /// Pieces into which the data of a tree is cut; None takes what is fastest for `bytes`.
+    pub pieces: Option<u64>,
+    /// Bytes of the whole vector, for which the messages are ordered.
+    pub bytes: u64,
+    /// Elements of the whole vector, or 0 if it can have any number. Pieces of an all-to-all must
+    /// have equal length.
+    pub elements: u64,
+    /// Messages up to which trees are cut into more pieces.
+    pub messages: u64,
+}
+
+/// The trees of a phase.
+pub enum PhaseTrees {
+    /// Trees from or to every root.
+    Rooted(TreePacking),
+    /// Spanning trees, each up and then down.
+    Spanning(SpanningPacking),
+}
+
+/// A phase with its rounds.
+pub struct OrderedPhase {
+    /// What the phase does. An all-reduce may be a reduce-scatter and an all-gather.
+    pub collective: PackedCollective,
+    /// The trees.
+    pub trees: PhaseTrees,
+    /// The messages in rounds.
+    pub plan: RoundPlan,
+}
+
+impl OrderedPhase {
+    /// Returns the number of messages.
+    pub fn messages(&self) -> usize {
+        self.plan.rounds.iter().map(Vec::len).sum()
+    }
+}
+
+/// Largest number of messages of a synthesised phase. A schedule without symmetry is written out
+/// for every rank, which has a limit of 500,000 transfers.
+const MOST_MESSAGES: u128 = 480_000;
+/// Messages up to which trees are cut into more pieces, where the caller asks for no other number.
+pub const CUT_MESSAGES: u64 = 65_536;
+/// Trees per root up to which the best rate is taken as it is.
+const MANY_TREES: u128 = 16;
+/// Numbers of trees per root that are tried if the optimal number is larger.
+const FEW_TREES: [u64; 8] = [1, 2, 3, 4, 5, 8, 12, 16];
+/// Share of the best rate with which few trees are enough.
+const NEAR: f64 = 0.99;
+
+/// Paths of an all-to-all, and the order of their messages.
+pub struct OrderedFlow {
+    /// The paths.
+    pub flow: AllToAllFlow,
+    /// The messages in rounds.
+    pub plan: AllToAllPlan,
+    /// Estimated nanoseconds for the bytes of the request.
+    pub ns: f64,
+}
+
+/// Returns the paths of an all-to-all with the number of pieces that is fastest for the request by
+/// its estimate. Bytes are those that a rank sends to all, itself included.
+///
+/// # Errors
+/// Those of the flow; [`SynthesisError::Overflow`] if there are more than 480,000 messages.
+pub fn ordered_flow(
+    machine: &MachineNetwork,
+    request: &PackedRequest,
+) -> Result<OrderedFlow, SynthesisError> {
+    let flow = all_to_all_flow(&machine.network)?;
+    let block = request.bytes as f64 / machine.network.members().len() as f64;
+    let cost = RoundCost { latency: machine.latency_ns, amount: block / machine.unit * 1e9 };
+    let most = MOST_MESSAGES as u64;
+    let plan = match request.pieces {
+        Some(pieces) => all_to_all_rounds(&flow, pieces, most)?,
+        None => match fastest_all_to_all_rounds(&flow, cost, request.messages) {
+            // Whole blocks may be more messages than trees are cut into.
+            Err(SynthesisError::Overflow { .. }) => all_to_all_rounds(&flow, 1, most)?,
+            other => other?,
+        },
+    };
+    let elements = request.elements / machine.network.members().len() as u64;
+    let even = if elements == 0 { plan.pieces } else { gcd(plan.pieces, elements) };
+    let plan = if even == plan.pieces || request.pieces.is_some() {
+        plan
+    } else {
+        all_to_all_rounds(&flow, even, most)?
+    };
+    let ns = plan.rounds.len() as f64 * (cost.latency + plan.round.to_f64() * cost.amount);
+    Ok(OrderedFlow { flow, plan, ns })
+}
+
+/// Returns the phases of the algorithm that is fastest for the request by its estimate.
+///
+/// # Errors
+/// Those of packing; [`SynthesisError::Overflow`] if there are more than 480,000 messages.
+pub fn phases(
+    machine: &MachineNetwork,
+    request: &PackedRequest,
+) -> Result<Vec<OrderedPhase>, SynthesisError> {
+    if request.collective != PackedCollective::AllReduce {
+        return Ok(vec![trees(machine, request, request.collective)?]);
+    }
+    if request.trees.is_some() {
+        return composed(machine, request);
+    }
+    match pack_spanning_trees(&machine.network) {
+        Ok(packing) if spanning_messages(&packing) <= MOST_MESSAGES => {
+            let spanning = PhaseTrees::Spanning(packing);
+            let spanning = vec![ordered(PackedCollective::AllReduce, spanning, machine, request)?];
+            // With pieces that are given the trees are given, too: `trees` is how a caller asks for
+            // the other ones.
+            if request.pieces.is_some() {
+                return Ok(spanning);
+            }
+            let composed = composed(machine, request)?;
+            let ns = |phases: &[OrderedPhase]| phases.iter().map(|p| p.plan.ns).sum::<f64>();
+            Ok(if ns(&composed) < ns(&spanning) { composed } else { spanning })
+        }
+        Ok(_)
+        | Err(
+            SynthesisError::UnequalDirections { .. }
+            | SynthesisError::ForwardingNode { .. }
+            | SynthesisError::Overflow { .. },
+        ) => composed(machine, request),
+        Err(other) => Err(other),
+    }
+}
+
+/// Returns a reduce-scatter and an all-gather with equally many pieces.
+fn composed(machine: &MachineNetwork, request: &PackedRequest) -> Result<Vec<OrderedPhase>, SynthesisError> {
+    let first = trees(machine, request, PackedCollective::ReduceScatter)?;
+    let same = PackedRequest { pieces: Some(first.plan.cuts), ..*request };
+    let second = trees(machine, &same, PackedCollective::AllGather)?;
+    Ok(vec![first, second])
+}
+
+/// Returns the parameters with which [`phases`] returns the same phases for any number of bytes:
+/// pieces of each tree, and trees per root or 0.
+pub fn parameters(machine: &MachineNetwork, phases: &[OrderedPhase]) -> (u64, u64) {
+    let pieces = phases.first().map_or(1, |p| p.plan.cuts);
+    let [OrderedPhase { trees: PhaseTrees::Rooted(packing), .. }, _] = phases else { return (pieces, 0) };
+    // By itself an all-reduce has spanning trees wherever there are any.
+    let other =
+        matches!(pack_spanning_trees(&machine.network), Ok(p) if spanning_messages(&p) <= MOST_MESSAGES);
+    let per_root = packing.roots.first().map_or(0, |r| r.1);
+    (pieces, if other { u64::try_from(per_root).unwrap_or(0) } else { 0 })
+}
+
+fn trees(
+    machine: &MachineNetwork,
+    request: &PackedRequest,
+    collective: PackedCollective,
+) -> Result<OrderedPhase, SynthesisError> {
+    let root = request.root as usize;
+    let wanted = match collective {
+        PackedCollective::AllGather => TreeCollective::AllGather,
+        PackedCollective::ReduceScatter | PackedCollective::AllReduce => TreeCollective::ReduceScatter,
+        PackedCollective::Broadcast => TreeCollective::Broadcast { root },
+        PackedCollective::Reduce => TreeCollective::Reduce { root },
+        PackedCollective::AllToAll => {
+            return Err(SynthesisError::Inconsistent { step: "the choice of trees" });
+        }
+    };
+    let per_tree = machine.network.members().len() as u128 - 1;
+    let fits = |packing: &TreePacking| total_trees(packing) * per_tree <= MOST_MESSAGES;
+    let packing = match request.trees {
+        Some(k) => pack_some_trees(&machine.network, wanted, k)?,
+        None => {
+            let best = match pack_trees(&machine.network, wanted) {
+                Ok(packing) => Some(packing),
+                Err(SynthesisError::Overflow { .. }) => None,
+                Err(other) => return Err(other),
+            };
+            let small = |p: &TreePacking| p.roots.iter().all(|r| r.1 <= MANY_TREES) && fits(p);
+            match best {
+                Some(packing) if small(&packing) => packing,
+                best => few_trees(machine, wanted, best.filter(|p| fits(p)), fits)?,
+            }
+        }
+    };
+    if !fits(&packing) {
+        return Err(SynthesisError::Overflow { what: "the number of messages" });
+    }
+    ordered(collective, PhaseTrees::Rooted(packing), machine, request)
+}
+
+/// Returns the least number of trees per root whose rate is near the best one, or else the best of
+/// what fits.
+fn few_trees(
+    machine: &MachineNetwork,
+    wanted: TreeCollective,
+    mut best: Option<TreePacking>,
+    fits: impl Fn(&TreePacking) -> bool,
+) -> Result<TreePacking, SynthesisError> {
+    let most = best_rate(&machine.network, wanted)?.rate.to_f64();
+    for k in FEW_TREES {
+        let packing = pack_some_trees(&machine.network, wanted, k)?;
+        if !fits(&packing) {
+            break;
+        }
+        if packing.rate.to_f64() >= NEAR * most {
+            return Ok(packing);
+        }
+        if best.as_ref().is_none_or(|b| packing.rate > b.rate) {
+            best = Some(packing);
+        }
+    }
+    best.ok_or(SynthesisError::Overflow { what: "the number of messages" })
+}
+
+fn total_trees(packing: &TreePacking) -> u128 {
+    packing.classes.iter().map(|c| c.trees).sum()
+}
+
+fn spanning_messages(packing: &SpanningPacking) -> u128 {
+    packing.trees * packing.classes.first().map_or(0, |c| 2 * c.edges.len() as u128)
+}
+
+/// When a rank waits for a message of a packed algorithm: `expand` puts the receives of a round
+/// behind its sends.
+const WAITING: Waiting = Waiting::EachRound;
+
+/// Orders the messages of a phase, in the number of pieces that the request gives or else in the
+/// one that is fastest.
+fn ordered(
+    collective: PackedCollective,
+    trees: PhaseTrees,
+    machine: &MachineNetwork,
+    request: &PackedRequest,
+) -> Result<OrderedPhase, SynthesisError> {
+    let blocks = if collective.has_blocks() { machine.network.members().len() } else { 1 };
+    let bytes = request.bytes as f64 / blocks as f64;
+    let (times, most) = (&machine.timings, request.messages as usize);
+    let fixed = |cuts: u64| match &trees {
+        PhaseTrees::Rooted(packing) => tree_rounds(packing, cuts, bytes, times, WAITING),
+        PhaseTrees::Spanning(packing) => spanning_rounds(packing, cuts, bytes, times, WAITING),
+    };
+    let fastest = || match &trees {
+        PhaseTrees::Rooted(packing) => fastest_tree_rounds(packing, bytes, times, WAITING, most),
+        PhaseTrees::Spanning(packing) => fastest_spanning_rounds(packing, bytes, times, WAITING, most),
+    };
+    let plan = match request.pieces.map_or_else(fastest, fixed) {
+        // Whole trees may be more messages than trees are cut into.
+        Err(SynthesisError::Overflow { .. }) if request.pieces.is_none() => fixed(1)?,
+        other => other?,
+    };
+    let phase = OrderedPhase { collective, trees, plan };
+    match phase.messages() as u128 > MOST_MESSAGES {
+        true => Err(SynthesisError::Overflow { what: "the number of messages" }),
+        false => Ok(phase),
+    }
+}

@@ -1,0 +1,199 @@
+//! Planner: tries ways to order the messages of trees, and numbers of pieces; keeps the fastest.
+
+use crate::dispatch::{Passage, dispatch};
+use crate::lockstep::lockstep;
+use crate::moves::Waiting;
+use crate::orders::{JobPlace, Orders, TreeJob};
+use crate::replay::{Moment, replay};
+
+/// Weights of the number of a piece against the chain of messages that follows. The first is the
+/// best one on most machines.
+const WEIGHTS: [f64; 3] = [0.5, 0.3, 1.0];
+/// Messages of all plans that are tried for one number of pieces. The fewer messages there are, the
+/// more ways are tried; those that were best with fewer pieces are tried first.
+const TRIED: usize = 1 << 16;
+/// Numbers of pieces in a row that bring no gain before larger ones are no longer tried.
+const PATIENCE: usize = 2;
+/// A larger number of pieces is taken if it is faster by this part.
+const GAIN: f64 = 0.002;
+
+/// A way to order messages: which of the orders, the weight of pieces, and whether time runs
+/// backwards. (A list schedule fills the start better than the end.)
+#[derive(Clone, Copy)]
+struct PlanningWay {
+    orders: usize,
+    weight: f64,
+    backwards: bool,
+}
+
+impl PlanningWay {
+    /// Returns the jobs in rounds.
+    fn rounds(self, orders: &Orders, places: &[JobPlace], waiting: Waiting) -> Vec<Vec<usize>> {
+        let mirrored = self.backwards.then(|| orders.mirrored());
+        let given = mirrored.as_ref().unwrap_or(orders);
+        let sites = given.places();
+        let named = |job: usize| if self.backwards { orders.mirror_of(sites[job]) } else { job };
+        let mut rounds = match waiting {
+            Waiting::WhenNeeded => {
+                let mut passages = dispatch(given, &sites, self.weight);
+                if self.backwards {
+                    let end = passages.iter().map(|p| p.arrived.0).fold(0.0, f64::max);
+                    passages.iter_mut().for_each(|p| *p = p.mirrored(end));
+                    // What arrives last leaves first.
+                    passages.reverse();
+                    passages.sort_by_key(|p| p.sent);
+                }
+                passages.iter_mut().for_each(|p| p.job = named(p.job));
+                divided(orders, places, &passages)
+            }
+            Waiting::EachRound => {
+                let mut rounds = lockstep(given, &sites, self.weight);
+                if self.backwards {
+                    rounds.reverse();
+                }
+                rounds.into_iter().map(|r| r.into_iter().map(named).collect()).collect()
+            }
+        };
+        rounds.iter_mut().for_each(|r| r.sort_unstable_by_key(|&j| orders.message(places[j])));
+        rounds
+    }
+}
+
+/// An order of messages that was tried.
+pub(crate) struct Tried {
+    way: PlanningWay,
+    /// Pieces of each tree.
+    pub cuts: usize,
+    /// The jobs in rounds.
+    pub rounds: Vec<Vec<usize>>,
+    /// Time of the order.
+    pub ns: f64,
+}
+
+/// Orders that carry the same data, and the ways that are still tried, the best first.
+pub(crate) struct Planner {
+    orders: Vec<Orders>,
+    ways: Vec<PlanningWay>,
+    waiting: Waiting,
+    /// Bytes of a piece, if trees are not cut.
+    whole: f64,
+}
+
+impl Planner {
+    /// Returns a planner for one or more orders. `whole` is the number of bytes of each tree.
+    pub fn new(orders: Vec<Orders>, whole: f64, waiting: Waiting) -> Planner {
+        let mut ways = vec![];
+        for weight in WEIGHTS {
+            for backwards in [false, true] {
+                ways.extend((0..orders.len()).map(|orders| PlanningWay { orders, weight, backwards }));
+            }
+        }
+        Planner { ways, orders, waiting, whole }
+    }
+
+    /// Returns the number of messages if trees are not cut.
+    fn messages(&self) -> usize {
+        self.orders[0].trees.iter().map(Vec::len).sum()
+    }
+
+    /// Tries ways with a number of pieces, and orders the ways by their time.
+    fn tried(&mut self, cuts: usize) -> Option<Tried> {
+        let most = (TRIED / (self.messages() * cuts).max(1)).max(1);
+        self.ways.truncate(most);
+        let mut tried: Vec<Tried> = vec![];
+        for way in std::mem::take(&mut self.ways) {
+            let waiting = self.waiting;
+            let (orders, places) = self.cut(way, cuts);
+            let rounds = way.rounds(orders, &places, waiting);
+            let ns = replay(orders, &places, &rounds, waiting);
+            tried.push(Tried { way, cuts, rounds, ns });
+        }
+        tried.sort_by(|a, b| a.ns.total_cmp(&b.ns));
+        self.ways = tried.iter().map(|t| t.way).collect();
+        tried.into_iter().next()
+    }
+
+    fn cut(&mut self, way: PlanningWay, cuts: usize) -> (&Orders, Vec<JobPlace>) {
+        let orders = &mut self.orders[way.orders];
+        orders.cut(cuts, self.whole / cuts as f64);
+        (orders, orders.places())
+    }
+
+    /// Returns the fastest order that is found for a number of pieces.
+    pub fn fixed(mut self, cuts: usize) -> Option<(Orders, Tried)> {
+        // The ways are compared with fewer pieces, where that is cheaper.
+        for divisor in [8, 4, 2].into_iter().filter(|d| cuts >= *d) {
+            self.tried(cuts / divisor);
+        }
+        let tried = self.tried(cuts)?;
+        self.finished(tried)
+    }
+
+    /// Returns the fastest order that is found with at most so many messages: powers of 2 are
+    /// tried, and the largest possible number.
+    pub fn fastest(mut self, most_messages: usize) -> Option<(Orders, Tried)> {
+        let most = most_messages / self.messages().max(1);
+        let powers = std::iter::successors(Some(1usize), |c| c.checked_mul(2)).take_while(|c| *c < most);
+        let (mut best, mut worse) = (None, 0);
+        for cuts in powers.chain([most]).filter(|c| *c > 0).collect::<Vec<_>>() {
+            let tried = self.tried(cuts)?;
+            if best.as_ref().is_none_or(|b: &Tried| tried.ns < b.ns * (1.0 - GAIN)) {
+                (best, worse) = (Some(tried), 0);
+            } else {
+                worse += 1;
+            }
+            if worse == PATIENCE {
+                break;
+            }
+        }
+        self.finished(best?)
+    }
+
+    fn finished(mut self, tried: Tried) -> Option<(Orders, Tried)> {
+        self.cut(tried.way, tried.cuts);
+        let orders = self.orders.into_iter().nth(tried.way.orders)?;
+        Some((orders, tried))
+    }
+}
+
+/// The last round of a member.
+#[derive(Clone, Copy)]
+struct LastRound {
+    round: usize,
+    /// When the first message of the round is sent.
+    began: Moment,
+    /// The receiver of the last message.
+    to: usize,
+}
+
+/// Divides an order of messages into rounds. A message comes after the rounds of those that it
+/// needs. A member begins a new round for a message
+/// * to a receiver that is not after the last one: code that sends the messages of a round by
+///   receiver, and those to one receiver together, then keeps the order of the plan;
+/// * that needs what arrives after its round has begun: code that waits at the beginning of a round
+///   for what its messages need then loses nothing.
+fn divided(orders: &Orders, places: &[JobPlace], passages: &[Passage]) -> Vec<Vec<usize>> {
+    let mut round_of = vec![0; places.len()];
+    let mut arrived = vec![Moment(0.0); places.len()];
+    let mut last: Vec<Option<LastRound>> = vec![None; orders.members()];
+    let mut rounds: Vec<Vec<usize>> = vec![];
+    for &Passage { job, sent, arrived: arrives } in passages {
+        let (place, TreeJob { moved, needs, .. }) = (places[job], orders.job(places[job]));
+        let needed = || needs.iter().map(|&n| orders.at(place, n));
+        let after = needed().map(|n| round_of[n] + 1).max().unwrap_or(0);
+        let ready = needed().map(|n| arrived[n]).max();
+        let (own, began) = match last[moved.from] {
+            None => (0, sent),
+            Some(l) if moved.to > l.to && ready.is_none_or(|r| r <= l.began) => (l.round, l.began),
+            Some(l) => (l.round + 1, sent),
+        };
+        let (round, began) = if after > own { (after, sent) } else { (own, began) };
+        last[moved.from] = Some(LastRound { round, began, to: moved.to });
+        (round_of[job], arrived[job]) = (round, arrives);
+        if rounds.len() <= round {
+            rounds.resize(round + 1, vec![]);
+        }
+        rounds[round].push(job);
+    }
+    rounds
+}
