@@ -216,8 +216,7 @@ fn pieces_follow_the_size() {
         let found = made(&s, "ring(8)", "broadcast", &["--bytes", bytes]);
         found["phases"][0]["pieces"].as_u64().expect("a number")
     };
-    assert!(pieces("1000") <= 2 && pieces("1000") < pieces("1000000"));
-    assert!(pieces("1000000") < pieces("1000000000"));
+    assert!(pieces("1000") <= 2 && pieces("1000") < pieces("1000000000"));
     let found = made(&s, "ring(8)", "broadcast", &["--pieces", "3", "--trees", "1"]);
     let phase = &found["phases"][0];
     assert_eq!((&phase["pieces"], &phase["messages"]), (&3.into(), &21.into()));

@@ -131,8 +131,11 @@ fn algorithms_of_two_axes_are_chosen_where_they_are_cheapest() {
     assert_eq!(d.report.collectives[0].algorithm, "mesh2");
     assert!(!d.report.collectives[0].asked);
     all_is_well("mesh(2,3), n = 7000", &d.report, &d.executed.compare, 7000, 6);
-    // Large vectors without wrap-around links: every link of a row and a column carries its share.
-    assert_eq!(considered(SPEC, "mesh(4,4)", 1_000_000).chosen.as_str(), "mesh2_all_links");
+    // Large vectors without wrap-around links: every link of a row and a column carries its share,
+    // and only packed trees are faster.
+    let large = considered(SPEC, "mesh(4,4)", 1_000_000);
+    let two: Vec<&str> = large.candidates.iter().take(2).map(|c| c.algorithm.as_str()).collect();
+    assert_eq!(two, ["packed", "mesh2_all_links"]);
 }
 
 #[test]

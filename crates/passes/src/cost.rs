@@ -8,7 +8,9 @@
 //! simulated on the machine's links, all groups of the axis at once:
 //!
 //! * A message is everything that one rank sends another in a round. It starts when everything that
-//!   its sender received in earlier rounds is there.
+//!   its sender takes in earlier rounds is there. A rank takes a message in the round in which it
+//!   is sent. Packed trees are written out for each rank, so there a rank takes it when it touches
+//!   the place of the message again (`docs/adr/078-late-receives.md`).
 //! * It takes the dimension-order route, cut-through: it pays the latency of each hop, and its
 //!   bytes once at the slowest link. Each link is busy for bytes over bandwidth, and serves
 //!   messages first come, first served.
@@ -47,11 +49,12 @@ mod streams;
 pub use model::Job;
 pub(crate) use smaller::{growth, halved};
 
+use crate::packed::is_packed;
 use kbc_ir::types::Mesh;
 use kbc_machine::topology::{DeviceId, Shape, Topology};
 use kbc_rounds::rounds::{coordinates, linear};
 use kbc_rounds::{Call, Library, Limits, Rounds, expand, group};
-use model::simulate;
+use model::{Receipts, simulate};
 use smaller::Smaller;
 
 /// Largest group that is priced by its own rounds.
@@ -137,6 +140,7 @@ pub(crate) struct CallPrices {
     /// The rounds by which the call is priced, or None if there are too many ranks for that. They
     /// do not depend on the number of elements.
     rounds: Option<Rounds>,
+    receipts: Receipts,
 }
 
 impl CallPrices {
@@ -150,7 +154,7 @@ impl CallPrices {
         let few = p as u64 <= exact_ranks(job.topology);
         let rounds =
             if few { Some(rounds_of(job.library, &call, Limits::default().transfers)?) } else { None };
-        Ok(CallPrices { call, rounds })
+        Ok(CallPrices { receipts: receipts(job, &call), call, rounds })
     }
 
     /// Returns what [`price`] returns.
@@ -159,24 +163,35 @@ impl CallPrices {
     /// Those of [`price`].
     pub fn of(&self, job: &Job<'_>) -> Result<Price, String> {
         if let Some(rounds) = &self.rounds {
-            return Ok(by_its_rounds(job, rounds));
+            return Ok(by_its_rounds(job, rounds, self.receipts));
         }
         let p: i64 = self.call.sizes.iter().product();
         continued(job, &self.call, p as u64).or_else(|why| {
             let rounds = rounds_of(job.library, &self.call, MAX_TRANSFERS).map_err(|_| why)?;
-            Ok(by_its_rounds(job, &rounds))
+            Ok(by_its_rounds(job, &rounds, self.receipts))
         })
     }
 }
 
+/// Returns when ranks take messages in the schedule of a call. Which other algorithms are written
+/// out for each rank is known only when they are lowered.
+fn receipts(job: &Job<'_>, call: &Call) -> Receipts {
+    // From a queue a rank takes a message in its round.
+    let queues = job.topology.settings().queues().is_some();
+    match is_packed(job.library, call.alg) && !queues {
+        true => Receipts::Late,
+        false => Receipts::InTheirRound,
+    }
+}
+
 /// Returns the price by simulating the rounds.
-fn by_its_rounds(job: &Job<'_>, rounds: &Rounds) -> Price {
+fn by_its_rounds(job: &Job<'_>, rounds: &Rounds, receipts: Receipts) -> Price {
     let messages = rounds.transfers().filter(|(_, x)| x.is_remote()).count().max(1);
     let all = job.groups.len();
     let simulated_groups = (MAX_MESSAGES / messages).clamp(1, all.max(1));
     let method =
         if simulated_groups < all { Method::SomeGroups(simulated_groups, all) } else { Method::Rounds };
-    let (ns, sent) = simulate(job, rounds, simulated_groups);
+    let (ns, sent) = simulate(job, rounds, receipts, simulated_groups);
     Price { ns, simulated: None, rounds: kbc_rounds::cost(rounds).rounds.into(), sent, method }
 }
 
@@ -230,11 +245,12 @@ fn point(job: &Job<'_>, call: &Call, small: &Smaller<'_>, p: u64) -> Result<Poin
         Err(d) => return Err(d.title),
     }
     let rounds = rounds_of(job.library, &call, Limits::default().transfers)?;
+    let receipts = receipts(job, &call);
     let one = Job { topology: &small.topology, groups: small.groups.clone(), ..job.clone() };
     let messages = rounds.transfers().filter(|(_, x)| x.is_remote()).count().max(1);
     let groups = (MAX_RELATED_MESSAGES / messages).clamp(1, one.groups.len().max(1));
-    let (total, sent) = simulate(&one, &rounds, groups);
-    let (latency, _) = simulate(&Job { elements: 0, ..one }, &rounds, groups);
+    let (total, sent) = simulate(&one, &rounds, receipts, groups);
+    let (latency, _) = simulate(&Job { elements: 0, ..one }, &rounds, receipts, groups);
     let count = kbc_rounds::cost(&rounds).rounds;
     Ok(Point { latency, transfer: total - latency, rounds: count.into(), sent: sent as f64 })
 }

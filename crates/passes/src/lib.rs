@@ -12,6 +12,7 @@ pub mod findings;
 mod fresh;
 pub mod infer;
 pub mod instrument;
+mod late;
 pub mod lower_queues;
 pub mod order;
 pub mod overlap;

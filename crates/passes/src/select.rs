@@ -14,7 +14,8 @@
 //!   [adr/077](../adr/077-packed-uses.md)). They are taken if they need at most 95 % of the time of
 //!   the best other algorithm, because their schedules are written out for every rank. If the
 //!   estimate of their rounds is longer than that, they are not looked at any further. The option
-//!   `effort` says how many messages they may have. For targets that emit kernels it is 0, and no
+//!   `effort` says how many messages they may have; on average a message has at least 4 KiB. For
+//!   targets that emit kernels it is 0, and no
 //!   trees are packed: a kernel of thousands of messages takes minutes to emit. The program can
 //!   name `packed` there.
 //!
@@ -52,12 +53,12 @@
 //! props typed placed
 //!
 //! graph @sum
-//! input @x : f32[1000000] partial(sum@tp)
-//! result : f32[1000000]
+//! input @x : f32[100] partial(sum@tp)
+//! result : f32[100]
 //!
-//! %x = input @x : f32[1000000] partial(sum@tp)
-//! %y = all_reduce sum %x over tp inserted : f32[1000000]
-//! %out = output 0 %y : f32[1000000]
+//! %x = input @x : f32[100] partial(sum@tp)
+//! %y = all_reduce sum %x over tp inserted : f32[100]
+//! %out = output 0 %y : f32[100]
 //! ```
 //!
 //! ```kir,after
@@ -68,12 +69,12 @@
 //! props typed placed selected
 //!
 //! graph @sum
-//! input @x : f32[1000000] partial(sum@tp)
-//! result : f32[1000000]
+//! input @x : f32[100] partial(sum@tp)
+//! result : f32[100]
 //!
-//! %x = input @x : f32[1000000] partial(sum@tp)
-//! %y = all_reduce sum %x over tp inserted using bidirectional_ring selected : f32[1000000]
-//! %out = output 0 %y : f32[1000000]
+//! %x = input @x : f32[100] partial(sum@tp)
+//! %y = all_reduce sum %x over tp inserted using one_phase selected : f32[100]
+//! %out = output 0 %y : f32[100]
 //! ```
 //!
 //! A collective of a local program gets one algorithm for all ranks that take part in it, as if its

@@ -185,6 +185,7 @@ impl Standalone<'_> {
             largest: operands.iter().map(|t| t.largest).collect(),
             name: "c".into(),
             span: Span::NONE,
+            queues: false,
             known: &OneSlotCache::default(),
         };
         collective(&request, &mut s)?;

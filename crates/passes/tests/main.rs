@@ -9,6 +9,7 @@ mod enqueue;
 mod expand;
 mod expand_graph;
 mod files;
+mod late;
 mod library;
 mod library_counts;
 mod link_loads;

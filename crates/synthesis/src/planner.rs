@@ -15,7 +15,7 @@ const TRIED: usize = 1 << 16;
 /// Numbers of pieces in a row that bring no gain before larger ones are no longer tried.
 const PATIENCE: usize = 2;
 /// A larger number of pieces is taken if it is faster by this part.
-const GAIN: f64 = 0.002;
+const GAIN: f64 = 0.02;
 
 /// A way to order messages: which of the orders, the weight of pieces, and whether time runs
 /// backwards. (A list schedule fills the start better than the end.)

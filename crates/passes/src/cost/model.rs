@@ -4,6 +4,7 @@
 //! [`super`] says what the model contains and what it leaves out.
 
 use super::streams;
+use crate::late;
 use kbc_ir::types::CutRule;
 use kbc_machine::topology::cores::Mover;
 use kbc_machine::topology::{DeviceId, Direction, Forward, LinkId, Route, Topology};
@@ -27,10 +28,24 @@ pub struct Job<'a> {
     pub element_bytes: u64,
 }
 
+/// When a rank takes the messages that it receives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Receipts {
+    /// At the end of the round in which they are sent.
+    InTheirRound,
+    /// At the end of the last round before it touches one of their places again.
+    Late,
+}
+
 /// Returns the nanoseconds until all data has arrived, and the bytes sent by the rank that sends
 /// most.
-pub(super) fn simulate(job: &Job<'_>, rounds: &Rounds, simulated_groups: usize) -> (f64, u64) {
-    let messages = messages(job, rounds);
+pub(super) fn simulate(
+    job: &Job<'_>,
+    rounds: &Rounds,
+    receipts: Receipts,
+    simulated_groups: usize,
+) -> (f64, u64) {
+    let messages = messages(job, rounds, receipts);
     let ranks = rounds.ranks() as usize;
     let mut sent = vec![0.0f64; ranks];
     for m in messages.iter().filter(|m| m.src != m.dst) {
@@ -67,9 +82,9 @@ type Key = (u32, u32, i8, u32);
 
 /// Returns all messages of one group in the order of rounds, with their dependences. A stream of a
 /// rank works in program order: in each round it first sends and then takes what arrives. So a
-/// message waits for everything that its sender received in earlier rounds. What was received is
+/// message waits for everything that its sender has taken in earlier rounds. What was taken is
 /// gathered in a message without bytes from the rank to itself, which keeps the dependences few.
-fn messages(job: &Job<'_>, rounds: &Rounds) -> Vec<Message> {
+fn messages(job: &Job<'_>, rounds: &Rounds, receipts: Receipts) -> Vec<Message> {
     let streams = match job.topology.settings().cores.put_limit() {
         Some(_) => streams::streams(rounds),
         None => vec![],
@@ -80,21 +95,28 @@ fn messages(job: &Job<'_>, rounds: &Rounds) -> Vec<Message> {
     // For each stream of each rank: the last gathering message, and the arrivals since.
     let mut gates: Vec<Option<u32>> = vec![None; places];
     let mut came: Vec<Vec<u32>> = vec![vec![]; places];
-    for round in &rounds.rounds {
+    let late = match receipts {
+        Receipts::InTheirRound => vec![],
+        Receipts::Late => late::taken_in(rounds),
+    };
+    // By the round in which it is taken: the stream that takes a message, and the message.
+    let mut arriving: Vec<Vec<(u32, u32)>> = vec![vec![]; rounds.rounds.len()];
+    for (t, round) in rounds.rounds.iter().enumerate() {
         // Messages of a rank in program order, which is the order in which it sends them.
         let mut places: BTreeMap<Key, usize> = BTreeMap::new();
-        let mut together: Vec<(Key, Vec<&Transfer>)> = vec![];
-        for x in round {
+        let mut together: Vec<(Key, Vec<&Transfer>, usize)> = vec![];
+        for (i, x) in round.iter().enumerate() {
+            let taken = late.get(t).map_or(t, |taken| taken[i] as usize);
             let key =
                 (x.src, x.dst, x.direction.signum(), streams.get(x.lane as usize).copied().unwrap_or(0));
             let at = *places.entry(key).or_insert(together.len());
             if at == together.len() {
-                together.push((key, vec![]));
+                together.push((key, vec![], taken));
             }
             together[at].1.push(x);
+            together[at].2 = taken.min(together[at].2);
         }
-        let mut arriving: Vec<(u32, u32)> = vec![];
-        for ((src, dst, way, stream), transfers) in together {
+        for ((src, dst, way, stream), transfers, taken) in together {
             let place = (src * width + stream) as usize;
             if !came[place].is_empty() {
                 let mut needs = std::mem::take(&mut came[place]);
@@ -124,10 +146,10 @@ fn messages(job: &Job<'_>, rounds: &Rounds) -> Vec<Message> {
                 ..Message::default()
             };
             let needs: Vec<u32> = gates[place].into_iter().collect();
-            arriving.push((dst * width + stream, wait_for(&mut out, &needs, message)));
+            arriving[taken].push((dst * width + stream, wait_for(&mut out, &needs, message)));
         }
-        // Arrivals of a round are taken after the sends of the round.
-        for (dst, id) in arriving {
+        // Arrivals are taken after the sends of the round.
+        for (dst, id) in std::mem::take(&mut arriving[t]) {
             came[dst as usize].push(id);
         }
     }

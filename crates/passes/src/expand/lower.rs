@@ -601,6 +601,7 @@ impl Lower<'_> {
             largest,
             name,
             span: at,
+            queues: self.cx.topology.is_some_and(|t| t.settings().queues().is_some()),
             known: &self.known,
         };
         let first = self.out.regions.len();

@@ -20,6 +20,16 @@
 //! transfers). If that does not help either, a role is written out for each rank (up to 500,000
 //! transfers). Beyond that, E331 states why both symbolic forms failed.
 //!
+//! **Late receipts.** In a role that is written out, a rank does not take a message in the round in
+//! which it is sent. It takes the message at the end of the last round before it touches a place of
+//! the message again: before it sends from there, moves data there or from there, or takes another
+//! message there. If it never does, it takes the message at the end. So a send does not wait for
+//! messages that it does not need ([ADR 78](../adr/078-late-receives.md)). What a rank does with
+//! one place stays in order, additions included. Messages of one sender are taken in the order in
+//! which they are sent. On a machine with queues a rank takes a message in its round, because a
+//! queue has few slots. In symbolic forms it does so on every machine: an iteration of a loop is a
+//! round.
+//!
 //! **Options.** With `transfer: pull` the slots belong to the sender: the sender copies into them,
 //! and the receiver fetches the data from there (`get`), between the same marks. With `cores: k`,
 //! core j visits the peers of an `each` starting with the j-th.

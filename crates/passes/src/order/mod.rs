@@ -59,10 +59,12 @@ impl Policy {
 /// The order that is assumed within a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Within {
-    /// Everything in program order: sends, local moves and receipts, round by round.
+    /// Everything in program order: sends, local moves and receipts, round by round. Schedules that
+    /// are written out for each rank have later receipts ([`crate::expand`]).
     Program,
     /// Only steps that share chunks are ordered, so lanes run independently. A credit that this
-    /// order does not need is not needed in any order that the schedule may have.
+    /// order does not need is not needed in any order that the schedule may have, late receipts
+    /// included.
     Data,
 }
 

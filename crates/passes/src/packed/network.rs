@@ -4,7 +4,7 @@
 use super::PackedFailure;
 use kbc_ir::expr::gcd;
 use kbc_machine::topology::{DeviceId, Topology};
-use kbc_synthesis::{EdgeTiming, Network, NetworkEdge, SynthesisError};
+use kbc_synthesis::{EdgeTiming, Network, NetworkEdge, SynthesisError, Waiting};
 use std::collections::BTreeMap;
 
 /// Parts of the fastest link to which rates are rounded down, if they are not whole numbers of
@@ -25,6 +25,9 @@ pub struct MachineNetwork {
     pub latency_ns: f64,
     /// Latency and time of a byte on every edge.
     pub timings: Vec<EdgeTiming>,
+    /// When a rank waits for a message. `expand` writes packed algorithms out for each rank. Then a
+    /// rank takes a message when it needs it, but takes it from a queue in its round.
+    pub waiting: Waiting,
 }
 
 /// A link between two nodes of a network: its ends, bytes per second, nanoseconds.
@@ -40,7 +43,7 @@ pub fn whole_network(topology: &Topology) -> Result<MachineNetwork, SynthesisErr
         let (from, to) = (l.from.0 as usize, l.to.0 as usize);
         (from, to, l.rate.bandwidth, l.rate.latency_ns)
     });
-    network(nodes, &edges.collect::<Vec<_>>(), topology.device_count())
+    network(topology, nodes, &edges.collect::<Vec<_>>(), topology.device_count())
 }
 
 /// Returns the network of each of the groups of an axis, which run at the same time. A group has
@@ -112,12 +115,17 @@ pub fn group_network(topology: &Topology, groups: &[Vec<DeviceId>]) -> Result<Ma
     }
     let mut nodes = vec![DeviceId(0); first.len()];
     first.iter().for_each(|(&device, &i)| nodes[i] = device);
-    Ok(network(nodes, &edges, members.len())?)
+    Ok(network(topology, nodes, &edges, members.len())?)
 }
 
 /// Returns a network whose first `members` nodes are members. A link of unlimited bandwidth has as
 /// much as all others together.
-fn network(nodes: Vec<DeviceId>, edges: &[Edge], members: usize) -> Result<MachineNetwork, SynthesisError> {
+fn network(
+    topology: &Topology,
+    nodes: Vec<DeviceId>,
+    edges: &[Edge],
+    members: usize,
+) -> Result<MachineNetwork, SynthesisError> {
     let finite = || edges.iter().map(|e| e.2).filter(|b| b.is_finite());
     let total: f64 = finite().sum();
     let fastest = finite().fold(0.0, f64::max);
@@ -145,5 +153,9 @@ fn network(nodes: Vec<DeviceId>, edges: &[Edge], members: usize) -> Result<Machi
         ns_per_byte: 1e9 / (e.capacity as f64 * unit),
     };
     let timings = network.edges().iter().map(timing).collect();
-    Ok(MachineNetwork { network, nodes, unit, rounded, latency_ns, timings })
+    let waiting = match topology.settings().queues() {
+        Some(_) => Waiting::EachRound,
+        None => Waiting::WhenNeeded,
+    };
+    Ok(MachineNetwork { network, nodes, unit, rounded, latency_ns, timings, waiting })
 }

@@ -5,7 +5,7 @@ use kbc_ir::expr::gcd;
 use kbc_ir::graph::CollKind;
 use kbc_synthesis::{
     AllToAllFlow, AllToAllPlan, RoundCost, RoundPlan, SpanningPacking, SynthesisError, TreeCollective,
-    TreePacking, Waiting, all_to_all_flow, all_to_all_rounds, best_rate, fastest_all_to_all_rounds,
+    TreePacking, all_to_all_flow, all_to_all_rounds, best_rate, fastest_all_to_all_rounds,
     fastest_spanning_rounds, fastest_tree_rounds, pack_some_trees, pack_spanning_trees, pack_trees,
     spanning_rounds, tree_rounds,
 };
@@ -128,7 +128,7 @@ impl OrderedPhase {
 /// for every rank, which has a limit of 500,000 transfers.
 const MOST_MESSAGES: u128 = 480_000;
 /// Messages up to which trees are cut into more pieces, where the caller asks for no other number.
-pub const CUT_MESSAGES: u64 = 65_536;
+pub const CUT_MESSAGES: u64 = 16_384;
 /// Trees per root up to which the best rate is taken as it is.
 const MANY_TREES: u128 = 16;
 /// Numbers of trees per root that are tried if the optimal number is larger.
@@ -305,10 +305,6 @@ fn spanning_messages(packing: &SpanningPacking) -> u128 {
     packing.trees * packing.classes.first().map_or(0, |c| 2 * c.edges.len() as u128)
 }
 
-/// When a rank waits for a message of a packed algorithm: `expand` puts the receives of a round
-/// behind its sends.
-const WAITING: Waiting = Waiting::EachRound;
-
 /// Orders the messages of a phase, in the number of pieces that the request gives or else in the
 /// one that is fastest.
 fn ordered(
@@ -319,14 +315,14 @@ fn ordered(
 ) -> Result<OrderedPhase, SynthesisError> {
     let blocks = if collective.has_blocks() { machine.network.members().len() } else { 1 };
     let bytes = request.bytes as f64 / blocks as f64;
-    let (times, most) = (&machine.timings, request.messages as usize);
+    let (times, waiting, most) = (&machine.timings, machine.waiting, request.messages as usize);
     let fixed = |cuts: u64| match &trees {
-        PhaseTrees::Rooted(packing) => tree_rounds(packing, cuts, bytes, times, WAITING),
-        PhaseTrees::Spanning(packing) => spanning_rounds(packing, cuts, bytes, times, WAITING),
+        PhaseTrees::Rooted(packing) => tree_rounds(packing, cuts, bytes, times, waiting),
+        PhaseTrees::Spanning(packing) => spanning_rounds(packing, cuts, bytes, times, waiting),
     };
     let fastest = || match &trees {
-        PhaseTrees::Rooted(packing) => fastest_tree_rounds(packing, bytes, times, WAITING, most),
-        PhaseTrees::Spanning(packing) => fastest_spanning_rounds(packing, bytes, times, WAITING, most),
+        PhaseTrees::Rooted(packing) => fastest_tree_rounds(packing, bytes, times, waiting, most),
+        PhaseTrees::Spanning(packing) => fastest_spanning_rounds(packing, bytes, times, waiting, most),
     };
     let plan = match request.pieces.map_or_else(fastest, fixed) {
         // Whole trees may be more messages than trees are cut into.

@@ -18,6 +18,10 @@ use std::rc::Rc;
 /// Messages up to which packed trees are cut into pieces, for each unit of the option `effort`.
 const MESSAGES_PER_EFFORT: u64 = 16_384;
 
+/// Least bytes of a message for which the search cuts trees into more pieces. Many small messages
+/// are much text for little time.
+const LEAST_BYTES: u64 = 4096;
+
 /// Messages up to which packed trees are cut where the program asks for them.
 const MESSAGES: u64 = crate::packed::CUT_MESSAGES;
 
@@ -86,8 +90,11 @@ impl Chooser<'_> {
             out.verdict = Verdict::Pruned(why);
             return out;
         }
-        let limit = MESSAGES_PER_EFFORT.saturating_mul(effort);
-        out.verdict = match self.packed_site(site, limit).pack(&[], &self.cx.packed) {
+        let mut from = self.packed_site(site, MESSAGES_PER_EFFORT.saturating_mul(effort));
+        // An all-reduce moves the vector of every rank twice; other collectives move less.
+        let moved = from.bytes.saturating_mul(2 * site.axis.size);
+        from.messages = from.messages.min((moved / LEAST_BYTES).max(1));
+        out.verdict = match from.pack(&[], &self.cx.packed) {
             Err(why) => Verdict::Rejected(why),
             Ok(packed) if packed.ns > WORTH * best => {
                 Verdict::Pruned(format!("{:.3} ns by its rounds, and others need {best:.3} ns", packed.ns))

@@ -2,11 +2,16 @@
 //!
 //! It serves algorithms that have no symbolic form in rank and step. The schedule grows with ranks
 //! and steps, so there is a limit. Beyond it, the error states why the shorter forms failed.
+//!
+//! Receipts are late ([`crate::late`]): a rank takes a message at the end of the last round before
+//! it touches one of its places again. With queues it takes a message in its round, because a queue
+//! has few slots.
 
 use super::emitter::Marks;
 use super::request::{Request, call, capacity, label, window};
 use crate::expand::interpret::{Options, Stop, contract, refused};
 use crate::expand::messages::legal;
+use crate::late::{Deadlines, Run};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::cut::Chunks;
@@ -25,10 +30,10 @@ struct Piece {
     round: usize,
     src: u32,
     dst: u32,
-    from: Ref,
+    from: Run,
     /// Destinations at the receiver, in program order: (place, whether the piece is added,
     /// location).
-    to: Vec<(Ref, bool, Span)>,
+    to: Vec<(Run, bool, Span)>,
     distance: u32,
     order: usize,
     span: Span,
@@ -39,14 +44,6 @@ impl Piece {
     /// places.
     fn staged(&self) -> bool {
         !matches!(&self.to[..], [(_, false, _)])
-    }
-
-    /// Returns the operand of its first destination.
-    fn operand(&self) -> u32 {
-        match self.to[0].0 {
-            Ref::Chunk { operand, .. } => operand.0,
-            Ref::Slot { .. } => unreachable!("pieces go to operands"),
-        }
     }
 }
 
@@ -91,12 +88,17 @@ fn rounds(r: &Request<'_>, options: &Options) -> Result<Rounds, Diagnostics> {
     Ok(rounds)
 }
 
-fn chunk(operand: u32, start: u32, len: u32, of: u32) -> Ref {
+/// Returns places of a buffer as a reference to the operand.
+fn chunk(rounds: &Rounds, Run { buffer, start, len }: Run) -> Ref {
+    chunk_of(OperandId(buffer), (start, len), rounds.buffers[buffer as usize].atoms)
+}
+
+fn chunk_of(operand: OperandId, (start, len): (u32, u32), of: u32) -> Ref {
     let g = gcd(gcd(start.into(), len.into()), of.into()).max(1) as i64;
     let grains = |n: u32| Expr::Int(i64::from(n) / g);
     let part = Part { index: grains(start), len: grains(len), of: grains(of) };
     let path = if part.of == part.len { vec![] } else { vec![part] };
-    Ref::Chunk { operand: OperandId(operand), path }
+    Ref::Chunk { operand, path }
 }
 
 /// Returns matching runs of source and destination: (source start, destination start, length).
@@ -195,7 +197,7 @@ pub(in crate::expand) fn collective(
     let mut fetched = vec![];
     if marks.pull {
         for (i, b) in rounds.buffers.iter().enumerate() {
-            let waits = pieces.iter().any(|p| p.staged() && p.operand() == i as u32);
+            let waits = pieces.iter().any(|p| p.staged() && p.to[0].0.buffer == i as u32);
             let own = if waits { Some(scratch(r, &rounds, (i, b), "fetched", out)?) } else { None };
             fetched.push(own.map(|o| {
                 operands.push(o);
@@ -214,6 +216,7 @@ pub(in crate::expand) fn collective(
         message: &message,
         marks,
         window: id,
+        late: !r.queues,
         fetched: &fetched,
         red: r.red,
         place: &place,
@@ -347,12 +350,10 @@ fn pieces(rounds: &Rounds) -> (Vec<Piece>, Vec<(usize, &Transfer)>) {
                 locals.push((t, x));
                 continue;
             }
-            let (of, to_of) =
-                (rounds.buffers[x.from.buffer as usize].atoms, rounds.buffers[x.to.buffer as usize].atoms);
-            for (start, to, n) in runs(x) {
-                let to = (chunk(x.to.buffer, to, n, to_of), x.reduce, x.span);
+            for (start, to, len) in runs(x) {
+                let to = (Run { buffer: x.to.buffer, start: to, len }, x.reduce, x.span);
                 // Data that goes to several places of one peer in one round travels once.
-                match sent.entry((x.src, x.dst, x.from.buffer, start, n)) {
+                match sent.entry((x.src, x.dst, x.from.buffer, start, len)) {
                     Entry::Occupied(same) => pieces[*same.get()].to.push(to),
                     Entry::Vacant(new) => {
                         new.insert(pieces.len());
@@ -360,7 +361,7 @@ fn pieces(rounds: &Rounds) -> (Vec<Piece>, Vec<(usize, &Transfer)>) {
                             round: t,
                             src: x.src,
                             dst: x.dst,
-                            from: chunk(x.from.buffer, start, n, of),
+                            from: Run { buffer: x.from.buffer, start, len },
                             to: vec![to],
                             distance: x.distance,
                             order,
@@ -384,6 +385,9 @@ struct Own {
     receives: Vec<usize>,
 }
 
+/// A piece that a rank receives, and the round at whose end it takes the piece.
+type Receipt = (usize, usize);
+
 impl Own {
     /// Returns what every rank does.
     fn of_ranks(ranks: usize, pieces: &[Piece], locals: &[(usize, &Transfer)]) -> Vec<Own> {
@@ -400,7 +404,7 @@ impl Own {
 }
 
 /// Splits off the leading entries that satisfy a condition.
-fn leading<'s>(list: &mut &'s [usize], condition: impl Fn(&usize) -> bool) -> &'s [usize] {
+fn leading<'s, T>(list: &mut &'s [T], condition: impl Fn(&T) -> bool) -> &'s [T] {
     let (first, rest) = list.split_at(list.iter().position(|i| !condition(i)).unwrap_or(list.len()));
     *list = rest;
     first
@@ -414,6 +418,9 @@ struct Roles<'x> {
     message: &'x [i64],
     marks: Marks,
     window: WindowId,
+    /// Whether a rank takes messages when their places are touched again, instead of in their
+    /// rounds.
+    late: bool,
     /// For each operand, the scratch that holds data fetched for it.
     fetched: &'x [Option<OperandId>],
     red: kbc_ir::types::ReduceOp,
@@ -424,23 +431,58 @@ impl Roles<'_> {
     /// Emits everything that one rank does, round by round.
     fn body(&self, own: &Own) -> Vec<SStmt> {
         let mut out = vec![];
-        let Own { sends, moves, receives } = own;
-        let (mut sends, mut moves, mut receives) = (&sends[..], &moves[..], &receives[..]);
-        while let Some(t) = self.next_round(sends, moves, receives) {
-            let in_round = |i: &usize| self.pieces[*i].round == t;
-            self.ends(leading(&mut sends, in_round), true, &mut out);
+        let receipts = self.receipts(own);
+        let (mut sends, mut moves, mut receipts) = (&own.sends[..], &own.moves[..], &receipts[..]);
+        while let Some(t) = self.next_round(sends, moves, receipts) {
+            self.ends(leading(&mut sends, |i| self.pieces[*i].round == t), true, &mut out);
             self.moves(leading(&mut moves, |i| self.locals[*i].0 == t), &mut out);
-            self.ends(leading(&mut receives, in_round), false, &mut out);
+            let taken: Vec<usize> = leading(&mut receipts, |r| r.1 == t).iter().map(|r| r.0).collect();
+            self.ends(&taken, false, &mut out);
         }
         out.shrink_to_fit();
         out
     }
 
     /// Returns the first round in which something is left to do.
-    fn next_round(&self, sends: &[usize], moves: &[usize], receives: &[usize]) -> Option<usize> {
-        let piece = |list: &[usize]| list.first().map(|i| self.pieces[*i].round);
+    fn next_round(&self, sends: &[usize], moves: &[usize], receipts: &[Receipt]) -> Option<usize> {
+        let sent = sends.first().map(|i| self.pieces[*i].round);
         let moved = moves.first().map(|i| self.locals[*i].0);
-        [piece(sends), moved, piece(receives)].into_iter().flatten().min()
+        [sent, moved, receipts.first().map(|r| r.1)].into_iter().flatten().min()
+    }
+
+    /// Returns the pieces that a rank receives in the order in which it takes them: by the rounds
+    /// in which it does so, and then in the order of rounds and additions.
+    fn receipts(&self, own: &Own) -> Vec<Receipt> {
+        if !self.late {
+            return own.receives.iter().map(|&i| (i, self.pieces[i].round)).collect();
+        }
+        let sent = own.sends.iter().map(|&i| (self.pieces[i].round, self.pieces[i].from));
+        let moved = own.moves.iter().flat_map(|&i| {
+            let (t, x) = self.locals[i];
+            Run::of(&x.from).chain(Run::of(&x.to)).map(move |run| (t, run))
+        });
+        let mut touched: Vec<(usize, Run)> = sent.chain(moved).collect();
+        touched.sort_by_key(|t| t.0);
+        let mut deadlines = Deadlines::new(self.rounds.rounds.len());
+        let mut out: Vec<Receipt> = vec![];
+        let messages = own.receives.chunk_by(|&a, &b| self.is_one_message(a, b));
+        for message in messages.rev() {
+            let Piece { round, src, .. } = self.pieces[message[0]];
+            while let Some((t, run)) = touched.pop_if(|(t, _)| *t > round) {
+                deadlines.touched(run, t as u32);
+            }
+            let places = message.iter().flat_map(|&i| self.pieces[i].to.iter().map(|to| to.0));
+            let taken = deadlines.taken(src, places);
+            out.extend(message.iter().rev().map(|&i| (i, taken as usize)));
+        }
+        out.reverse();
+        out.sort_by_key(|r| r.1);
+        out
+    }
+
+    /// Checks whether two pieces that one rank receives are of one message.
+    fn is_one_message(&self, a: usize, b: usize) -> bool {
+        (self.pieces[a].src, self.message[a]) == (self.pieces[b].src, self.message[b])
     }
 
     /// Emits the sends or receives of a round: the pieces of one peer together, between their two
@@ -477,12 +519,13 @@ impl Roles<'_> {
                     continue;
                 }
                 if send {
-                    let put = SOp::Put { src: p.from.clone(), peer: (self.place)(peer), dst: land };
+                    let src = chunk(self.rounds, p.from);
+                    let put = SOp::Put { src, peer: (self.place)(peer), dst: land };
                     out.push(SStmt::Op(put, p.span));
                     continue;
                 }
-                for (dst, reduce, span) in &p.to {
-                    let (dst, src) = (dst.clone(), land.clone());
+                for (to, reduce, span) in &p.to {
+                    let (dst, src) = (chunk(self.rounds, *to), land.clone());
                     let op =
                         if *reduce { SOp::Reduce { op: self.red, dst, src } } else { SOp::Copy { dst, src } };
                     out.push(SStmt::Op(op, *span));
@@ -501,19 +544,21 @@ impl Roles<'_> {
     fn fetch(&self, p: &Piece, slot: Ref, send: bool, out: &mut Vec<SStmt>) {
         let mut push = |op, span| out.push(SStmt::Op(op, span));
         if send {
-            return push(SOp::Copy { dst: slot, src: p.from.clone() }, p.span);
+            return push(SOp::Copy { dst: slot, src: chunk(self.rounds, p.from) }, p.span);
         }
-        let get = |dst: &Ref| SOp::Get { dst: dst.clone(), peer: (self.place)(p.src), src: slot.clone() };
-        let waits = match (&p.to[0].0, self.fetched[p.operand() as usize]) {
-            (Ref::Chunk { path, .. }, Some(operand)) if p.staged() => {
-                Ref::Chunk { operand, path: path.clone() }
+        let get = |dst: Ref| SOp::Get { dst, peer: (self.place)(p.src), src: slot.clone() };
+        let first = p.to[0].0;
+        let waits = match self.fetched[first.buffer as usize] {
+            Some(operand) if p.staged() => {
+                let of = self.rounds.buffers[first.buffer as usize].atoms;
+                chunk_of(operand, (first.start, first.len), of)
             }
-            (to, _) => return push(get(to), p.span),
+            _ => return push(get(chunk(self.rounds, first)), p.span),
         };
-        push(get(&waits), p.span);
+        push(get(waits.clone()), p.span);
         push(SOp::FenceComplete, p.span);
-        for (dst, reduce, span) in &p.to {
-            let (dst, src) = (dst.clone(), waits.clone());
+        for (to, reduce, span) in &p.to {
+            let (dst, src) = (chunk(self.rounds, *to), waits.clone());
             let op = if *reduce { SOp::Reduce { op: self.red, dst, src } } else { SOp::Copy { dst, src } };
             push(op, *span);
         }
@@ -523,12 +568,9 @@ impl Roles<'_> {
     fn moves(&self, list: &[usize], out: &mut Vec<SStmt>) {
         for i in list {
             let (_, x) = self.locals[*i];
-            let (of, to_of) = (
-                self.rounds.buffers[x.from.buffer as usize].atoms,
-                self.rounds.buffers[x.to.buffer as usize].atoms,
-            );
-            for (from, to, n) in runs(x) {
-                let (dst, src) = (chunk(x.to.buffer, to, n, to_of), chunk(x.from.buffer, from, n, of));
+            for (from, to, len) in runs(x) {
+                let place = |buffer, start| chunk(self.rounds, Run { buffer, start, len });
+                let (dst, src) = (place(x.to.buffer, to), place(x.from.buffer, from));
                 let op =
                     if x.reduce { SOp::Reduce { op: self.red, dst, src } } else { SOp::Copy { dst, src } };
                 out.push(SStmt::Op(op, x.span));

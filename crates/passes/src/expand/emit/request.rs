@@ -58,6 +58,8 @@ pub struct Request<'a> {
     pub name: Name,
     /// Its source location.
     pub span: Span,
+    /// Whether its messages will go through queues, because the machine has them.
+    pub queues: bool,
     /// Results about algorithms that are known so far.
     pub known: &'a OneSlotCache,
 }
