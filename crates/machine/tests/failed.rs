@@ -107,3 +107,20 @@ fn the_text_of_a_failed_link() {
     let names: Vec<String> = listed.links().map(|l| listed.link_name(l.id)).collect();
     assert_eq!(names, whole);
 }
+
+/// Routes around a failed link depend on the latencies of the machine, and not on the order in
+/// which its text states them.
+#[test]
+fn latencies_that_follow_a_failure_count() {
+    let failed = "link (0,0)->(0,1): 0 GB/s";
+    let slow = "link x: 50 GB/s, 5 us";
+    let first = machine(&format!("torus(3, 4) {{ {failed}; {slow} }}"));
+    let last = machine(&format!("torus(3, 4) {{ {slow}; {failed} }}"));
+    for (a, b) in first.devices().flat_map(|a| first.devices().map(move |b| (a, b))) {
+        let route = |t: &Topology| t.route(a, b, None).collect::<Vec<_>>();
+        assert_eq!(route(&first), route(&last), "{a:?} to {b:?}");
+    }
+    // The other way round the ring is three hops of 500 ns; a detour over x would cost 10 us more.
+    assert_eq!(first.hops(DeviceId(0), DeviceId(1)), 3);
+    assert_eq!(first, last);
+}

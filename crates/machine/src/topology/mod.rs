@@ -581,7 +581,7 @@ impl Topology {
                 .help("a bandwidth must be finite and at least zero, a latency finite and at least zero"));
         }
         self.memo = Memo::default();
-        self.set_failed(id, rate.is_failed())?;
+        self.reroute(id, rate)?;
         if rate == self.common(id) {
             self.own.remove(&id);
         } else {
@@ -592,11 +592,11 @@ impl Topology {
 }
 
 impl Topology {
-    /// Says whether a link has failed. A product of axes gets its list of links with the first
-    /// failure, because its routes are no longer those of the axes.
-    fn set_failed(&mut self, id: LinkId, failed: bool) -> Result<(), Diagnostic> {
+    /// Lets routes follow the new rate of a link. A product of axes gets its list of links with the
+    /// first failure, because its routes are no longer those of the axes.
+    fn reroute(&mut self, id: LinkId, rate: LinkRate) -> Result<(), Diagnostic> {
         if self.wiring.graph.is_none() {
-            if !failed {
+            if !rate.is_failed() {
                 return Ok(());
             }
             if self.node_count() as u64 > u64::from(MAX_NODES) {
@@ -605,12 +605,16 @@ impl Topology {
                     "routes around it need a table, for which {MAX_NODES} nodes are the limit"
                 )));
             }
-            let list = self.wiring.as_list(|l| self.rate(l).latency_ns);
+            let list = self.wiring.as_list(|l| self.rate(l));
             self.wiring.graph = Some(Arc::new(list));
         }
         if let Some(graph) = &mut self.wiring.graph {
-            let any = Arc::make_mut(graph).set_failed(id, failed);
-            if !any && self.wiring.is_product {
+            let graph = Arc::make_mut(graph);
+            // The links of a package keep the rates of its parts, on which its routes depend.
+            if self.wiring.is_product {
+                graph.change(id, rate);
+            }
+            if !graph.set_failed(id, rate.is_failed()) && self.wiring.is_product {
                 self.wiring.graph = None;
             }
         }

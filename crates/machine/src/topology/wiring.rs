@@ -103,14 +103,12 @@ impl Wiring {
 
     /// Returns the links of a product as a list with the same numbers. Where two links join the
     /// same devices, routes take one of them.
-    pub fn as_list(&self, latency_ns: impl Fn(LinkId) -> f64) -> Graph {
+    pub fn as_list(&self, rate: impl Fn(LinkId) -> LinkRate) -> Graph {
         let relays = (self.devices..self.nodes).map(|_| Relay { part: "", at: vec![] }).collect();
         let mut graph = Graph::new(self.devices, relays);
         for id in (0..self.links as u32).map(LinkId) {
             let (from, to, ..) = self.ends(id);
-            // Only the latency decides about routes. Rates are those of the machine.
-            let rate = LinkRate { bandwidth: f64::INFINITY, latency_ns: latency_ns(id) };
-            graph.add(Edge { from: from.0, to: to.0, rate, parallel: Parallel::Only });
+            graph.add(Edge { from: from.0, to: to.0, rate: rate(id), parallel: Parallel::Only });
         }
         graph
     }
