@@ -50,8 +50,7 @@ pub use model::Job;
 pub(crate) use smaller::{growth, halved};
 
 use crate::packed::is_packed;
-use kbc_ir::types::Mesh;
-use kbc_machine::topology::{DeviceId, Shape, Topology};
+use kbc_machine::topology::{Shape, Topology};
 use kbc_rounds::rounds::{coordinates, linear};
 use kbc_rounds::{Call, Library, Limits, Rounds, expand, group};
 use model::{Receipts, simulate};
@@ -99,15 +98,6 @@ pub struct Price {
     pub sent: u64,
     /// The method that found the price.
     pub method: Method,
-}
-
-/// Returns the groups of ranks that differ only in one axis of the mesh.
-pub fn groups(mesh: &Mesh, axis: &str) -> Vec<Vec<DeviceId>> {
-    let Some(at) = mesh.axes.iter().position(|a| a.name == *axis) else { return vec![] };
-    let inner: u64 = mesh.axes[at + 1..].iter().map(|a| a.size).product();
-    let size = mesh.axes[at].size;
-    let firsts = (0..mesh.ranks()).filter(|r| (r / inner).is_multiple_of(size));
-    firsts.map(|first| (0..size).map(|i| DeviceId((first + i * inner) as u32)).collect()).collect()
 }
 
 /// Returns the machine that is assumed if none is known: every rank is linked with every other.

@@ -10,6 +10,7 @@ pub mod enqueue;
 pub mod expand;
 pub mod findings;
 mod fresh;
+mod groups;
 pub mod infer;
 pub mod instrument;
 mod late;

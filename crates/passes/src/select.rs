@@ -91,6 +91,7 @@ pub use bind::{bind, sizes_on};
 
 use crate::cost::{self, Job, Price};
 use crate::findings::select::{Candidate, SelectTable, Selection, Verdict};
+use crate::groups::device_groups;
 use crate::part_of::library_for;
 use crate::pass::{Changed, OptionKind, Options, Pass, PassCx, PassInfo, PassOption, TimeModel, graph_of};
 use crate::pipeline::Pipeline;
@@ -352,7 +353,7 @@ impl Chooser<'_> {
         let job = Job {
             library,
             topology: self.topology,
-            groups: cost::groups(self.mesh, &site.coll.axis),
+            groups: device_groups(self.mesh, std::slice::from_ref(&site.coll.axis)),
             elements: site.elements,
             element_bytes: site.operand.dtype.bytes(),
         };

@@ -79,6 +79,7 @@ mod pieces;
 
 use crate::cost::{self, CallPrices, Job};
 use crate::findings::overlap::{ExaminedCollective, OverlapTable, TriedPieces};
+use crate::groups::device_groups;
 use crate::packed::{PackedSite, is_packed};
 use crate::part_of::library_for;
 use crate::pass::{Changed, OptionKind, Options, Pass, PassCx, PassInfo, PassOption, graph_of};
@@ -487,7 +488,7 @@ impl Planner<'_> {
         let job = Job {
             library,
             topology: self.topology,
-            groups: cost::groups(self.mesh, &c.axis),
+            groups: device_groups(self.mesh, std::slice::from_ref(&c.axis)),
             elements,
             element_bytes: from.dtype.bytes(),
         };

@@ -21,6 +21,7 @@ pub use phases::{
 };
 pub use tables::{PackedTable, flow_tables, tables};
 
+use crate::groups::device_groups;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::graph::{Collective, Using, UsingArg};
@@ -107,8 +108,6 @@ pub struct PackedUse {
     pub bytes: u64,
     /// Estimated nanoseconds for them.
     pub ns: f64,
-    /// Number of messages of a group.
-    pub messages: usize,
 }
 
 impl PackedUse {
@@ -169,8 +168,8 @@ impl PackedSite<'_> {
             return Err(format!("no trees are packed for {}", c.name()));
         };
         let (root, bytes) = (c.root.unwrap_or(0), given(BYTES)?.unwrap_or(self.bytes));
-        let messages = if pieces.is_some() { 0 } else { self.messages };
-        let elements = self.elements;
+        // With pieces that are given nothing else depends on these.
+        let (elements, messages) = if pieces.is_some() { (0, 0) } else { (self.elements, self.messages) };
         let request = PackedRequest { collective, root, trees, pieces, bytes, elements, messages };
         let key = format!("{:?} {request:?}", c.axes());
         if let Some(known) = cache.borrow().get(&key) {
@@ -185,12 +184,11 @@ impl PackedSite<'_> {
         if self.topology.is_package() {
             return Err("the machine is a package, whose devices are not joined by links alone".into());
         }
-        let groups = groups(self.mesh, &self.collective.axes())
-            .ok_or("the axes of the collective are not neighbours in the mesh")?;
+        let groups = device_groups(self.mesh, &self.collective.axes());
         if groups.iter().all(|g| g.len() == 1) {
             // One rank has nothing to send: the functions are right as they stand.
             let (bytes, ns) = (request.bytes, 0.0);
-            return Ok(PackedUse { tables: vec![], pieces: 1, trees: 0, bytes, ns, messages: 0 });
+            return Ok(PackedUse { tables: vec![], pieces: 1, trees: 0, bytes, ns });
         }
         let network = group_network(self.topology, &groups).map_err(|e| e.words(self.topology, None))?;
         let words = |e: SynthesisError| PackedFailure::from(e).words(self.topology, Some(&network.nodes));
@@ -206,7 +204,6 @@ impl PackedSite<'_> {
                 trees: 0,
                 bytes: request.bytes,
                 ns: found.ns,
-                messages: found.plan.messages(),
             });
         }
         let phases = phases(&network, request).map_err(words)?;
@@ -217,23 +214,8 @@ impl PackedSite<'_> {
             trees,
             bytes: request.bytes,
             ns: phases.iter().map(|p| p.plan.ns).sum(),
-            messages: phases.iter().map(OrderedPhase::messages).sum(),
         })
     }
-}
-
-/// Returns the groups of ranks that differ only in these axes, which must be neighbours.
-fn groups(mesh: &Mesh, axes: &[Name]) -> Option<Vec<Vec<DeviceId>>> {
-    let start = axes.first()?;
-    let first = mesh.axes.iter().position(|a| a.name == *start)?;
-    let run = mesh.axes.get(first..first + axes.len())?;
-    if run.iter().zip(axes).any(|(a, b)| a.name != *b) {
-        return None;
-    }
-    let size: u64 = run.iter().map(|a| a.size).product();
-    let inner: u64 = mesh.axes[first + axes.len()..].iter().map(|a| a.size).product();
-    let firsts = (0..mesh.ranks()).filter(|r| (r / inner).is_multiple_of(size));
-    Some(firsts.map(|f| (0..size).map(|i| DeviceId((f + i * inner) as u32)).collect()).collect())
 }
 
 /// Returns E595 for a use of a packed algorithm that has no trees.

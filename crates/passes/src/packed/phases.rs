@@ -55,20 +55,13 @@ impl PackedCollective {
     /// Returns its name in programs.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            PackedCollective::AllGather => "all_gather",
-            PackedCollective::ReduceScatter => "reduce_scatter",
-            PackedCollective::AllReduce => "all_reduce",
-            PackedCollective::Broadcast => "broadcast",
-            PackedCollective::Reduce => "reduce",
-            PackedCollective::AllToAll => "all_to_all",
-        }
+        self.kind().name()
     }
 
     /// Whether one rank is the root.
     #[must_use]
     pub fn has_root(self) -> bool {
-        matches!(self, PackedCollective::Broadcast | PackedCollective::Reduce)
+        self.kind().rooted()
     }
 
     /// Whether the vector is divided into a block for each rank.
@@ -127,7 +120,8 @@ impl OrderedPhase {
 /// Largest number of messages of a synthesised phase. A schedule without symmetry is written out
 /// for every rank, which has a limit of 500,000 transfers.
 const MOST_MESSAGES: u128 = 480_000;
-/// Messages up to which trees are cut into more pieces, where the caller asks for no other number.
+/// Messages up to which trees are cut into more pieces, where the caller asks for no other number,
+/// and for each unit of the option `effort` of `select`.
 pub const CUT_MESSAGES: u64 = 16_384;
 /// Trees per root up to which the best rate is taken as it is.
 const MANY_TREES: u128 = 16;

@@ -5,7 +5,7 @@ use super::bind::legal;
 use super::{Chooser, SelectSite};
 use crate::cost::{self, Job};
 use crate::findings::select::{Candidate, Verdict};
-use crate::packed::{PackedSite, PackedUse, is_packed, refused};
+use crate::packed::{CUT_MESSAGES, PackedSite, PackedUse, is_packed, refused};
 use kbc_diag::Diagnostic;
 use kbc_ir::Name;
 use kbc_ir::graph::{Using, UsingArg};
@@ -15,15 +15,9 @@ use kbc_rounds::eval::Value;
 use kbc_rounds::{AlgId, Call, Library, Limits, Verifier};
 use std::rc::Rc;
 
-/// Messages up to which packed trees are cut into pieces, for each unit of the option `effort`.
-const MESSAGES_PER_EFFORT: u64 = 16_384;
-
 /// Least bytes of a message for which the search cuts trees into more pieces. Many small messages
 /// are much text for little time.
 const LEAST_BYTES: u64 = 4096;
-
-/// Messages up to which packed trees are cut where the program asks for them.
-const MESSAGES: u64 = crate::packed::CUT_MESSAGES;
 
 /// Packed trees are taken only if they need at most this share of the time of the best other
 /// algorithm: their schedules are written out for every rank, so they are larger.
@@ -47,7 +41,7 @@ impl Chooser<'_> {
             return Ok(None);
         }
         let at = if using.span.is_none() { site.op.span } else { using.span };
-        let found = self.packed_site(site, MESSAGES).pack(&using.args, &self.cx.packed);
+        let found = self.packed_site(site, CUT_MESSAGES).pack(&using.args, &self.cx.packed);
         found.map(Some).map_err(|why| refused(Some(self.topology), using, at, &why))
     }
 
@@ -90,7 +84,7 @@ impl Chooser<'_> {
             out.verdict = Verdict::Pruned(why);
             return out;
         }
-        let mut from = self.packed_site(site, MESSAGES_PER_EFFORT.saturating_mul(effort));
+        let mut from = self.packed_site(site, CUT_MESSAGES.saturating_mul(effort));
         // An all-reduce moves the vector of every rank twice; other collectives move less.
         let moved = from.bytes.saturating_mul(2 * site.axis.size);
         from.messages = from.messages.min((moved / LEAST_BYTES).max(1));

@@ -11,6 +11,7 @@ use super::emitter::Marks;
 use super::request::{Request, call, capacity, label, window};
 use crate::expand::interpret::{Options, Stop, contract, refused};
 use crate::expand::messages::legal;
+use crate::groups::groups;
 use crate::late::{Deadlines, Run};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
@@ -311,7 +312,7 @@ fn fits(r: &Request<'_>, rounds: &Rounds, operands: &[Operand], mesh: &Mesh) -> 
         .zip(&rounds.buffers)
         .map(|(o, b)| legal::equal_chunks(&o.line, i64::from(b.atoms)))
         .collect();
-    for group in legal::groups(mesh, &r.over) {
+    for group in groups(mesh, &r.over) {
         let vars: Vec<_> = group.iter().map(|rank| legal::mesh_vars(mesh, *rank)).collect();
         for x in rounds.rounds.iter().flatten() {
             let (a, b) = (x.from.buffer as usize, x.to.buffer as usize);

@@ -8,6 +8,7 @@
 //! (E303, E305).
 
 use crate::expand::interpret::{Bound, Gen, IntoStop, Node, Ranges, Region, Res, Transfer, World};
+use crate::groups::groups;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::cut::{Chunks, Sized};
@@ -64,38 +65,6 @@ pub(in crate::expand) fn unequal((have, room): (u64, u64), span: Span) -> Diagno
         .primary(span, "this moves a chunk to a place of another length")
         .note(format!("{have} elements would be written to a place of {room}"))
         .help("choose sizes that are divisible by the number of chunks, or an algorithm that keeps every chunk at its place (for all_to_all: `direct` or `pairwise`)")
-}
-
-/// Returns the mesh ranks of each group over some axes, in group order.
-pub(in crate::expand) fn groups(mesh: &Mesh, over: &[Name]) -> Vec<Vec<u64>> {
-    let index = |rank: u64| {
-        let at = mesh.coords(rank);
-        let pick = |inside: bool| {
-            let mine = mesh.axes.iter().zip(&at).filter(move |(a, _)| over.contains(&a.name) == inside);
-            mine.map(|(a, c)| (a.name.clone(), *c)).collect::<Vec<_>>()
-        };
-        let own = pick(true);
-        let linear = over.iter().fold(0, |n, name| {
-            let size = mesh.axis(name).map_or(1, |a| a.size);
-            n * size + own.iter().find(|(m, _)| m == name).map_or(0, |x| x.1 as u64)
-        });
-        (pick(false), linear)
-    };
-    // Coordinates on the other axes, then (position in the group, rank).
-    let mut out: Vec<(Vars, Vec<(u64, u64)>)> = vec![];
-    for rank in 0..mesh.ranks() {
-        let (others, linear) = index(rank);
-        match out.iter_mut().find(|(o, _)| *o == others) {
-            Some((_, list)) => list.push((linear, rank)),
-            None => out.push((others, vec![(linear, rank)])),
-        }
-    }
-    out.into_iter()
-        .map(|(_, mut list)| {
-            list.sort_unstable();
-            list.into_iter().map(|x| x.1).collect()
-        })
-        .collect()
 }
 
 /// Returns the variables of a mesh rank.
