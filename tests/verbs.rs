@@ -276,6 +276,8 @@ fn results_are_json_everywhere() {
         "kbc import exported -o model.kb",
         "kbc plot topology ring(4) -o ring.svg",
         "kbc compare ring(4) full(4) --of layer.kb",
+        "kbc synth ring(4) all_to_all",
+        "kbc repair layer.kb --fail (0)->(1)",
         "kbc sweep sweep.yaml -o rows.csv",
         "kbc sweep sweep.yaml --list",
         "kbc dev fuzz engines --programs 2",
