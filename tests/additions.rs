@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{Scratch, kbc};
+use common::{Scratch, kbc, npy};
 use serde_json::Value;
 
 const PROGRAM: &str = "param n = 16\ntopology sys = ring(4)\nmesh m = sys[tp]\n\
@@ -69,4 +69,84 @@ fn an_order_that_is_not_fixed_is_refused() {
         let ran = kbc(s.path(), &words, "");
         assert!(ran.code == 2 && ran.stderr.contains("does not apply"), "{words:?}: {}", ran.stderr);
     }
+}
+
+/// `--order fixed` takes another algorithm at another size, and the order stays.
+#[test]
+fn a_fixed_order_can_be_asked_for() {
+    let s = Scratch::new();
+    s.write("p.kb", PROGRAM.replace(", using: ALGORITHM", "").replace("ring(4)", "full(8)").as_bytes());
+    let json = |words: &[&str]| -> Value {
+        let ran = kbc(s.path(), words, "");
+        assert_eq!(ran.code, 0, "{words:?}: {}", ran.stderr);
+        serde_json::from_str(&ran.stdout).expect("JSON")
+    };
+    let sizes = ["--also", "n=1", "--also", "n=257", "--also", "n=100000", "--format", "json"];
+    let order = |more: &[&str]| json(&[&["explain", "order", "p.kb"][..], &sizes, more].concat());
+    assert_eq!(order(&[])["order"], "varies");
+    assert_eq!(order(&["--order", "any"])["order"], "varies");
+    let fixed = order(&["--order", "fixed"]);
+    assert_eq!((&fixed["order"], &fixed["sizes"][3]["equal_on_ranks"]), (&"fixed".into(), &true.into()));
+
+    let taken = |n: &str| -> (String, usize) {
+        let define = format!("n={n}");
+        let all = json(&["explain", "select", "p.kb", "-D", &define, "--order", "fixed", "--format", "json"]);
+        let c = &all["collectives"][0];
+        let listed = c["candidates"].as_array().expect("candidates");
+        let why =
+            |c: &Value| c["why"].as_str().is_some_and(|w| w.contains("order of additions is not fixed"));
+        (c["algorithm"].as_str().expect("a name").to_owned(), listed.iter().filter(|c| why(c)).count())
+    };
+    let (small, large) = (taken("16"), taken("100000"));
+    assert_ne!(small.0, large.0);
+    assert!(small.1 > 3 && small.1 == large.1, "{small:?} {large:?}");
+}
+
+/// The first elements have the same bits whatever the number of elements, which is the reason for a
+/// fixed order; without one they differ.
+#[test]
+fn a_fixed_order_gives_the_same_bits_at_every_count() {
+    let s = Scratch::new();
+    s.write("p.kb", PROGRAM.replace(", using: ALGORITHM", "").replace("ring(4)", "full(8)").as_bytes());
+    let bits = |n: usize, more: &[&str]| -> Vec<Vec<u8>> {
+        // Contributions of very different sizes; an element has the same ones at every count.
+        let of = |rank: usize, i: usize| {
+            ((i * 37 + rank * 101) % 1009) as f32 * (0.1 + rank as f32).powi(rank as i32 - 4)
+        };
+        let values = (0..8).flat_map(|rank| (0..n).flat_map(move |i| of(rank, i).to_le_bytes()));
+        s.write("x.npy", &npy("<f4", &[8, n], &values.collect::<Vec<u8>>()));
+        let define = format!("n={n}");
+        let words = ["run", "p.kb", "-D", &define, "--input", "x=x.npy", "-o", "out=out.npy"];
+        let ran = kbc(s.path(), &[&words[..], more].concat(), "");
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let bytes = std::fs::read(s.path().join("out.npy")).expect("a result");
+        bytes[bytes.len() - 4 * n..].chunks(4).take(100).map(<[u8]>::to_vec).collect()
+    };
+    let counts = [100, 1000, 40_000, 300_000];
+    let fixed: Vec<_> = counts.iter().map(|n| bits(*n, &["--order", "fixed"])).collect();
+    assert!(fixed.iter().all(|b| *b == fixed[0]));
+    let any: Vec<_> = counts.iter().map(|n| bits(*n, &[])).collect();
+    assert!(any.iter().any(|b| *b != any[0]));
+}
+
+#[test]
+fn what_has_no_fixed_order_is_refused() {
+    let s = Scratch::new();
+    s.write("p.kb", PROGRAM.replace("ALGORITHM", "ring").as_bytes());
+    let ran = kbc(s.path(), &["run", "p.kb", "--order", "fixed"], "");
+    assert!(ran.code == 1 && ran.stderr.contains("`ring` has no fixed order"), "{}", ran.stderr);
+    let scatter = PROGRAM
+        .replace("ring(4)", "ring(6)")
+        .replace("all_reduce(x, sum, over: tp, using: ALGORITHM)", "x")
+        .replace("-> f32[n]", "-> f32[n@tp]");
+    s.write("s.kb", scatter.as_bytes());
+    let ran = kbc(s.path(), &["run", "s.kb", "--order", "fixed"], "");
+    let title = "no algorithm of reduce_scatter with a fixed order of additions";
+    assert!(ran.code == 1 && ran.stderr.contains(title), "{}", ran.stderr);
+    // Integers are exact in every order, so all algorithms are admitted.
+    s.write("i.kb", scatter.replace("f32", "i32").as_bytes());
+    let ran = kbc(s.path(), &["run", "i.kb", "--order", "fixed"], "");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let ran = kbc(s.path(), &["run", "i.kb", "--order", "other"], "");
+    assert!(ran.code == 2 && ran.stderr.contains("--order"), "{}", ran.stderr);
 }

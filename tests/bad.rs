@@ -15,7 +15,7 @@
 
 use crate::common;
 
-use common::{Scratch, root, short};
+use common::{Scratch, npy, root, short};
 use serde::Deserialize;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -54,7 +54,7 @@ fn expected(text: &str, comment: &str) -> (Header, Vec<Mark>) {
 }
 
 /// Returns a .npy file of zeros.
-fn npy(dtype: &str, shape: &str) -> Vec<u8> {
+fn zeros(dtype: &str, shape: &str) -> Vec<u8> {
     let (descr, width) = match dtype {
         "f32" => ("<f4", 4),
         "f64" => ("<f8", 8),
@@ -63,21 +63,13 @@ fn npy(dtype: &str, shape: &str) -> Vec<u8> {
     };
     let sizes: Vec<usize> =
         shape.trim_matches(['[', ']']).split(',').map(|s| s.trim().parse().expect("a size")).collect();
-    let tuple: String = sizes.iter().map(|s| format!("{s}, ")).collect();
-    let mut dict = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({tuple}), }}");
-    dict += &" ".repeat(63 - (10 + dict.len()) % 64);
-    dict.push('\n');
-    let mut out = b"\x93NUMPY\x01\x00".to_vec();
-    out.extend(u16::try_from(dict.len()).expect("a short header").to_le_bytes());
-    out.extend(dict.bytes());
-    out.extend(vec![0; sizes.iter().product::<usize>() * width]);
-    out
+    npy(descr, &sizes, &vec![0; sizes.iter().product::<usize>() * width])
 }
 
 fn made(recipe: &str) -> Vec<u8> {
     let (kind, rest) = recipe.split_once(' ').expect("a kind and what it is of");
     match kind {
-        "npy" => rest.split_once(' ').map(|(dtype, shape)| npy(dtype, shape)).expect("npy DTYPE [SIZES]"),
+        "npy" => rest.split_once(' ').map(|(dtype, shape)| zeros(dtype, shape)).expect("npy DTYPE [SIZES]"),
         "first" => {
             let (n, file) = rest.split_once(" of ").expect("first N of FILE");
             let all = std::fs::read(root().join(file)).expect("the file it is the beginning of");

@@ -61,13 +61,19 @@ pub struct Selection {
     /// Repeatable, for collectives of several kinds.
     #[arg(long, value_name = "ALGORITHM", help_heading = "Program")]
     pub using: Vec<String>,
+    /// `fixed`: every element is added in one order, at all sizes.
+    ///
+    /// Only algorithms are taken for which that holds, so the bits of a result do not depend on the
+    /// position of an element or on the number of elements.
+    #[arg(long, value_name = "ORDER", value_parser = ["any", "fixed"], help_heading = "Program")]
+    pub order: Option<String>,
 }
 
 impl Selection {
     /// The same as options of the compiler.
     pub fn plain(&self) -> options::Selection {
-        let Selection { define, topology, mesh, set, program, algorithm, ranks, using } = self.clone();
-        options::Selection { define, topology, mesh, set, program, algorithm, ranks, using }
+        let Selection { define, topology, mesh, set, program, algorithm, ranks, using, order } = self.clone();
+        options::Selection { define, topology, mesh, set, program, algorithm, ranks, using, order }
     }
 }
 

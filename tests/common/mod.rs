@@ -202,6 +202,19 @@ fn collect(dir: &Path, prefix: &str, out: &mut BTreeMap<String, Vec<u8>>) {
     }
 }
 
+/// Returns a `.npy` file of an array in row-major order: its type, its sizes and its bytes.
+pub fn npy(descr: &str, sizes: &[usize], data: &[u8]) -> Vec<u8> {
+    let tuple: String = sizes.iter().map(|s| format!("{s}, ")).collect();
+    let mut dict = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({tuple}), }}");
+    dict += &" ".repeat(63 - (10 + dict.len()) % 64);
+    dict.push('\n');
+    let mut out = b"\x93NUMPY\x01\x00".to_vec();
+    out.extend(u16::try_from(dict.len()).expect("a short header").to_le_bytes());
+    out.extend(dict.bytes());
+    out.extend(data);
+    out
+}
+
 /// Splits a line into words; quotes (single and double) protect spaces.
 pub fn split(line: &str) -> Vec<String> {
     let (mut out, mut word, mut quote, mut open) = (vec![], String::new(), None, false);

@@ -2,15 +2,16 @@
 
 use crate::build::Built;
 use crate::keep::GraphRecorder;
+use crate::ordered::Ordered;
 use crate::simulated::Simulated;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_frontend::lower::{LowerOptions, Lowered, lower, ranks};
 use kbc_ir::Body;
 use kbc_ir::graph::{Graph, OpKind, Using};
 use kbc_ir::schedule::Schedule;
-use kbc_passes::PassCx;
 use kbc_passes::findings::select::SelectTable;
 use kbc_passes::pipeline::Pipeline;
+use kbc_passes::{OrderModel, PassCx};
 
 /// `overlap` as targets have it.
 const TASKS: &str = "overlap{tasks=true},";
@@ -76,7 +77,8 @@ pub fn select_again(built: &Built, options: &str) -> Result<SelectTable, Diagnos
     let lowered = lower_again(built, None, &[])?;
     let mut module = lowered.module;
     let time = Simulated { topology: &lowered.topology };
-    let cx = PassCx::new(&lowered.library, Some(&lowered.topology)).with_time(&time);
+    let order = built.origin.fixed_order.then_some(&Ordered as &dyn OrderModel);
+    let cx = PassCx::new(&lowered.library, Some(&lowered.topology)).with_time(&time).with_order(order);
     let passes = format!("infer,place,select{{{options}}}");
     Pipeline::parse(&passes, Span::NONE.file)?.run(&mut module, &cx, &mut [])?;
     Ok(cx.findings.into_inner().select)

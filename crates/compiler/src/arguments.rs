@@ -121,7 +121,8 @@ pub fn topology(workspace: &mut Workspace, of: &Selection) -> Outcome<TopologyOp
 pub(crate) fn lower_options(workspace: &mut Workspace, of: &Selection) -> Outcome<LowerOptions> {
     // Which program or algorithm is meant, on how many ranks and with which algorithms for its
     // collectives, depends on what the file has; the caller adds it.
-    let Selection { define, topology: _, mesh, set, program: _, algorithm: _, ranks: _, using: _ } = of;
+    let Selection { define, topology: _, mesh, set, program: _, algorithm: _, ranks: _, using: _, order: _ } =
+        of;
     let (topology, machine) = topology(workspace, of)?;
     Ok(LowerOptions {
         set: settings(workspace, set)?,
@@ -133,6 +134,20 @@ pub(crate) fn lower_options(workspace: &mut Workspace, of: &Selection) -> Outcom
         machine,
         shapes: vec![],
     })
+}
+
+/// `--order`: whether every element must be added in one order.
+///
+/// # Errors
+/// E420 for another word.
+pub(crate) fn fixed_order(of: &Selection) -> Outcome<bool> {
+    match of.order.as_deref() {
+        None | Some("any") => Ok(false),
+        Some("fixed") => Ok(true),
+        Some(other) => Err(Diagnostic::error("E420", format!("--order {other}: not an order of additions"))
+            .help("`fixed` or `any`")
+            .into()),
+    }
 }
 
 /// `--ranks`: how many ranks the machine of an algorithm has, of the kind that its file names.

@@ -1,13 +1,14 @@
 //! Build: from a file to a schedule, the part that `compile`, `check`, `run` and `explain` share.
 
 use crate::algorithm_request;
-use crate::arguments::{lower_options, on_ranks, using};
+use crate::arguments::{fixed_order, lower_options, on_ranks, using};
 use crate::bounds::Subject;
 use crate::data;
 use crate::failure::Outcome;
 use crate::keep::GraphRecorder;
 use crate::load::load_parts;
 use crate::options::Source;
+use crate::ordered::{self, Ordered};
 use crate::own_algorithms::{right_algorithms, uses};
 use crate::pipeline;
 use crate::simulated::Simulated;
@@ -25,10 +26,10 @@ use kbc_machine::memory;
 use kbc_machine::policy::Placements;
 use kbc_machine::topology::Topology;
 use kbc_machine::topology::perturb::Perturb;
-use kbc_passes::PassCx;
 use kbc_passes::findings::overlap::OverlapTable;
 use kbc_passes::findings::select::SelectTable;
 use kbc_passes::pipeline::Pipeline;
+use kbc_passes::{OrderModel, PassCx};
 
 /// A program in the pipeline.
 pub struct Built {
@@ -91,6 +92,8 @@ pub struct Origin {
     pub options: LowerOptions,
     /// The passes that it went through.
     pub passes: String,
+    /// Whether every element must be added in one order.
+    pub fixed_order: bool,
 }
 
 /// Loads, lowers and runs the pipeline.
@@ -162,13 +165,21 @@ pub fn assemble(
     // A collective by itself has been given its algorithm.
     let using = if alone { vec![] } else { using(workspace, &source.of.using)? };
     let names: Vec<(Name, Span)> = using.iter().map(|u| (u.alg.clone(), u.span)).collect();
-    let cx = PassCx::new(&lowered.library, Some(&lowered.topology)).with_time(&time).with_using(using);
+    let fixed_order = fixed_order(&source.of)?;
+    let order = fixed_order.then_some(&Ordered as &dyn OrderModel);
+    let cx = PassCx::new(&lowered.library, Some(&lowered.topology))
+        .with_time(&time)
+        .with_order(order)
+        .with_using(using);
     let mut keep = GraphRecorder::default();
     workspace.progress("compiling");
     let passes = pipeline_of_machine(passes, &lowered.topology);
     pipeline::run(workspace, &mut module, passes, &cx, watch, Some(&mut keep))?;
     if let Some(schedule) = module.schedule() {
         memory::lay_out(schedule, &lowered.topology, &lowered.placements)?;
+        if fixed_order {
+            ordered::require_fixed(schedule)?;
+        }
     }
     let (select, overlap) = {
         let found = cx.findings.borrow();
@@ -199,7 +210,7 @@ pub fn assemble(
     let built = Built {
         module,
         verdict,
-        origin: Origin { loaded, options, passes: passes.to_owned() },
+        origin: Origin { loaded, options, passes: passes.to_owned(), fixed_order },
         typed,
         placed,
         arranged,

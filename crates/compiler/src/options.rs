@@ -23,12 +23,14 @@ pub struct Selection {
     pub ranks: Option<String>,
     /// Algorithms of the collectives for which the program names none.
     pub using: Vec<String>,
+    /// What the order of additions must be: `fixed`, or `any`, which is the default.
+    pub order: Option<String>,
 }
 
 impl Selection {
     /// The flags of the command line, each with its values in order.
-    pub fn flags(&self) -> [(&'static str, &[String]); 8] {
-        let Selection { define, topology, mesh, set, program, algorithm, ranks, using } = self;
+    pub fn flags(&self) -> [(&'static str, &[String]); 9] {
+        let Selection { define, topology, mesh, set, program, algorithm, ranks, using, order } = self;
         [
             ("-D", define),
             ("--topology", topology.as_slice()),
@@ -38,12 +40,13 @@ impl Selection {
             ("--algorithm", algorithm.as_slice()),
             ("--ranks", ranks.as_slice()),
             ("--using", using),
+            ("--order", order.as_slice()),
         ]
     }
 
     /// The flags of the command line, and whether each was given, for places where one means
     /// nothing.
-    pub fn given(&self) -> [(&'static str, bool); 8] {
+    pub fn given(&self) -> [(&'static str, bool); 9] {
         self.flags().map(|(flag, values)| (flag, !values.is_empty()))
     }
 }

@@ -217,6 +217,21 @@ pub trait TimeModel {
     fn nanoseconds(&self, module: &Module) -> Result<f64, Diagnostics>;
 }
 
+/// Compares orders of additions. The driver supplies an implementation, because this crate does not
+/// execute schedules.
+pub trait OrderModel {
+    /// Compares the orders in which modules add the elements of their results. The modules are one
+    /// collective at several sizes or with several algorithms; they are at the schedule level and
+    /// synchronized.
+    ///
+    /// Returns `None` if every element is added in one order, whatever its position and in all
+    /// modules, or if no order can change its bits. Otherwise returns two orders, in words.
+    ///
+    /// # Errors
+    /// Returns the reason why the modules cannot be executed.
+    fn difference(&self, modules: &[Module]) -> Result<Option<String>, Diagnostics>;
+}
+
 /// The context of a pass: what it may use besides the module.
 pub struct PassCx<'a> {
     /// Collectives and algorithms.
@@ -225,6 +240,9 @@ pub struct PassCx<'a> {
     pub topology: Option<&'a Topology>,
     /// Measures schedules, if the driver supplies a model.
     pub time: Option<&'a dyn TimeModel>,
+    /// Admits only collectives whose elements are all added in one order, at every size, if the
+    /// caller asks for that.
+    pub order: Option<&'a dyn OrderModel>,
     /// Algorithms for collectives for which the program names none. If several fit a collective,
     /// the first is taken.
     pub using: Vec<Using>,
@@ -241,6 +259,7 @@ impl<'a> PassCx<'a> {
             library,
             topology,
             time: None,
+            order: None,
             using: vec![],
             findings: RefCell::default(),
             packed: Rc::default(),
@@ -259,6 +278,11 @@ impl<'a> PassCx<'a> {
     /// Adds a model that measures schedules.
     pub fn with_time(self, time: &'a dyn TimeModel) -> Self {
         PassCx { time: Some(time), ..self }
+    }
+
+    /// Asks for a fixed order of additions.
+    pub fn with_order(self, order: Option<&'a dyn OrderModel>) -> Self {
+        PassCx { order, ..self }
     }
 
     /// Adds algorithms that the caller asks for and the program does not name.

@@ -77,12 +77,17 @@
 //! %out = output 0 %y : f32[100]
 //! ```
 //!
+//! If the caller asks for a fixed order of additions ([`PassCx::order`]), only algorithms are taken
+//! that add every element in one order, whatever its position and the size
+//! ([adr/083](../adr/083-fixed-order.md)).
+//!
 //! A collective of a local program gets one algorithm for all ranks that take part in it, as if its
 //! operands were parts of one tensor.
 //!
 //! Not done here: options of a use (`pipeline`, `instances`), which only the program sets.
 
 mod bind;
+mod fixed;
 mod local;
 mod search;
 mod transfer;
@@ -314,6 +319,7 @@ impl Chooser<'_> {
             } else {
                 bind(self.cx.library, file, site.id, &using, axis, c.root, op.span)?;
             }
+            self.require_fixed(&site, &using)?;
             (entry.chosen, entry.arguments) = (using.alg.clone(), using.args.clone());
             entry.transfers = self.transfers(&site, &using)?;
             if !self.options.flag("explain").unwrap_or(false) {
@@ -338,7 +344,7 @@ impl Chooser<'_> {
         if c.using.is_none() {
             let Some(best) = entry.candidates.first().filter(|c| matches!(c.verdict, Verdict::Priced(_)))
             else {
-                return Err(nothing_fits(&entry, op.span));
+                return Err(nothing_fits(&entry, op.span, self.fixes(c.kind)));
             };
             let (fastest, transfers) = self.fastest(&site, best, &entry.candidates)?;
             (entry.chosen, entry.arguments, entry.transfers) = (fastest.alg, fastest.args, transfers);
@@ -387,6 +393,8 @@ impl Chooser<'_> {
             let best = out.first().and_then(Candidate::ns).unwrap_or(f64::INFINITY);
             out.push(self.packed_candidate(site, (alg, &job), best));
         }
+        out.sort_by(order);
+        self.keep_fixed(site, &job, &mut out)?;
         out.sort_by(order);
         self.simulate(site, &mut out)?;
         out.sort_by(order);
@@ -587,12 +595,10 @@ fn order(a: &Candidate, b: &Candidate) -> Ordering {
     }
 }
 
-fn nothing_fits(entry: &Selection, span: Span) -> Diagnostic {
-    let mut d = Diagnostic::error(
-        "E214",
-        format!("no algorithm of {} fits axis `{}` of {}", entry.kind, entry.axis, entry.ranks),
-    )
-    .primary(span, "this collective");
+fn nothing_fits(entry: &Selection, span: Span, fixed: bool) -> Diagnostic {
+    let (code, and) = if fixed { ("E597", " with a fixed order of additions") } else { ("E214", "") };
+    let title = format!("no algorithm of {}{and} fits axis `{}` of {}", entry.kind, entry.axis, entry.ranks);
+    let mut d = Diagnostic::error(code, title).primary(span, "this collective");
     let mut unpriced = None;
     for c in &entry.candidates {
         if let Verdict::Rejected(why) | Verdict::Pruned(why) = &c.verdict {

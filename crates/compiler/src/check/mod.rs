@@ -72,7 +72,11 @@ pub fn file(workspace: &mut Workspace, source: &Source) -> Outcome<Report> {
         if !has_program || asked {
             algorithms::ranks(source, Some(&loaded))?;
         } else {
-            let flags = [("--ranks", source.of.ranks.is_some()), ("--using", !source.of.using.is_empty())];
+            let flags = [
+                ("--ranks", source.of.ranks.is_some()),
+                ("--using", !source.of.using.is_empty()),
+                ("--order", source.of.order.is_some()),
+            ];
             refuse(&flags, "programs whose arguments only a call defines")?;
             programs::known(&loaded, source)?;
         }

@@ -195,6 +195,7 @@ fn measured(
             algorithm: None,
             ranks: None,
             using: vec![],
+            order: None,
         },
         post: None,
     };

@@ -166,6 +166,7 @@ fn point(read: &Read, row: usize, used: &mut BTreeSet<String>) -> Result<RowRequ
             algorithm: spec.algorithm.as_deref().map(&mut full).transpose()?.filter(|a| !a.is_empty()),
             ranks: read.ranks.as_deref().map(&mut full).transpose()?,
             using: spec.using.iter().map(|u| full(u)).collect::<Result<_, _>>()?,
+            order: spec.order.as_deref().map(&mut full).transpose()?,
         },
         values: values.iter().map(|v| (*v).clone()).collect(),
     };

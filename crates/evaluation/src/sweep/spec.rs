@@ -58,6 +58,9 @@ pub struct Spec {
     /// Templates: the values of `--using`; an empty one has no effect.
     #[serde(default)]
     pub using: Vec<String>,
+    /// A template: the value of `--order`.
+    #[serde(default)]
+    pub order: Option<String>,
     /// Templates: the values of `-D`.
     #[serde(default)]
     define: BTreeMap<String, Value>,
@@ -205,6 +208,7 @@ pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
                 ("program", spec.program.is_some()),
                 ("algorithm", spec.algorithm.is_some()),
                 ("ranks", spec.ranks.is_some()),
+                ("order", spec.order.is_some()),
             ];
             if let Some((key, _)) = flags.iter().find(|f| f.1) {
                 let title = format!("`{key}` does not apply to a `ccl`: set keys of its file in `define`");
