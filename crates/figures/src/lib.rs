@@ -33,6 +33,7 @@ mod curves;
 mod frame;
 pub mod latency;
 mod lines;
+pub mod matrix;
 pub mod memory;
 mod place;
 mod png;

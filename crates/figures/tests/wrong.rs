@@ -2,6 +2,7 @@
 
 use kbc_figures::algorithms::{Algorithms, Baseline};
 use kbc_figures::latency::Latency;
+use kbc_figures::matrix::{Matrix, MatrixCell};
 use kbc_figures::memory::Memory;
 use kbc_figures::published::{self, Published};
 use kbc_figures::reference::{Reference, ReferenceRow};
@@ -132,4 +133,24 @@ fn machines() {
             assert_eq!(of(n, form, vec![]), "it was drawn", "{n} nodes without links");
         }
     }
+}
+
+#[test]
+fn matrices() {
+    let cell = |row: &str, column: &str, percent| MatrixCell {
+        row: row.into(),
+        column: column.into(),
+        percent,
+        ..MatrixCell::default()
+    };
+    let of = |cells: Vec<MatrixCell>| why(Matrix { cells, ..Matrix::default() }.draw());
+    assert_eq!(of(vec![]), "there is no cell to draw");
+    assert_eq!(of(vec![cell("a", "x", 100.5)]), "100.5 % of the bound for `a`");
+    assert_eq!(of(vec![cell("a", "x", f64::NAN)]), "NaN % of the bound for `a`");
+    assert_eq!(of(vec![cell("a", "x", 1.0), cell("a", "x", 2.0)]), "there are two cells `a  x`");
+    let wide = (0..25).map(|i| cell("a", &i.to_string(), 1.0)).collect();
+    assert_eq!(of(wide), "1 rows and 25 columns are too many (limits: 400 and 24)");
+    assert_eq!(of(vec![cell(&"long".repeat(40), "x", 1.0)]), "the names leave no room for the cells");
+    let word = "unbreakable".repeat(3);
+    assert_eq!(of(vec![cell("a", &word, 1.0)]), "the names of columns are wider than cells");
 }

@@ -4,5 +4,6 @@ mod bounds;
 mod failed;
 mod graph;
 mod memory;
+mod routing;
 mod topology;
 mod units;

@@ -19,6 +19,7 @@ mod options;
 mod orbits;
 mod order;
 mod overlap;
+mod packed_network;
 mod pipeline;
 mod pull;
 mod reshard;

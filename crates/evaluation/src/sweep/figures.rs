@@ -9,6 +9,7 @@ use crate::published::{Reference, in_ns};
 use kbc_diag::Diagnostic;
 use kbc_figures::algorithms::{Algorithms, Baseline};
 use kbc_figures::latency::Latency;
+use kbc_figures::matrix::{Matrix, MatrixCell};
 use kbc_figures::memory::Memory;
 use kbc_figures::published::{Published, PublishedPoint};
 use kbc_figures::roofline::{self, Roof, Roofline};
@@ -72,6 +73,9 @@ pub struct Entry {
     /// For `roofline`: the columns of floating-point operations and of bytes moved.
     #[serde(default)]
     work: Option<[String; 2]>,
+    /// For `matrix`: a column; each of its values is a block of columns.
+    #[serde(default)]
+    blocks: Option<String>,
     /// For `published`: points from a file of published figures.
     #[serde(default)]
     published: Option<Points>,
@@ -100,6 +104,7 @@ enum FigureKind {
     Scaling,
     Roofline,
     Published,
+    Matrix,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize)]
@@ -145,6 +150,7 @@ pub fn entries(read: &Read, text: &str, columns: &[String]) -> Result<Vec<Entry>
                 .chain(&e.time)
                 .chain(&e.series)
                 .chain(&e.each)
+                .chain(&e.blocks)
                 .chain(e.only.keys())
                 .chain(e.work.iter().flatten());
         for column in named {
@@ -152,7 +158,8 @@ pub fn entries(read: &Read, text: &str, columns: &[String]) -> Result<Vec<Entry>
                 return Err(wrong(format!("a figure uses `{column}`, which is not a column"), at(column)));
             }
         }
-        let own: [(&str, bool, FigureKind); 6] = [
+        let own: [(&str, bool, FigureKind); 7] = [
+            ("blocks", e.blocks.is_some(), FigureKind::Matrix),
             ("published", e.published.is_some(), FigureKind::Published),
             ("chosen", e.chosen.is_some(), FigureKind::Algorithms),
             ("against", e.against != Ratio::Best, FigureKind::Algorithms),
@@ -345,6 +352,17 @@ impl Entry {
             }
             FigureKind::Algorithms => self.algorithms(heading, x_label, lines),
             FigureKind::Roofline => self.roofline(heading, lines),
+            FigureKind::Matrix => {
+                let cell = |l: &&SweepLine| {
+                    Some(MatrixCell {
+                        row: self.of(l),
+                        block: self.blocks.as_ref().map_or(String::new(), |c| plain(l.get(c))),
+                        column: plain(l.get(self.x())),
+                        percent: l.number("percent")?,
+                    })
+                };
+                Matrix { heading, cells: lines.iter().filter_map(cell).collect() }.draw()
+            }
         }
     }
 

@@ -5,6 +5,7 @@
 
 use kbc_figures::algorithms::{Algorithms, Baseline};
 use kbc_figures::latency::Latency;
+use kbc_figures::matrix::{Matrix, MatrixCell};
 use kbc_figures::memory::Memory;
 use kbc_figures::published::{self, Published};
 use kbc_figures::reference::{self, Reference};
@@ -166,6 +167,26 @@ pub fn memory(theme: Theme) -> Result<Figure, Fault> {
         ],
     }
     .draw()
+}
+
+/// Draws percentages of a bound from 0 to 100, with a cell that is missing and names of columns
+/// that are wider than cells.
+pub fn matrix(theme: Theme) -> Result<Figure, Fault> {
+    let blocks = ["all_gather", "reduce_scatter", "broadcast", "all_reduce"];
+    let columns = ["64 KiB", "1 MiB", "16 MiB", "256 MiB"];
+    let mut cells = vec![];
+    for i in 0..9 {
+        for (b, block) in blocks.into_iter().enumerate() {
+            for (c, column) in columns.into_iter().enumerate() {
+                let percent = 100.0 - 12.5 * ((i + b + c) % 9) as f64;
+                let row = format!("hierarchy of {i} rings");
+                cells.push(MatrixCell { row, block: block.into(), column: column.into(), percent });
+            }
+        }
+    }
+    cells.remove(40);
+    let heading = Heading::new("Percent of the bound", "9 machines, four collectives").with_theme(theme);
+    Matrix { heading, cells }.draw()
 }
 
 /// Draws kinds of memory with times so far apart that bars would not show them.
@@ -439,6 +460,7 @@ pub fn all(theme: Theme) -> Vec<(&'static str, Result<Figure, Fault>)> {
         ("latency_long", latency_long(theme)),
         ("algorithms", algorithms(theme)),
         ("against_bound", against_bound(theme)),
+        ("matrix", matrix(theme)),
         ("memory", memory(theme)),
         ("memory_far", memory_far(theme)),
         ("reference", reference(theme)),

@@ -7,7 +7,7 @@
 //! a route between two nodes of one region stays within it. The nodes and links are chosen by
 //! [`super::package`] or by a machine's text.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::OnceLock;
 
@@ -74,6 +74,9 @@ pub(super) struct Graph {
     pub regions: Vec<u32>,
     /// The lane that leads to every node as a destination. Empty if there are no lanes.
     pub lanes: Vec<u32>,
+    /// Whether routes to different destinations take different ones of equal links
+    /// ([`super::Routing::Ecmp`]).
+    pub spread: bool,
     tables: Vec<OnceLock<Table>>,
     /// Set once any table may have been computed.
     asked: OnceLock<()>,
@@ -86,6 +89,7 @@ impl PartialEq for Graph {
             && self.relays == o.relays
             && self.edges == o.edges
             && self.failed == o.failed
+            && self.spread == o.spread
     }
 }
 
@@ -111,6 +115,7 @@ impl Graph {
             into: vec![vec![]; nodes],
             regions: vec![],
             lanes: vec![],
+            spread: false,
             tables: (0..nodes).map(|_| OnceLock::new()).collect(),
             asked: OnceLock::new(),
         }
@@ -239,8 +244,18 @@ impl Graph {
         let next = |node: u32| {
             let open = self.leaving(node).filter(|l| self.open(*l, to));
             let known = open.filter(|l| far[self.edge(*l).to as usize] != unknown);
-            let best = known.min_by_key(|l| (through(self.edge(*l), far[self.edge(*l).to as usize]), *l));
-            best.map_or(NONE, |l| l.0)
+            let rest = |l: LinkId| through(self.edge(l), far[self.edge(l).to as usize]);
+            let mut best: Vec<LinkId> = vec![];
+            for l in known {
+                match best.first().map(|b| rest(l).cmp(&rest(*b))) {
+                    Some(Ordering::Greater) => {}
+                    Some(Ordering::Equal) => best.push(l),
+                    Some(Ordering::Less) | None => best = vec![l],
+                }
+            }
+            best.sort_unstable();
+            let one = if self.spread { to as usize % best.len().max(1) } else { 0 };
+            best.get(one).map_or(NONE, |l| l.0)
         };
         (0..self.nodes()).map(|n| if n == to { NONE } else { next(n) }).collect()
     }

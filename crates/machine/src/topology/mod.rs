@@ -51,7 +51,7 @@ pub use package::{PACKAGE_SETTING_NAMES, PackageRanks, PackageSettings};
 pub use quantity::{Dimension, Quantity, quantity, rate_in_bits, unit_names};
 pub use route::{Route, RouteCost};
 pub use settings::{
-    Compute, DEFAULT_LINK, DeviceRate, Forward, LinkRate, SETTING_NAMES, Settings, link_rate,
+    Compute, DEFAULT_LINK, DeviceRate, Forward, LinkRate, Routing, SETTING_NAMES, Settings, link_rate,
 };
 pub use shape::{MAX_DEVICES, SHAPE_NAMES, Shape, ShapeArgument, shape_example, shape_form};
 pub use text::{Described, Fragment, Written};

@@ -42,7 +42,7 @@ pub struct DeviceRate {
 pub const DEFAULT_LINK: LinkRate = LinkRate { bandwidth: 50e9, latency_ns: 500.0 };
 
 /// Names of the settings, in the order in which they are printed.
-pub const SETTING_NAMES: [&str; 31] = [
+pub const SETTING_NAMES: [&str; 32] = [
     "link",
     "device",
     "vector",
@@ -50,6 +50,7 @@ pub const SETTING_NAMES: [&str; 31] = [
     "signal",
     "wrap2",
     "forward",
+    "routing",
     "round",
     "endpoint",
     "launch",
@@ -104,6 +105,24 @@ impl Forward {
     }
 }
 
+/// The rule by which a list of links chooses between routes of equal latency and equally many hops.
+/// Every pair of nodes has one route.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Routing {
+    /// At every node the link with the lowest number.
+    Single,
+    /// At every node with k such links the one with number d mod k, where d is the number of the
+    /// destination. So routes to different destinations spread over equal links, as in InfiniBand
+    /// fat trees (D-mod-k: Zahavi, "Fat-tree routing and node ordering providing contention free
+    /// traffic for MPI global collectives", JPDC 2012).
+    Ecmp,
+}
+
+impl Routing {
+    /// Both rules, by name.
+    pub const ALL: [(&'static str, Routing); 2] = [("single", Routing::Single), ("ecmp", Routing::Ecmp)];
+}
+
 /// Whether arithmetic and vector work of a device share one unit.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Compute {
@@ -139,6 +158,8 @@ pub struct Settings {
     pub wrap2: Option<u8>,
     /// `forward: cut_through | store_and_forward | drain`.
     pub forward: Option<Forward>,
+    /// `routing: single | ecmp`, for lists of links.
+    pub routing: Option<Routing>,
     /// `round: ns`: times of links are rounded down to multiples of it.
     pub round: Option<f64>,
     /// `endpoint: ns` of a rank before each of its messages and once at its end.
@@ -277,6 +298,7 @@ impl Settings {
             signal: self.signal.or(base.signal),
             wrap2: self.wrap2.or(base.wrap2),
             forward: self.forward.or(base.forward),
+            routing: self.routing.or(base.routing),
             round: self.round.or(base.round),
             endpoint: self.endpoint.or(base.endpoint),
             launch: self.launch.or(base.launch),
@@ -314,6 +336,7 @@ impl Settings {
         Settings {
             link: self.link.filter(|_| !listed),
             wrap2: self.wrap2.filter(|_| !listed || package),
+            routing: self.routing.filter(|_| listed && !package),
             package: if package { self.package } else { PackageSettings::default() },
             ..*self
         }
@@ -328,9 +351,12 @@ impl Settings {
         let Some(extra) = mine.iter().find(|p| !fitting.contains(p)) else { return Ok(()) };
         let name = extra.split(':').next().unwrap_or_default();
         let d = Diagnostic::error("E445", format!("setting `{name}` does not apply to `{}`", shape.name()));
-        let d = match PACKAGE_SETTING_NAMES.contains(&name) {
-            true => d.help("this setting is for machines of the form `package(sips, cubes, pes)`"),
-            false => d.help("remove the setting: every link of this machine states its own rate"),
+        let d = match name {
+            "routing" => d.help("this setting is for lists of links; other machines have one route per pair"),
+            _ if PACKAGE_SETTING_NAMES.contains(&name) => {
+                d.help("this setting is for machines of the form `package(sips, cubes, pes)`")
+            }
+            _ => d.help("remove the setting: every link of this machine states its own rate"),
         };
         Err(if at.is_none() { d } else { d.primary(at, "this machine") })
     }
@@ -395,6 +421,10 @@ impl Settings {
             "forward" => {
                 let help = "`forward: cut_through` forwards the first byte at once, `forward: store_and_forward` waits for the last byte, `forward: drain` counts the time of the bytes only at the end";
                 self.forward.replace(word(name, values, &Forward::ALL, help)?).is_some()
+            }
+            "routing" => {
+                let help = "with `routing: single` all pairs take the first of equal links, with `routing: ecmp` destinations spread over them";
+                self.routing.replace(word(name, values, &Routing::ALL, help)?).is_some()
             }
             "round" => {
                 let v = amounts(name, values, [("time", Dimension::Nanoseconds, true)])?;
@@ -543,6 +573,9 @@ impl Settings {
         }
         if let Some(v) = self.forward {
             parts.push(format!("forward: {}", v.name()));
+        }
+        if let Some((name, _)) = Routing::ALL.iter().find(|r| Some(r.1) == self.routing) {
+            parts.push(format!("routing: {name}"));
         }
         if let Some(v) = self.round {
             parts.push(format!("round: {}", text(v, Dimension::Nanoseconds)));

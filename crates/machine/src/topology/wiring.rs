@@ -8,7 +8,7 @@
 
 use super::graph::{Edge, Graph, Parallel, Relay};
 use super::line::{Axis, AxisPosition, LineLinks};
-use super::settings::Settings;
+use super::settings::{Routing, Settings};
 use super::shape::Shape;
 use super::{AXIS_NAMES, DeviceId, Direction, LinkId, LinkRate, package};
 use std::sync::Arc;
@@ -65,7 +65,9 @@ impl Wiring {
         match shape {
             Shape::Graph { devices, relays } => {
                 let relays = (0..*relays).map(|i| Relay { part: "", at: vec![i] }).collect();
-                Wiring::listed(vec![(AXIS_NAMES[0], *devices)], Graph::new(*devices, relays))
+                let mut graph = Graph::new(*devices, relays);
+                graph.spread = settings.routing == Some(Routing::Ecmp);
+                Wiring::listed(vec![(AXIS_NAMES[0], *devices)], graph)
             }
             Shape::Package { sips, cubes, pes } => {
                 let axes = package::axes(&package::sides(sips).0, *cubes, *pes, &settings.package);

@@ -3,9 +3,9 @@
 
 use super::PackedFailure;
 use kbc_ir::expr::gcd;
-use kbc_machine::topology::{DeviceId, Topology};
+use kbc_machine::topology::{DeviceId, Link, LinkId, Topology};
 use kbc_synthesis::{EdgeTiming, Network, NetworkEdge, SynthesisError, Waiting};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Parts of the fastest link to which rates are rounded down, if they are not whole numbers of
 /// bytes per second or are too large to be added.
@@ -39,11 +39,44 @@ type Edge = (usize, usize, f64, f64);
 /// Those of [`Network::new`].
 pub fn whole_network(topology: &Topology) -> Result<MachineNetwork, SynthesisError> {
     let nodes = (0..topology.node_count() as u32).map(DeviceId).collect();
-    let edges = topology.links().map(|l| {
+    let edges = usable(topology).into_iter().map(|l| {
         let (from, to) = (l.from.0 as usize, l.to.0 as usize);
         (from, to, l.rate.bandwidth, l.rate.latency_ns)
     });
     network(topology, nodes, &edges.collect::<Vec<_>>(), topology.device_count())
+}
+
+/// Returns the links over which messages travel between devices that are joined by a link, or by
+/// relays alone. Messages take the static routes of the machine: a link between two devices carries
+/// nothing if another route between them has less latency, and of several switches between two
+/// devices all messages pass the same.
+///
+/// Trees need relays with equal bandwidth in and out. If the routes do not leave that, all links are
+/// returned.
+fn usable(topology: &Topology) -> Vec<Link> {
+    let devices = topology.device_count() as u32;
+    let relay = |d: DeviceId| d.0 >= devices;
+    if topology.node_count() as u32 == devices {
+        return topology.links().filter(|l| topology.hops(l.from, l.to) == 1).collect();
+    }
+    let mut used = BTreeSet::new();
+    for from in (0..devices).map(DeviceId) {
+        for to in (0..devices).map(DeviceId).filter(|to| *to != from) {
+            let route: Vec<LinkId> = topology.route(from, to, None).collect();
+            let passed = route.iter().filter_map(|&id| topology.link(id));
+            if passed.map(|l| l.to).all(|node| node == to || relay(node)) {
+                used.extend(route);
+            }
+        }
+    }
+    let links: Vec<Link> = used.into_iter().filter_map(|id| topology.link(id)).collect();
+    let mut surplus = vec![0.0; topology.node_count()];
+    for l in &links {
+        surplus[l.from.0 as usize] -= l.rate.bandwidth;
+        surplus[l.to.0 as usize] += l.rate.bandwidth;
+    }
+    let balanced = surplus[devices as usize..].iter().all(|s| *s == 0.0);
+    if balanced { links } else { topology.links().collect() }
 }
 
 /// Returns the network of each of the groups of an axis, which run at the same time. A group has
@@ -59,7 +92,7 @@ pub fn group_network(topology: &Topology, groups: &[Vec<DeviceId>]) -> Result<Ma
     {
         return Ok(whole_network(topology)?);
     }
-    let links: Vec<_> = topology.links().collect();
+    let links = usable(topology);
     let mut near: BTreeMap<DeviceId, Vec<usize>> = BTreeMap::new();
     for (i, link) in links.iter().enumerate() {
         near.entry(link.from).or_default().push(i);
