@@ -2,3 +2,4 @@
 //! no other crate uses it.
 
 pub use crate::jit::calls::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
+pub use crate::jit::deferred::{Deferred, Piece, Reader};

@@ -2,6 +2,7 @@
 
 use crate::bounds::{self, Lower, NoObserver, Subject};
 use crate::build::Built;
+use crate::by_blocks::by_blocks;
 use crate::data::{self, Inputs};
 use crate::engine::Engine;
 use crate::failure::Outcome;
@@ -25,7 +26,7 @@ use kbc_numerics::compare::{Comparison, Expected, FaultyContribution, compare};
 use kbc_numerics::element::Value;
 use kbc_numerics::shard::Part;
 use kbc_numerics::tensor::Tensor;
-use kbc_reference::{Accuracy, EvalOptions, OUTER, RefTensor, evaluate, evaluate_local};
+use kbc_reference::{Accuracy, Blocks, EvalOptions, OUTER, RefTensor, evaluate, evaluate_local};
 use kbc_time::{Observer, TimeOptions, Timing, Walked};
 
 /// Proves a schedule.
@@ -119,7 +120,12 @@ pub fn execute(
 ) -> Outcome<Executed> {
     let mesh = &built.module.mesh;
     let graph = &built.typed;
-    workspace.memory_budget().calls_fit(schedule, calls, true)?;
+    let whole = EvalOptions { max_parts: mesh.ranks(), ..EvalOptions::default() };
+    let in_blocks = built.local.is_none()
+        && graph.expect.is_none()
+        && output_types(built).iter().all(|t| t.partial.is_none())
+        && Blocks::possible(graph, &whole).is_some();
+    workspace.memory_budget().calls_fit(schedule, calls, !in_blocks)?;
     let (inputs, expected) = {
         let files = data::Files::default();
         let program = data::ProgramInterface { graph, mesh, local: built.local.as_ref(), files };
@@ -142,24 +148,42 @@ pub fn execute(
         let calls = inputs.calls.iter().enumerate();
         calls.map(|(c, call)| evaluated(call, Accuracy::Own, stored(c))).collect()
     };
-    // The two share only the inputs, so they run in parallel if there are two cores.
     let engine = Engine::chosen(data.engine, schedule);
-    let (result, references) = std::thread::scope(|s| {
-        let name = Stage::Evaluate.name().to_owned();
-        let adopt = workspace.environment.thread();
-        let reference = || {
-            adopt();
-            reference()
-        };
-        let beside = std::thread::Builder::new().name(name).spawn_scoped(s, reference);
-        let beside = beside.expect("the system has a thread to spare");
-        let result = engine.attempt(workspace, watch, schedule, &inputs.calls, &options);
-        (result, beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-    });
-    let result = result.map_err(|f| f.diagnostics)?;
-    workspace.stage(Stage::Evaluate);
-    let references = references?;
     let types = output_types(built);
+    let (result, found, references) = if in_blocks {
+        let result = engine.attempt(workspace, watch, schedule, &inputs.calls, &options);
+        let result = result.map_err(|f| f.diagnostics)?;
+        workspace.stage(Stage::Evaluate);
+        let each = inputs.calls.iter().zip(&result.outputs);
+        let found = each.map(|(call, outputs)| by_blocks(graph, mesh, (call, &whole), (&types, outputs)));
+        let found = found.collect::<Result<Option<Vec<_>>, _>>()?;
+        // Explanations of what is wrong need all values, if there is room for them.
+        let right = found.iter().flatten().flatten().all(Comparison::ok);
+        let fits = workspace.memory_budget().calls_fit(schedule, calls, true);
+        match (found, fits) {
+            (Some(found), _) if right => (result, Some(found), vec![]),
+            (Some(found), Err(_)) => (result, Some(found), vec![]),
+            (None, Err(d)) => return Err(d.into()),
+            (_, Ok(())) => (result, None, reference()?),
+        }
+    } else {
+        // The two share only the inputs, so they run in parallel if there are two cores.
+        let (result, references) = std::thread::scope(|s| {
+            let name = Stage::Evaluate.name().to_owned();
+            let adopt = workspace.environment.thread();
+            let reference = || {
+                adopt();
+                reference()
+            };
+            let beside = std::thread::Builder::new().name(name).spawn_scoped(s, reference);
+            let beside = beside.expect("the system has a thread to spare");
+            let result = engine.attempt(workspace, watch, schedule, &inputs.calls, &options);
+            (result, beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
+        let result = result.map_err(|f| f.diagnostics)?;
+        workspace.stage(Stage::Evaluate);
+        (result, None, references?)
+    };
     let names = output_names(graph);
     let against = match &built.local {
         Some(_) => "the lock-step result of all ranks",
@@ -169,15 +193,23 @@ pub fn execute(
     let mut expect = vec![];
     // Those of the first call, evaluated with the functions of another program if that may matter.
     let mut theirs: Vec<RefTensor> = vec![];
-    for (c, (outputs, reference)) in result.outputs.iter().zip(references).enumerate() {
-        for (i, want) in reference.iter().enumerate() {
+    for (c, outputs) in result.outputs.iter().enumerate() {
+        for (i, ty) in types.iter().enumerate() {
             let parts: Vec<&Part> = outputs.iter().map(|rank| &rank[i]).collect();
-            let mut found = compare(&types[i], mesh, &parts, &want.into(), None);
-            if found.mismatches > 0
-                && let Some(terms) = contributions(graph, mesh, &inputs.calls[c], i)
-            {
-                found = compare(&types[i], mesh, &parts, &want.into(), Some(&terms));
-            }
+            let want = references.get(c).map(|r| &r[i]);
+            let found = match (&found, want) {
+                (Some(found), _) => found[c][i].clone(),
+                (None, None) => continue,
+                (None, Some(want)) => {
+                    let found = compare(ty, mesh, &parts, &want.into(), None);
+                    let terms =
+                        (found.mismatches > 0).then(|| contributions(graph, mesh, &inputs.calls[c], i));
+                    match terms.flatten() {
+                        Some(terms) => compare(ty, mesh, &parts, &want.into(), Some(&terms)),
+                        None => found,
+                    }
+                }
+            };
             let mut report = comparison(mesh, &names[i], against, &found);
             if c > 0 {
                 report.hints.iter_mut().for_each(|h| *h = format!("call {c}: {h}"));
@@ -186,12 +218,12 @@ pub fn execute(
                 None => report,
                 Some(t) => joined(t, report),
             });
-            if let (0, Some((stored, from))) = (c, expected.get(i)) {
+            if let (0, Some((stored, from)), Some(want)) = (c, expected.get(i), want) {
                 // The stored result was computed in the same types, so both may differ from the
                 // exact value by the bound.
                 let within = |theirs: &RefTensor| {
                     let want = stored_reference(stored, want, theirs);
-                    compare(&types[i], mesh, &parts, &Expected::from(&want), None)
+                    compare(ty, mesh, &parts, &Expected::from(&want), None)
                 };
                 let (mut found, mut from) = (within(want), from.clone());
                 if found.mismatches > 0 {
@@ -209,7 +241,7 @@ pub fn execute(
                 let mut report = comparison(mesh, &names[i], &from, &found);
                 // Whatever the bound, the error must be a small part of the sum of absolute terms.
                 if let Some(limited) = limited(stored, want) {
-                    let found = compare(&types[i], mesh, &parts, &Expected::from(&limited), None);
+                    let found = compare(ty, mesh, &parts, &Expected::from(&limited), None);
                     report.terms_err = found.max_err.is_finite().then_some(found.max_err * OUTER);
                     report.beyond = found.mismatches;
                 }

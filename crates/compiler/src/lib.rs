@@ -204,6 +204,7 @@ pub mod artefacts;
 pub mod backends;
 pub mod bounds;
 pub mod build;
+mod by_blocks;
 pub mod catalogue;
 pub mod check;
 pub mod contract;

@@ -39,7 +39,7 @@ impl MemoryBudget {
     }
 
     /// Checks whether that many calls of a schedule fit in memory: the inputs, the state of each
-    /// rank after each call, and the expected values if results are compared.
+    /// rank after each call, and the expected values if results are compared as a whole.
     ///
     /// # Errors
     /// Returns E369 if they do not fit.
@@ -47,16 +47,13 @@ impl MemoryBudget {
         let mesh = &schedule.mesh;
         let wide = |sizes: &[u64]| sizes.iter().fold(1u128, |n, d| n.saturating_mul(u128::from(*d)));
         let mut seen = BTreeSet::new();
-        let (mut fed, mut making, mut kept) = (0u128, 0u128, 2 * VEC * u128::from(mesh.ranks()));
+        let (mut fed, mut kept) = (0u128, 2 * VEC * u128::from(mesh.ranks()));
         for b in &schedule.buffers {
             let Some(ty) = &b.global else { continue };
             let bytes = u128::from(ty.dtype.bytes());
             match b.role {
                 BufferRole::Input(i) if seen.insert((false, i)) => {
-                    let elements = wide(&feed_shape(ty, mesh));
-                    fed = fed.saturating_add(elements.saturating_mul(bytes));
-                    // Made as 64-bit numbers first.
-                    making = making.max(elements.saturating_mul(8));
+                    fed = fed.saturating_add(wide(&feed_shape(ty, mesh)).saturating_mul(bytes));
                 }
                 BufferRole::Output(i) if seen.insert((true, i)) => {
                     // Parts differ by an element or two in a dimension.
@@ -71,7 +68,7 @@ impl MemoryBudget {
                 BufferRole::Input(_) | BufferRole::Output(_) | BufferRole::Temp => {}
             }
         }
-        let need = fed.saturating_add(kept).saturating_mul(u128::from(calls)).saturating_add(making);
+        let need = fed.saturating_add(kept).saturating_mul(u128::from(calls));
         self.fits(need, &format!("{calls} call{} of {}", if calls == 1 { "" } else { "s" }, schedule.name))
     }
 }

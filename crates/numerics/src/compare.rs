@@ -15,6 +15,7 @@ use crate::shard::{Part, contribution, for_each_run};
 use crate::tensor::{Data, Tensor, multi_index};
 use kbc_ir::types::{Mesh, ReduceOp, TensorType};
 use std::borrow::Borrow;
+use std::ops::Range;
 
 /// Reference values of one result, over its global shape.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +42,14 @@ impl Expected<'_> {
         match self.values {
             ReferenceValues::Float(v) => v.get(i).map(|x| Value::Float(*x)),
             ReferenceValues::Int(v) => v.get(i).map(|x| Value::Int(*x)),
+        }
+    }
+
+    fn bounds_are_finite(&self, from: usize, len: usize) -> bool {
+        match self.bound {
+            [] => true,
+            [one] => one.is_finite(),
+            all => all.get(from..from + len).is_some_and(|b| b.iter().fold(true, |f, b| f & b.is_finite())),
         }
     }
 
@@ -113,7 +122,7 @@ pub struct Comparison {
 
 impl Comparison {
     /// Returns the result before anything is compared.
-    fn none() -> Comparison {
+    pub fn none() -> Comparison {
         Comparison {
             elements: 0,
             mismatches: 0,
@@ -148,6 +157,26 @@ impl Comparison {
             }
         }
         e <= 1.0
+    }
+
+    /// Merges the comparisons of different elements of one result, without hints.
+    #[must_use]
+    pub fn merged(mut self, other: Comparison) -> Comparison {
+        let place = |w: &Option<Worst>| w.as_ref().map(|w| (w.rank, w.index.clone()));
+        let earlier =
+            |a: &Option<Worst>, b: &Option<Worst>| b.is_some() && (a.is_none() || place(b) < place(a));
+        let larger = other.max_err > self.max_err;
+        if larger || (other.max_err == self.max_err && earlier(&self.worst, &other.worst)) {
+            (self.max_err, self.worst) = (other.max_err, other.worst);
+        }
+        if earlier(&self.first, &other.first) {
+            self.first = other.first;
+        }
+        self.elements += other.elements;
+        self.mismatches += other.mismatches;
+        self.unbounded += other.unbounded;
+        self.unfit = self.unfit.or(other.unfit);
+        self
     }
 
     /// Whether every element passes.
@@ -215,6 +244,7 @@ pub fn compare(
         Some(_) => summed(ty, mesh, parts),
     };
     let mut explained: Vec<[u64; 2]> = vec![[0; 2]; contributions.map_or(0, <[_]>::len)];
+    let mut seen: Option<Seen<'_, '_>> = None;
     for h in &held {
         if h.bounds.len() != expected.shape.len()
             || h.bounds.iter().zip(expected.shape).any(|(b, n)| b.1 > *n)
@@ -227,33 +257,57 @@ pub fn compare(
             ));
             return out;
         }
-        for_each_run(expected.shape, h.bounds, |global, local, len| {
-            let whole = h.each(local, len, |i, got| {
-                let at = global + i;
-                let Some(want) = expected.value(at) else { return false };
-                let bound = expected.bound(at);
-                if got == want && bound.is_finite() {
-                    out.elements += 1;
-                    return true;
-                }
-                let index = || multi_index(expected.shape, at as u64);
-                if !out.note((got, want, bound), h.rank, index) {
-                    let off = got.as_f64() - want.as_f64();
-                    for (c, counts) in contributions.unwrap_or(&[]).iter().zip(&mut explained) {
-                        let Some(x) = c.get(at) else { continue };
-                        // A contribution of zero explains nothing.
-                        counts[0] += u64::from(off == -x && off != 0.0);
-                        counts[1] += u64::from(off == *x && off != 0.0);
-                    }
-                }
-                true
-            });
-            if !whole {
-                out.unfit = Some(format!("{} holds fewer elements than its box", mesh.show(h.rank)));
+        let part = ComparedPart { holding: h, bounds: h.bounds.to_vec(), start: 0 };
+        let whole = part.compare(&mut out, expected, &mut seen, |at, off| {
+            for (c, counts) in contributions.unwrap_or(&[]).iter().zip(&mut explained) {
+                let Some(x) = c.get(at) else { continue };
+                // A contribution of zero explains nothing.
+                counts[0] += u64::from(off == -x && off != 0.0);
+                counts[1] += u64::from(off == *x && off != 0.0);
             }
         });
+        if !whole {
+            out.unfit = Some(format!("{} holds fewer elements than its box", mesh.show(h.rank)));
+        }
     }
     out.hints = hints(&explained, out.mismatches);
+    out
+}
+
+/// Compares rows `rows` of dimension `dim`, before which all dimensions have size 1, with
+/// `expected`, which has these rows alone. The type is not partial. Hints are not given.
+pub fn compare_rows(
+    ty: &TensorType,
+    mesh: &Mesh,
+    parts: &[impl Borrow<Part>],
+    expected: &Expected<'_>,
+    (dim, rows): (usize, Range<u64>),
+) -> Comparison {
+    let mut out = Comparison::none();
+    let held: Vec<Holding> = (0..).zip(parts).map(|(rank, p)| Holding::of(rank, p.borrow())).collect();
+    let sizes = ty.sizes();
+    let mut seen: Option<Seen<'_, '_>> = None;
+    for h in &held {
+        if h.bounds.len() != sizes.len() || h.bounds.iter().zip(&sizes).any(|(b, n)| b.1 > *n) {
+            out.unfit = Some(format!("{} holds {:?}", mesh.show(h.rank), h.bounds));
+            return out;
+        }
+        let (lo, hi) = (h.bounds[dim].0.max(rows.start), h.bounds[dim].1.min(rows.end));
+        if lo >= hi {
+            continue;
+        }
+        let mut bounds = h.bounds.to_vec();
+        let inner: u64 = bounds[dim + 1..].iter().map(|b| b.1 - b.0).product();
+        let start = ((lo - bounds[dim].0) * inner) as usize;
+        bounds[dim] = (lo - rows.start, hi - rows.start);
+        let part = ComparedPart { holding: h, bounds, start };
+        if !part.compare(&mut out, expected, &mut seen, |_, _| {}) {
+            out.unfit = Some(format!("{} holds fewer elements than its box", mesh.show(h.rank)));
+        }
+    }
+    for found in [&mut out.worst, &mut out.first].into_iter().flatten() {
+        found.index[dim] += rows.start;
+    }
     out
 }
 
@@ -295,6 +349,87 @@ fn hints(explained: &[[u64; 2]], mismatches: u64) -> Vec<Hint> {
         .collect();
     all.sort_by_key(|h| (std::cmp::Reverse(h.explains), h.contributor, h.blame));
     all
+}
+
+/// A box of what a rank holds, of which all elements are compared.
+struct ComparedPart<'a, 'h> {
+    holding: &'a Holding<'h>,
+    /// The box in the expected tensor.
+    bounds: Vec<(u64, u64)>,
+    /// Its first element in the rank's part.
+    start: usize,
+}
+
+/// A box that was compared and in which every element passes.
+struct Seen<'a, 'h> {
+    part: ComparedPart<'a, 'h>,
+    elements: u64,
+    unbounded: u64,
+}
+
+impl<'a, 'h> ComparedPart<'a, 'h> {
+    /// Compares the elements and counts them. `wrong` gets position and difference of those that do
+    /// not pass. Returns whether all elements exist. What has the bits of a box that was `seen` has
+    /// the same outcome.
+    fn compare(
+        self,
+        out: &mut Comparison,
+        expected: &Expected<'_>,
+        seen: &mut Option<Seen<'a, 'h>>,
+        mut wrong: impl FnMut(usize, f64),
+    ) -> bool {
+        if let Some(seen) = seen
+            && seen.part.bounds == self.bounds
+            && seen.part.same_bits(&self)
+        {
+            out.elements += seen.elements;
+            out.unbounded += seen.unbounded;
+            return true;
+        }
+        let before = (out.elements, out.unbounded, out.mismatches);
+        let mut whole = true;
+        for_each_run(expected.shape, &self.bounds, |global, local, len| {
+            if expected.bounds_are_finite(global, len) && self.equals(local, expected, global, len) {
+                out.elements += len as u64;
+                return;
+            }
+            whole &= self.holding.each(self.start + local, len, |i, got| {
+                let at = global + i;
+                let Some(want) = expected.value(at) else { return false };
+                let bound = expected.bound(at);
+                if got == want && bound.is_finite() {
+                    out.elements += 1;
+                    return true;
+                }
+                let index = || multi_index(expected.shape, at as u64);
+                if !out.note((got, want, bound), self.holding.rank, index) {
+                    wrong(at, got.as_f64() - want.as_f64());
+                }
+                true
+            });
+        });
+        if whole && out.mismatches == before.2 {
+            let (elements, unbounded) = (out.elements - before.0, out.unbounded - before.1);
+            *seen = Some(Seen { part: self, elements, unbounded });
+        }
+        whole
+    }
+
+    fn same_bits(&self, other: &Self) -> bool {
+        let len = self.bounds.iter().map(|b| (b.1 - b.0) as usize).product();
+        match (&self.holding.data, &other.holding.data) {
+            (HeldData::Own(a), HeldData::Own(b)) => a.same_bits(self.start, b, other.start, len),
+            _ => false,
+        }
+    }
+
+    /// Whether all elements of a run are the expected numbers.
+    fn equals(&self, local: usize, expected: &Expected<'_>, global: usize, len: usize) -> bool {
+        let (HeldData::Own(got), ReferenceValues::Float(want)) = (&self.holding.data, expected.values) else {
+            return false;
+        };
+        want.get(global..global + len).is_some_and(|want| got.equals(self.start + local, want))
+    }
 }
 
 /// The elements that are compared on one rank.

@@ -4,6 +4,8 @@
 //! [`F8E4M3FN`] and [`F8E5M2`]: their bits, converted by the facts of their rows in
 //! [`kbc_ir::dtype`]. [`Value`] is one element of whatever type.
 
+use half::slice::HalfFloatSliceExt;
+use half::vec::HalfBitsVecExt;
 pub use half::{bf16, f16};
 use kbc_ir::dtype::{DType, FloatFormat};
 use std::fmt;
@@ -56,6 +58,16 @@ pub trait Element: Copy + Default {
     fn write(self, out: &mut Vec<u8>);
     /// Reads little-endian bytes. There are as many as the element has.
     fn read(bytes: &[u8]) -> Self;
+
+    /// Returns `n` zeros. Memory that the system provides as zeros is not written.
+    fn zeros(n: usize) -> Vec<Self> {
+        vec![Self::default(); n]
+    }
+
+    /// Converts elements as [`Element::up`] does. Both slices have the same length.
+    fn widen(from: &[Self], to: &mut [f32]) {
+        to.iter_mut().zip(from).for_each(|(to, x)| *to = x.up());
+    }
 }
 
 /// Returns an f32 such that rounding it again to a narrower type gives the same result as rounding
@@ -110,7 +122,7 @@ macro_rules! integers {
 integers!(i32, i8, u8, i16, i64);
 
 macro_rules! floats {
-    ($($t:ty: $of:expr, $int:expr, $up:expr, $down:expr;)*) => {$(impl Element for $t {
+    ($($t:ty: $of:expr, $int:expr, $up:expr, $down:expr; $({$($more:tt)*})?)*) => {$(impl Element for $t {
         fn value(self) -> Value { Value::Float(f64::from(self)) }
         fn same(self, other: Self) -> bool {
             self.to_bits() == other.to_bits() || (self.is_nan() && other.is_nan())
@@ -121,7 +133,20 @@ macro_rules! floats {
         fn up(self) -> f32 { $up(self) }
         fn down(v: f32) -> Self { $down(v) }
         bytes!($t);
+        $($($more)*)?
     })*};
+}
+
+/// What is faster for many elements of a 16-bit type than one by one.
+macro_rules! in_bulk {
+    () => {
+        fn zeros(n: usize) -> Vec<Self> {
+            vec![0u16; n].reinterpret_into()
+        }
+        fn widen(from: &[Self], to: &mut [f32]) {
+            from.convert_to_f32_slice(to);
+        }
+    };
 }
 
 /// Returns a number of a type that is narrower than f32.
@@ -136,8 +161,8 @@ fn whole<T: Element>(v: i64) -> T {
 
 floats! {
     f32: |v| v as f32, |v| v as f32, |v| v, |v| v;
-    f16: narrow, whole, f16::to_f32, f16::from_f32;
-    bf16: narrow, whole, bf16::to_f32, bf16::from_f32;
+    f16: narrow, whole, f16::to_f32, f16::from_f32; { in_bulk!(); }
+    bf16: narrow, whole, bf16::to_f32, bf16::from_f32; { in_bulk!(); }
     F8E4M3FN: narrow, whole, F8E4M3FN::to_f32, F8E4M3FN::from_f32;
     F8E5M2: narrow, whole, F8E5M2::to_f32, F8E5M2::from_f32;
 }

@@ -4,10 +4,8 @@
 //! The module owns the only unsafe call of this crate, and decides how a large product is divided
 //! among threads. [`crate::local`] handles shapes, broadcasting and rounding.
 
+use crate::threads::shared_out;
 use gemm_common::Parallelism;
-use std::num::NonZero;
-use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 /// Rows of the result that one thread computes at a time, at most.
 const ROWS: usize = 256;
@@ -16,10 +14,6 @@ const ROWS: usize = 256;
 /// element one after the other; longer sums it would cut at places that depend on the sizes of the
 /// matrices and of the caches. Shorter sums have smaller errors.
 const TERMS: usize = 256;
-
-/// Multiplications for which starting a thread pays: about a millisecond of work for a core, of
-/// which a start takes a hundredth.
-const WORTH_A_THREAD: usize = 1 << 25;
 
 /// Defines a matmul of floating-point matrices by the routine of that type.
 macro_rules! product {
@@ -84,13 +78,8 @@ macro_rules! product {
             };
             // No piece is a single row.
             let rows = (2..=ROWS).rev().find(|rows| m % rows != 1).unwrap_or(m);
-            let pieces = Mutex::new(a.chunks(rows * k).zip(c.chunks_mut(rows * n)));
-            in_parallel(m.saturating_mul(k).saturating_mul(n), m.div_ceil(rows), || {
-                let next = || pieces.lock().unwrap_or_else(PoisonError::into_inner).next();
-                while let Some((a, c)) = next() {
-                    piece(a, c);
-                }
-            });
+            let pieces = a.chunks(rows * k).zip(c.chunks_mut(rows * n));
+            shared_out(m.saturating_mul(k).saturating_mul(n), pieces, |(a, c)| piece(a, c));
             Some(())
         }
     };
@@ -113,23 +102,6 @@ product!(
     f64,
     gemm_f64::gemm::f64::get_gemm_fn
 );
-
-/// Runs `work`, which takes pieces until none is left, on this thread, and beside it on as many
-/// more as the `size` of all pieces, in multiplications, is worth.
-fn in_parallel(size: usize, pieces: usize, work: impl Fn() + Sync) {
-    let worth = (size / WORTH_A_THREAD).min(pieces);
-    if worth < 2 {
-        return work();
-    }
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    thread::scope(|s| {
-        for _ in 1..worth.min(cores) {
-            // Where the system has no thread to spare, this one does the work.
-            drop(thread::Builder::new().spawn_scoped(s, &work));
-        }
-        work();
-    });
-}
 
 /// Computes the same in i32, wrapping, in index order.
 #[must_use]

@@ -18,6 +18,7 @@ use kbc_ir::types::{DType, Mesh, TensorType};
 
 /// Mixes the bits of `(i, rank, iteration)` to 32 bits: the finaliser of MurmurHash3 over three odd
 /// multiples.
+#[inline(always)]
 pub fn mix32(i: u32, rank: u32, iteration: u32) -> u32 {
     let h = i.wrapping_mul(0x9e37_79b1)
         ^ rank.wrapping_add(1).wrapping_mul(0x85eb_ca77).rotate_left(13)
@@ -71,6 +72,30 @@ pub fn exact_value(range: ExactRange, i: u32, rank: u32, iteration: u32) -> i64 
     if range.centred { v - i64::from(range.modulus / 2) } else { v }
 }
 
+/// A divisor whose remainders are computed without a division, which has no vector form.
+#[derive(Clone, Copy)]
+struct Divisor {
+    of: u32,
+    /// 2^32 / `of`, rounded down, and at most 2^32 - 1.
+    reciprocal: u32,
+}
+
+impl Divisor {
+    fn new(of: u32) -> Divisor {
+        let of = of.max(1);
+        Divisor { of, reciprocal: u32::try_from((1u64 << 32) / u64::from(of)).unwrap_or(u32::MAX) }
+    }
+
+    /// Returns the remainder of a number.
+    #[inline(always)]
+    fn remainder(self, v: u32) -> u32 {
+        // The quotient is at most 1 too small.
+        let quotient = ((u64::from(v) * u64::from(self.reciprocal)) >> 32) as u32;
+        let rest = v.wrapping_sub(quotient.wrapping_mul(self.of));
+        rest.min(rest.wrapping_sub(self.of))
+    }
+}
+
 /// Returns an exact input: the global tensor, with a leading axis if it is partial (slice r is
 /// contributor r's). `input` distinguishes the inputs of one program. Fails with E369 for shapes
 /// that are too large.
@@ -81,14 +106,8 @@ pub fn exact(
     input: u32,
     iteration: u32,
 ) -> Result<Tensor, Diagnostic> {
-    let salt = input.wrapping_mul(0x0100_0193);
-    build(ty, mesh, |n, slice| {
-        let value = |k: usize| {
-            let (rank, i) = (k / slice, k % slice);
-            exact_value(range, (i as u32).wrapping_add(salt), rank as u32, iteration)
-        };
-        Ok(Data::integers(ty.dtype, n, value))
-    })
+    let low = if range.centred { i64::from(range.modulus / 2) } else { 0 };
+    numbered(ty, mesh, range.modulus, (input, iteration), |v| i64::from(v) - low)
 }
 
 /// Returns signed powers of two up to `most`, distinguished as by [`exact`]. Their products are
@@ -101,21 +120,26 @@ pub fn powers(
     input: u32,
     iteration: u32,
 ) -> Result<Tensor, Diagnostic> {
-    let salt = input.wrapping_mul(0x0100_0193);
-    let range = ExactRange { modulus: 2 * (most.max(1).ilog2() + 1), centred: false, exact: true };
-    build(ty, mesh, |n, slice| {
-        let value = |k: usize| {
-            let (rank, i) = (k / slice, k % slice);
-            let v = exact_value(range, (i as u32).wrapping_add(salt), rank as u32, iteration);
-            if v % 2 == 0 { 1 << (v / 2) } else { -(1 << (v / 2)) }
-        };
-        Ok(Data::integers(ty.dtype, n, value))
-    })
+    let signed = |v: u32| if v.is_multiple_of(2) { 1 << (v / 2) } else { -(1 << (v / 2)) };
+    numbered(ty, mesh, 2 * (most.max(1).ilog2() + 1), (input, iteration), signed)
+}
+
+/// Returns an input of mixed numbers below `modulus`, each mapped to an element.
+fn numbered(
+    ty: &TensorType,
+    mesh: &Mesh,
+    modulus: u32,
+    (input, iteration): (u32, u32),
+    map: impl Fn(u32) -> i64 + Sync,
+) -> Result<Tensor, Diagnostic> {
+    let (salt, divisor) = (input.wrapping_mul(0x0100_0193), Divisor::new(modulus));
+    let value = |rank: u32, i: u32| divisor.remainder(mix32(i.wrapping_add(salt), rank, iteration));
+    build(ty, mesh, |n, slice| Ok(Data::converted(ty.dtype, (n, slice), modulus, value, map)))
 }
 
 /// Returns a tensor of ones.
 pub fn ones(ty: &TensorType, mesh: &Mesh) -> Result<Tensor, Diagnostic> {
-    build(ty, mesh, |n, _| Ok(Data::integers(ty.dtype, n, |_| 1)))
+    build(ty, mesh, |n, _| Ok(Data::converted(ty.dtype, (n, n), 1, |_, _| 0, |_| 1)))
 }
 
 /// Returns normally distributed numbers (mean 0, deviation 1) from a seed, the same on every

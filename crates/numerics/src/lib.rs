@@ -25,4 +25,5 @@ pub mod rng;
 pub mod scalar_eval;
 pub mod shard;
 pub mod tensor;
+pub mod threads;
 pub mod tiles;

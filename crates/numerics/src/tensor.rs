@@ -4,6 +4,7 @@
 //! determines which rank holds which box.
 
 use crate::element::*;
+use crate::threads::shared_out;
 use kbc_ir::types::DType;
 
 /// Defines the vectors of all element types, and the matches over them.
@@ -64,10 +65,26 @@ macro_rules! define {
 }
 kbc_ir::element_types!(define $);
 
+/// Number of elements that are converted or compared together: they fit in the nearest cache.
+const WIDE: usize = 1024;
+
+/// Number of elements that a thread makes at a time.
+const PIECE: usize = 1 << 20;
+
+/// Largest number of different values for which a table is made instead of a conversion of each
+/// element.
+const TABLE: u32 = 4096;
+
+/// Runs a loop with the widest vectors of this processor: the same operations on the same numbers.
+#[inline(always)]
+pub fn in_vectors<R>(work: impl FnOnce() -> R) -> R {
+    pulp::Arch::new().dispatch(work)
+}
+
 impl Data {
     /// Returns `n` zeros.
     pub fn zeros(dtype: DType, n: usize) -> Data {
-        make!(dtype, T => vec![T::default(); n])
+        make!(dtype, T => T::zeros(n))
     }
 
     /// Converts numbers to elements of a type, each rounded once (for integer types, to the nearest
@@ -81,9 +98,32 @@ impl Data {
         make!(dtype, T => (0..n).map(|k| T::of_f64(value(k))).collect())
     }
 
-    /// Returns `n` elements, element k converted as by [`Data::of_i64`] from `value(k)`.
-    pub fn integers(dtype: DType, n: usize, value: impl Fn(usize) -> i64) -> Data {
-        make!(dtype, T => (0..n).map(|k| T::of_i64(value(k))).collect())
+    /// Returns `n` elements in slices of `each`: element i of slice s is converted as by
+    /// [`Data::of_i64`] from `map(value(s, i))`, where `value(s, i)` is below `bound`.
+    pub fn converted(
+        dtype: DType,
+        (n, each): (usize, usize),
+        bound: u32,
+        value: impl Fn(u32, u32) -> u32 + Sync,
+        map: impl Fn(u32) -> i64 + Sync,
+    ) -> Data {
+        make!(dtype, T => {
+            let mut out = T::zeros(n);
+            let few = bound <= TABLE;
+            let table: Vec<T> = (0..if few { bound.max(1) } else { 0 }).map(|v| T::of_i64(map(v))).collect();
+            let pieces = out.chunks_mut(each.max(1)).enumerate().flat_map(|(s, slice)| {
+                slice.chunks_mut(PIECE).enumerate().map(move |(p, piece)| ((s, p * PIECE), piece))
+            });
+            shared_out(n.saturating_mul(4), pieces, |((s, first), piece)| in_vectors(|| {
+                let all = piece.iter_mut().zip(first as u32..);
+                if few {
+                    all.for_each(|(to, i)| *to = table[value(s as u32, i) as usize]);
+                } else {
+                    all.for_each(|(to, i)| *to = T::of_i64(map(value(s as u32, i))));
+                }
+            }));
+            out
+        })
     }
 
     /// Converts integers to elements of a type: to nearest even for floating-point types, the low
@@ -177,6 +217,48 @@ impl Data {
     /// rounded.
     pub fn to_f64(&self) -> Vec<f64> {
         each!(self, v => v.iter().map(|x| x.value().as_f64()).collect())
+    }
+
+    /// Converts the elements from `start` on as [`Data::to_f64`] does. There are as many as `out` has
+    /// room for.
+    pub fn read_f64(&self, start: usize, out: &mut [f64]) {
+        let end = start + out.len();
+        if self.dtype().is_float() && self.dtype().bytes() < 4 {
+            let mut wide = [0f32; WIDE];
+            each!(self, v => for (from, to) in v[start..end].chunks(WIDE).zip(out.chunks_mut(WIDE)) {
+                let wide = &mut wide[..from.len()];
+                Element::widen(from, wide);
+                to.iter_mut().zip(wide).for_each(|(to, x)| *to = f64::from(*x));
+            });
+        } else {
+            each!(self, v => out.iter_mut().zip(&v[start..end]).for_each(|(to, x)| *to = x.value().as_f64()));
+        }
+    }
+
+    /// Whether the elements of two ranges of the same length have the same bits. Ranges that do not
+    /// exist and types that differ have not.
+    pub fn same_bits(&self, start: usize, other: &Data, from: usize, len: usize) -> bool {
+        both!(self, other, a, b => match (a.get(start..start + len), b.get(from..from + len)) {
+            (Some(a), Some(b)) => a.chunks(WIDE).zip(b.chunks(WIDE)).all(|(a, b)| {
+                in_vectors(|| a.iter().zip(b).fold(0, |all, (a, b)| all | (a.bits() ^ b.bits())) == 0)
+            }),
+            _ => false,
+        }, false)
+    }
+
+    /// Whether the elements from `start` on are floating-point numbers that are equal to these.
+    pub fn equals(&self, start: usize, want: &[f64]) -> bool {
+        if !self.dtype().is_float() || start + want.len() > self.len() {
+            return false;
+        }
+        let mut got = [0f64; WIDE];
+        (start..).step_by(WIDE).zip(want.chunks(WIDE)).all(|(at, want)| {
+            let got = &mut got[..want.len()];
+            in_vectors(|| {
+                self.read_f64(at, got);
+                got.iter().zip(want).fold(true, |all, (a, b)| all & (a == b))
+            })
+        })
     }
 
     /// Returns the integers if the type is an integer type.

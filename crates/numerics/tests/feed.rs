@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use kbc_ir::types::{Axis, Cut, CutRule, DType, Dim, Mesh, ReduceOp, TensorType};
-use kbc_numerics::compare::{Expected, FaultyContribution, Hint, ReferenceValues, compare, contributions};
+use kbc_numerics::compare::{
+    Comparison, Expected, FaultyContribution, Hint, ReferenceValues, compare, compare_rows, contributions,
+};
 use kbc_numerics::element::Value;
 use kbc_numerics::generate::{ExactRange, exact, exact_limit, exact_range, exact_value, mix32, normal, ones};
 use kbc_numerics::numbers::{from_f64, from_i64};
@@ -136,6 +138,30 @@ fn exact_inputs_have_no_period_and_differ_everywhere() {
     }
     for other in [exact(&t, &m, range, 1, 0).unwrap(), exact(&t, &m, range, 0, 1).unwrap()] {
         assert!(same(x.data(), other.data(), 0) < 20);
+    }
+}
+
+/// Inputs are made in pieces, on several threads, by remainders without divisions, and small integers
+/// come from a table.
+#[test]
+fn exact_inputs_are_the_same_however_they_are_made() {
+    let m = mesh(&[("a", 2)]);
+    for (n, moduli) in [
+        (1000, &[1, 2, 3, 61, 4095, 4096, 4097, 65_537, 1 << 24, (1 << 31) - 1, 1 << 31, u32::MAX][..]),
+        (9_000_000, &[2049]),
+    ] {
+        for dtype in [DType::F32, DType::I64, DType::F16] {
+            let t = partial(ty(dtype, &[(n, &[], E)]), ReduceOp::Sum, &["a"]);
+            for (modulus, centred) in moduli.iter().flat_map(|m| [(*m, false), (*m, true)]) {
+                let range = ExactRange { modulus, centred, exact: true };
+                let x = exact(&t, &m, range, 0, 5).unwrap();
+                let value = |k: u64| exact_value(range, (k % n) as u32, (k / n) as u32, 5);
+                for k in (0..2 * n).filter(|k| n == 1000 || k % 9_973 == 0) {
+                    let want = Data::of_i64(dtype, &[value(k)]);
+                    assert_eq!(x.data().get(k as usize), want.get(0), "{dtype} {range:?} {k}");
+                }
+            }
+        }
     }
 }
 
@@ -286,5 +312,46 @@ fn results_that_do_not_fit_are_said_to() {
     for e in [expected(&[1], &[0.0], &[]), expected(&[2, 1], &[0.0, 1.0], &[]), expected(&[2], &[0.0], &[])] {
         let c = compare(&t, &m, &p, &e, None);
         assert!(!c.ok() && c.unfit.is_some());
+    }
+}
+
+/// Rows that are compared in pieces give together what the comparison of the whole gives, whatever
+/// the order of the pieces.
+#[test]
+fn pieces_of_a_comparison_add_up_to_the_whole() {
+    let m = mesh(&[("a", 2), ("b", 2)]);
+    let sizes = [1, 12, 5];
+    for by in [&[][..], &["a"]] {
+        let t = ty(DType::F32, &[(1, &[], E), (12, by, E), (5, &["b"], E)]);
+        for case in 0..40u32 {
+            let want: Vec<f64> = (0..60).map(|i| f64::from(mix32(i, 0, case) % 8)).collect();
+            let bound: Vec<f64> = (0..60)
+                .map(|i| {
+                    [0.0, 0.5, 1.0, f64::INFINITY][mix32(i, 1, case) as usize % if case < 20 { 3 } else { 4 }]
+                })
+                .collect();
+            let held: Vec<Part> = (0..4)
+                .map(|rank| {
+                    // Some elements are off, in some cases on every rank by as much.
+                    let of = if case % 2 == 0 { 0 } else { rank };
+                    let off = |i: u32| {
+                        [0.0, 0.0, 0.25, 0.5, 2.0][mix32(i, 2 + of, case) as usize % (3 + case as usize % 3)]
+                    };
+                    let data: Vec<f64> = want.iter().zip(0..).map(|(v, i)| v + off(i)).collect();
+                    let whole = Tensor::new(sizes, from_f64(DType::F32, &data)).unwrap();
+                    cut("y", &t, &m, &whole, u64::from(rank)).unwrap()
+                })
+                .collect();
+            let whole = compare(&t, &m, &held, &expected(&sizes, &want, &bound), None);
+            let piece = |rows: std::ops::Range<u64>| {
+                let at = 5 * rows.start as usize..5 * rows.end as usize;
+                let shape = [1, rows.end - rows.start, 5];
+                compare_rows(&t, &m, &held, &expected(&shape, &want[at.clone()], &bound[at]), (1, rows))
+            };
+            for order in [[0..4, 4..7, 7..12], [7..12, 0..4, 4..7]] {
+                let all = order.into_iter().map(piece).fold(Comparison::none(), Comparison::merged);
+                assert_eq!(all, whole, "{by:?} {case}");
+            }
+        }
     }
 }

@@ -71,6 +71,7 @@
 //! the argument of a logarithm may be negative), the bound is infinite; [`RefTensor::unbounded`]
 //! counts such elements. A result that certainly overflows is infinite with bound 0.
 
+mod blocks;
 mod cast;
 mod contract_collectives;
 mod counts;
@@ -81,11 +82,13 @@ mod modulus;
 mod precision;
 mod probe;
 mod reduce;
+mod room;
 mod scalar;
 mod shape;
 mod terms;
 mod tiles;
 
+pub use blocks::{Blocks, LargestNumbers};
 pub use contract_collectives::combined;
 pub use local::evaluate_local;
 pub use modulus::{exact_modulus, exact_modulus_local};
@@ -287,9 +290,10 @@ fn run_all(
             results.insert(at, value.t.clone());
         }
         values.insert(id, value);
-        done.get(&id).into_iter().flatten().for_each(|o| drop(values.remove(o)));
+        done.get(&id).into_iter().flatten().filter_map(|o| values.remove(o)).for_each(room::give_back_value);
     }
     drop(values);
+    room::clear();
     Ok(results.into_values().map(|t| widened(Arc::unwrap_or_clone(t))).collect())
 }
 

@@ -3,7 +3,7 @@
 use super::precision::{F32, Precision, common_grain};
 use super::reduce::{Sum, store};
 use super::scalar::{broadcast_order, broadcast_shape};
-use super::{Pending, RefTensor, Step, Value};
+use super::{Pending, RefTensor, Step, Value, room};
 use kbc_diag::Diagnostic;
 use kbc_ir::grouped::Runs;
 use kbc_ir::types::{DType, ReduceOp};
@@ -97,7 +97,7 @@ fn products(
     let roundings = k as f64;
     let roundings = if step.probe { roundings.min(3.0 * roundings.sqrt()) } else { roundings };
     let gamma = F32.gamma(roundings + earlier - 1.0);
-    let (mut value, mut bound, mut size) = (Vec::with_capacity(len), Vec::with_capacity(len), vec![]);
+    let (mut value, mut bound, mut size) = (room::for_numbers(len), room::for_numbers(len), vec![]);
     let mut least = f64::INFINITY;
     for (ra, rb) in (0..batches).map(job) {
         let (mut left, mut right) = (MatmulOperand::new(a, pa, ra), MatmulOperand::new(b, pb, rb));
@@ -124,6 +124,7 @@ fn products(
                 }
             }
         }
+        [sums.value, sums.size].into_iter().chain(sums.errors).for_each(room::give_back);
     }
     let t = Arc::new(RefTensor::real(result, shape, value, bound));
     let pending = Pending { op: ReduceOp::Sum, parts, size, grain: least };
@@ -250,7 +251,7 @@ fn norms((m, k, n): (usize, usize, usize), a: &[f64], b: &[f64]) -> Vec<f64> {
 
 /// Returns `a b` for row-major `a` of m x k and `b` of k x n.
 fn product((m, k, n): (usize, usize, usize), a: &[f64], b: &[f64]) -> Vec<f64> {
-    let mut c = vec![0.0; m * n];
+    let mut c = room::filled(m * n);
     kbc_numerics::gemm::f64(m, k, n, a, b, &mut c).expect("the slices are those of the sizes");
     c
 }
@@ -266,7 +267,7 @@ fn by_columns(
     a: &[f64],
     right: impl Fn(Range<usize>, &mut [f64]),
 ) -> Vec<f64> {
-    let mut c = vec![0.0; m * n];
+    let mut c = room::filled(m * n);
     if c.is_empty() {
         return c;
     }

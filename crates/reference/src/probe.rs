@@ -22,6 +22,7 @@
 use super::RefTensor;
 use super::precision::{Precision, pow2};
 use kbc_diag::Diagnostic;
+use kbc_ir::types::DType;
 use kbc_numerics::rng::mix64;
 
 /// Number of disturbed evaluations.
@@ -50,13 +51,23 @@ impl RandomBits {
     }
 }
 
-/// Whether some bound of the tensor is a considerable part of its largest element, and not because
-/// of its type alone.
+/// Returns the largest finite absolute value of a tensor, and its largest bound.
+pub(super) fn largest(t: &RefTensor) -> (f64, f64) {
+    let finite = |v: f64| if v.is_finite() { v.abs() } else { 0.0 };
+    let value = t.value.iter().fold(0.0, |m: f64, v| m.max(finite(*v)));
+    (value, t.bound.iter().fold(0.0, |m: f64, b| m.max(*b)))
+}
+
+/// Whether a bound is a considerable part of the largest element of its tensor, and not because of
+/// its type alone.
+pub(super) fn too_large(dtype: DType, largest: f64, bound: f64) -> bool {
+    Precision::of(dtype).is_some_and(|p| bound > largest * pow2(-10).max(64.0 * p.u))
+}
+
+/// Whether some bound of the tensor is too large.
 fn loose(t: &RefTensor) -> bool {
-    let Some(p) = Precision::of(t.dtype) else { return false };
-    let largest = t.value.iter().filter(|v| v.is_finite()).fold(0.0, |m, v| v.abs().max(m));
-    let limit = largest * pow2(-10).max(64.0 * p.u);
-    t.bound.iter().any(|b| *b > limit)
+    let (value, bound) = largest(t);
+    too_large(t.dtype, value, bound)
 }
 
 /// Replaces loose bounds of results.

@@ -5,7 +5,7 @@ use super::{Pending, RefTensor, Step, Value};
 use kbc_diag::Diagnostic;
 use kbc_ir::graph::Input;
 use kbc_ir::types::{DType, ReduceOp};
-use kbc_numerics::tensor::{Data, Tensor};
+use kbc_numerics::tensor::{Data, Tensor, in_vectors};
 use std::sync::Arc;
 
 /// A sum of products or of elements, computed in f32 but not yet stored.
@@ -394,24 +394,75 @@ const BLOCK: usize = 1 << 12;
 fn sums(stored: &Precision, parts: &Data, p: usize) -> Combined {
     let inner = parts.len() / p;
     let mut out = Combined::new(inner);
+    let mut room = vec![0.0; BLOCK.min(inner)];
     for first in (0..inner).step_by(BLOCK) {
-        let n = BLOCK.min(inner - first);
+        let terms = &mut room[..BLOCK.min(inner - first)];
         // A sum begins with -0, the neutral element of the addition.
-        let (mut v, mut size, mut common) = (vec![-0.0; n], vec![0.0; n], vec![f64::INFINITY; n]);
+        out.value.resize(first + terms.len(), -0.0);
+        out.size.resize(first + terms.len(), 0.0);
+        let (v, size) = (&mut out.value[first..], &mut out.size[first..]);
+        let mut whole = Some(Whole { bits: 0, largest: 0.0 });
         for part in 0..p {
-            let terms = parts.slice(part * inner + first, n).to_f64();
-            for (((x, v), size), common) in terms.iter().zip(&mut v).zip(&mut size).zip(&mut common) {
+            parts.read_f64(part * inner + first, terms);
+            for ((x, v), size) in terms.iter().zip(&mut *v).zip(&mut *size) {
                 *v += x;
                 *size += x.abs();
-                *common = grain(*x).min(*common);
             }
+            whole = whole.and_then(|w| w.with(terms));
         }
-        for ((v, size), common) in v.into_iter().zip(size).zip(common) {
+        if let Some(common) = whole.map(Whole::grain)
+            && whole.is_some_and(|w| stored.exact(w.largest, common))
+        {
+            // All elements are multiples of the grain, and no sum is larger than the largest terms.
             out.grain = out.grain.min(common);
-            out.push((v, added(stored, v, size, common, p), size));
+            out.bound.resize(first + terms.len(), 0.0);
+            continue;
+        }
+        let mut common = vec![f64::INFINITY; terms.len()];
+        for part in 0..p {
+            parts.read_f64(part * inner + first, terms);
+            common.iter_mut().zip(&*terms).for_each(|(common, x)| *common = grain(*x).min(*common));
+        }
+        for ((v, size), common) in v.iter().zip(&*size).zip(common) {
+            out.grain = out.grain.min(common);
+            out.bound.push(added(stored, *v, *size, common, p));
         }
     }
     out
+}
+
+/// What is known of terms that are integers.
+#[derive(Clone, Copy)]
+struct Whole {
+    /// The bits of all terms together, in two's complement.
+    bits: u64,
+    /// The sum of the largest absolute values of the parts.
+    largest: f64,
+}
+
+impl Whole {
+    /// Adds the terms of a part, or returns None if one is no integer below 2^51.
+    fn with(self, terms: &[f64]) -> Option<Whole> {
+        // In this sum an integer stands in the last bits.
+        const SHIFT: f64 = (3u64 << 51) as f64;
+        let (mut whole, mut bits, mut largest) = (true, self.bits, 0);
+        in_vectors(|| {
+            for x in terms {
+                let shifted = x + SHIFT;
+                whole &= shifted - SHIFT == *x;
+                bits |= shifted.to_bits().wrapping_sub(SHIFT.to_bits());
+                // The bits of positive numbers have the order of the numbers.
+                largest = largest.max(x.abs().to_bits());
+            }
+        });
+        let largest = f64::from_bits(largest);
+        (whole && largest < (1u64 << 51) as f64).then_some(Whole { bits, largest: self.largest + largest })
+    }
+
+    /// Returns the largest power of two of which all terms are multiples, infinite if all are 0.
+    fn grain(self) -> f64 {
+        if self.bits == 0 { f64::INFINITY } else { super::precision::pow2(self.bits.trailing_zeros() as i32) }
+    }
 }
 
 /// Combines `p` parts, which stand one after the other, by another operator than a sum.

@@ -1,7 +1,7 @@
 //! Elementwise functions: value and bound of each operation of the expression.
 
 use super::precision::{F32, Precision, grain, times};
-use super::{Accuracy, Pending, RefTensor, Step, Value, int};
+use super::{Accuracy, Pending, RefTensor, Step, Value, int, room};
 use kbc_diag::Diagnostic;
 use kbc_ir::scalar::{Compare, Scalar, ScalarBin, ScalarFn, ScalarUn};
 use kbc_ir::types::ReduceOp;
@@ -43,7 +43,7 @@ pub(super) fn run(step: &Step<'_>, f: &ScalarFn) -> Result<Value, Diagnostic> {
         }
     };
     let eval = Eval { stored: precision, mode, accuracy: step.accuracy, terms: step.terms.is_some() };
-    let (mut value, mut bound) = (Vec::with_capacity(n), Vec::with_capacity(n));
+    let (mut value, mut bound) = (room::for_numbers(n), room::for_numbers(n));
     let (mut size, mut least) = (vec![], f64::INFINITY);
     let mut args: Vec<Vec<Node>> = vec![Vec::with_capacity(BLOCK.min(n)); step.operands.len()];
     for first in (0..n).step_by(BLOCK) {

@@ -2,6 +2,7 @@
 
 mod reference_util;
 
+mod blocks;
 mod bounds;
 mod deep;
 mod evaluate;

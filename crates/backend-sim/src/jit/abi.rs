@@ -32,6 +32,8 @@ pub(super) struct Ctx {
     pub(super) rank: i64,
     /// Destination of a reduce, resolved by the host.
     pub(super) dst: *mut u8,
+    /// The elements that the destination of a reduce holds, which may be elsewhere.
+    pub(super) old: *const u8,
     /// Source of a reduce.
     pub(super) src: *const u8,
     /// Scratch memory for blocks of f32.
@@ -54,6 +56,7 @@ offsets!(
     VALUE = value,
     RANK = rank,
     DST = dst,
+    OLD = old,
     SRC = src,
     SCRATCH = scratch
 );

@@ -8,6 +8,7 @@
 #![allow(unsafe_code, reason = "pointers cross the boundary between compiled code and its host here")]
 
 use super::abi::Ctx;
+use super::deferred::Piece;
 use super::world::World;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
@@ -43,18 +44,15 @@ pub(super) extern "C" fn transfer(
     // SAFETY: called by a role's function with its own context.
     let (ctx, w) = unsafe { world(ctx) };
     let (from, to) = (w.memories.place(from, from_mem), w.memories.place(to, to_mem));
-    if !w.holds(from, from_start, len) {
-        return 1;
-    }
     // SAFETY: a frame has at least the slot of the call.
     let call = unsafe { *ctx.env };
-    w.written(to, to_start, len, (remote != 0).then_some(call));
-    let (src, dst, bytes) =
-        (w.memories.at(from, from_start), w.memories.at(to, to_start), w.memories.bytes(from, len));
-    // SAFETY: both ranges lie inside memories of the world (compiled code has checked them against
-    // buffers and slots).
-    unsafe { std::ptr::copy(src, dst, bytes) };
-    0
+    let (from, to) = (piece(from, from_start, len), piece(to, to_start, len));
+    u8::from(w.transfer(from, to, (remote != 0).then_some(call)).is_none())
+}
+
+/// Returns elements that compiled code has checked against the memory.
+fn piece(place: usize, start: i64, len: i64) -> Piece {
+    Piece { place, start: start as u64, len: len as u64 }
 }
 
 pub(super) extern "C" fn operands(
@@ -71,8 +69,9 @@ pub(super) extern "C" fn operands(
     if !w.holds(dst, dst_start, len) || !w.holds(src, src_start, len) {
         return 1;
     }
-    ctx.dst = w.memories.at(dst, dst_start);
-    ctx.src = w.memories.at(src, src_start);
+    let operands = w.memories.operands(piece(dst, dst_start, len), piece(src, src_start, len));
+    let Some((to, old, from)) = operands else { return 1 };
+    (ctx.dst, ctx.old, ctx.src) = (to, old, from);
     if dst == src && dst_start != src_start && (dst_start - src_start).abs() < len {
         // Both sides are read before anything is written.
         ctx.src = w.aside(ctx.src, w.memories.bytes(src, len));

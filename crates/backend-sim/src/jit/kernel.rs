@@ -23,29 +23,38 @@ pub(super) fn halves(dtype: DType) -> Option<(Helper, Helper, Helper)> {
 /// Number of vectors of four that a loop iteration processes.
 const UNROLL: i32 = 4;
 
-/// Compiles `dst[i] = dst[i] OP src[i]`; the parameters are `dst, src, n, room`.
+/// Compiles `dst[i] = old[i] OP src[i]`; the parameters are `dst, old, src, n, room`.
 pub(super) fn combine(code: &mut Code, op: ReduceOp, dtype: DType) -> Result<FuncId, String> {
     code.room = code.room.max(2 * BLOCK as usize);
-    kernel(code, format!("combine {op:?} {dtype:?}"), 4, |k| {
-        let [dst, src, n, room] = k.params[..] else { unreachable!("four parameters") };
-        let Some((widen, narrow, _)) = halves(dtype) else { return combine_words(k, op, dtype, dst, src, n) };
+    kernel(code, format!("combine {op:?} {dtype:?}"), 5, |k| {
+        let [dst, old, src, n, room] = k.params[..] else { unreachable!("five parameters") };
+        let Some((widen, narrow, _)) = halves(dtype) else {
+            return combine_words(k, op, dtype, dst, (old, src), n);
+        };
         k.blocks(n, BLOCK, |k, at, len| {
             let other = k.b.ins().iadd_imm_s(room, 4 * BLOCK);
-            let (d, s, two) = (k.at(dst, at, 2), k.at(src, at, 2), k.int(2));
-            k.call(widen, &[room, d, two, len]);
+            let (d, o, s, two) = (k.at(dst, at, 2), k.at(old, at, 2), k.at(src, at, 2), k.int(2));
+            k.call(widen, &[room, o, two, len]);
             k.call(widen, &[other, s, two, len]);
-            combine_words(k, op, DType::F32, room, other, len);
+            combine_words(k, op, DType::F32, room, (room, other), len);
             k.call(narrow, &[d, room, len]);
         });
     })
 }
 
-fn combine_words(k: &mut Kernel<'_, '_>, op: ReduceOp, dtype: DType, dst: Value, src: Value, n: Value) {
+fn combine_words(
+    k: &mut Kernel<'_, '_>,
+    op: ReduceOp,
+    dtype: DType,
+    dst: Value,
+    (old, src): (Value, Value),
+    n: Value,
+) {
     let go = |k: &mut Kernel<'_, '_>, at: Value, four: bool| {
-        let (d, s) = (k.at(dst, at, 4), k.at(src, at, 4));
+        let (d, o, s) = (k.at(dst, at, 4), k.at(old, at, 4), k.at(src, at, 4));
         let steps = if four { UNROLL } else { 1 };
         let t = lanes(dtype, four);
-        let pairs: Vec<_> = (0..steps).map(|i| (k.load(t, d, 16 * i), k.load(t, s, 16 * i))).collect();
+        let pairs: Vec<_> = (0..steps).map(|i| (k.load(t, o, 16 * i), k.load(t, s, 16 * i))).collect();
         for (i, (x, y)) in pairs.into_iter().enumerate() {
             let v = k.combined(op, dtype, x, y);
             k.store(v, d, 16 * i as i32);

@@ -14,8 +14,10 @@
 mod abi;
 mod address;
 pub(crate) mod calls;
+pub(crate) mod deferred;
 mod element;
 mod kernel;
+mod lifetimes;
 mod local;
 mod loops;
 mod memories;
@@ -39,6 +41,8 @@ use kbc_ir::schedule::Schedule;
 use kbc_ir::walk::Program;
 use kbc_ir::walk::code::CStmt;
 use kbc_numerics::tensor::Tensor;
+use lifetimes::Lifetimes;
+use memories::{Memories, PUT_OFF};
 use module::Code;
 use recipe::{Chain, Recipe, Uses};
 use run::{Entries, Entry};
@@ -62,7 +66,9 @@ pub struct Compiled<'s> {
     tables: Tables,
     recipes: BTreeMap<u32, Recipe>,
     entries: Entries,
+    lifetimes: Lifetimes,
     room: usize,
+    put_off: usize,
     stats: Stats,
     // Keeps the code alive; freed when this value is dropped.
     module: Option<cranelift::jit::JITModule>,
@@ -113,7 +119,19 @@ pub fn compile(schedule: &Schedule) -> Result<Compiled<'_>, Diagnostics> {
         .collect();
     let stats = Stats { functions: code.functions, bytes: code.bytes };
     let Code { module, recipes, room, .. } = code;
-    Ok(Compiled { schedule, program, tables, recipes, entries, room, stats, module: Some(module) })
+    let lifetimes = Lifetimes::of(&program);
+    Ok(Compiled {
+        schedule,
+        program,
+        tables,
+        recipes,
+        entries,
+        lifetimes,
+        room,
+        put_off: PUT_OFF,
+        stats,
+        module: Some(module),
+    })
 }
 
 fn entry(code: &Code, id: cranelift::module::FuncId, frame: usize) -> Entry {
@@ -154,6 +172,12 @@ impl Compiled<'_> {
         self.stats
     }
 
+    /// Puts off copies of at least so many bytes until their elements are needed elsewhere. Results
+    /// do not depend on it.
+    pub fn put_off_from(&mut self, bytes: usize) {
+        self.put_off = bytes;
+    }
+
     /// Runs the schedule on all ranks, with the same inputs, options, results and errors as
     /// [`interp::run`]. With a seed, the stream that runs and the length of its turn are drawn;
     /// results do not depend on it.
@@ -190,13 +214,22 @@ impl Compiled<'_> {
         inputs: &[Vec<Tensor>],
         options: &RunOptions,
     ) -> Result<Option<RunResult>, Diagnostics> {
-        let host = Host::new(&self.program, inputs)?;
         let frame = run::frame(&self.program, &self.entries);
-        let world = World::new(&self.program, &self.recipes, frame, host, options.calls, options.max_bytes);
         let tables = self.tables.pointers();
-        match world.and_then(|w| run::run(w, &self.entries, &tables, self.room, options.seed)) {
+        let attempt = |keeps: bool| -> Result<_, Diagnostics> {
+            let host = Host::new(&self.program, inputs)?;
+            let memories = Memories::new(&self.program, options.max_bytes, keeps, self.put_off);
+            let compiled = (&self.recipes, &self.lifetimes, frame);
+            let world = World::new(&self.program, compiled, host, options.calls, memories);
+            Ok(world.and_then(|w| run::run(w, &self.entries, &tables, self.room, options.seed)))
+        };
+        let mut done = attempt(false)?;
+        if let Err(Stop::Lost) = done {
+            done = attempt(true)?;
+        }
+        match done {
             Ok(result) => Ok(Some(result)),
-            Err(Stop::Fault) => Ok(None),
+            Err(Stop::Fault | Stop::Lost) => Ok(None),
             Err(Stop::TooLarge) => Err(too_large(options.max_bytes).into()),
             Err(Stop::Host(d)) => Err(d.into()),
         }

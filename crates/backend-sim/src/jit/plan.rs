@@ -8,7 +8,7 @@
 
 use super::memories::Memories;
 use super::recipe::{Chain, Recipe};
-use super::words::{self, moving, product};
+use super::words::{self, OUTER, moving, product};
 use crate::effect::Run;
 use kbc_ir::schedule::{BufferId, Filling, LocalOp};
 use kbc_ir::types::DType;
@@ -25,6 +25,9 @@ pub(super) struct Plan {
     pub(super) writes: Vec<Run>,
     /// The words that the kernel reads.
     pub(super) words: Vec<i64>,
+    /// Whether the operation only copies, so many elements that this may be put off. There is
+    /// nothing left to do for the kernel then.
+    pub(super) copies: bool,
     /// Scratch memory of the kernel, to which some of the words point.
     _room: Vec<Vec<f32>>,
 }
@@ -35,15 +38,16 @@ fn run(b: BufferId, (start, len): (u64, u64)) -> Run {
 
 impl Plan {
     /// Returns the plan of a recipe on a rank, or None if it does not fit its operands.
-    pub(super) fn of(memories: &Memories<'_>, recipe: &Recipe, rank: u64) -> Option<Plan> {
+    pub(super) fn of(memories: &mut Memories<'_>, recipe: &Recipe, rank: u64) -> Option<Plan> {
         match recipe {
             Recipe::Chain(chain) => Plan::chain(memories, chain, rank),
             Recipe::Single(op) => Plan::single(memories, op, rank),
         }
     }
 
-    fn chain(memories: &Memories<'_>, chain: &Chain, rank: u64) -> Option<Plan> {
-        let dims = |b: BufferId| memories.program.dims(b, rank).ok();
+    fn chain(memories: &mut Memories<'_>, chain: &Chain, rank: u64) -> Option<Plan> {
+        let program = memories.program;
+        let dims = |b: BufferId| program.dims(b, rank).ok();
         let shape = dims(chain.stages.first()?.dst)?;
         let n = count(&shape)?;
         let bytes = chain.dtype.bytes();
@@ -52,12 +56,12 @@ impl Plan {
         for (b, repeated) in &chain.args {
             let sizes = dims(*b)?;
             reads.push(run(*b, (0, count(&sizes)?)));
-            operands.push((memories.pointer(rank, *b), strides(&sizes, &shape, bytes)?, *repeated));
+            operands.push((memories.pointer(rank, *b)?, strides(&sizes, &shape, bytes)?, *repeated));
         }
         for stage in &chain.stages {
             writes.push(run(stage.dst, (0, n)));
             if stage.stored {
-                operands.push((memories.pointer(rank, stage.dst), strides(&shape, &shape, bytes)?, false));
+                operands.push((memories.pointer(rank, stage.dst)?, strides(&shape, &shape, bytes)?, false));
             }
         }
         let mut words = vec![];
@@ -67,10 +71,10 @@ impl Plan {
             words.push(*pointer);
             words.extend(strides);
         }
-        Some(Plan { reads, writes, words, _room: vec![] })
+        Some(Plan { reads, writes, words, copies: false, _room: vec![] })
     }
 
-    fn single(memories: &Memories<'_>, op: &LocalOp, rank: u64) -> Option<Plan> {
+    fn single(memories: &mut Memories<'_>, op: &LocalOp, rank: u64) -> Option<Plan> {
         let p = memories.program;
         let shape = p.dims(op.dst(), rank).ok()?;
         let shapes = op.srcs().iter().map(|b| p.dims(*b, rank)).collect::<Result<Vec<_>, _>>().ok()?;
@@ -83,22 +87,38 @@ impl Plan {
         if let LocalOp::Tiles { kernel, dst, args } = op {
             let extents = kernel.extents(&views, Some(&shape)).ok()?;
             let all: Vec<&[u64]> = views.iter().copied().chain([&shape[..]]).collect();
-            let pointers: Vec<i64> = args.iter().chain([dst]).map(|b| memories.pointer(rank, *b)).collect();
+            let pointers = args.iter().chain([dst]).map(|b| memories.pointer(rank, *b));
+            let pointers = pointers.collect::<Option<Vec<i64>>>()?;
             let words = words::of_tiles(kernel, &pointers, &extents, &all);
             let reads = args.iter().zip(reads).map(|(b, r)| run(*b, r)).collect();
-            return Some(Plan { reads, writes: vec![run(*dst, write)], words, _room: vec![] });
+            return Some(Plan { reads, writes: vec![run(*dst, write)], words, copies: false, _room: vec![] });
         }
         let (dtype, from) = (memories.dtype(op.dst()), memories.dtype(*op.srcs().first()?));
-        let at = |b: BufferId, start: u64, t: DType| memories.pointer(rank, b) + (start * t.bytes()) as i64;
+        let contiguous = matches!(
+            op,
+            LocalOp::Copy { .. } | LocalOp::Pack { at: Some(_), .. } | LocalOp::Unpack { at: Some(_), .. }
+        );
+        if contiguous && reads[0].1 == write.1 && (write.1 * dtype.bytes()) as usize >= memories.put_off {
+            let reads = vec![run(*op.srcs().first()?, reads[0])];
+            return Some(Plan {
+                reads,
+                writes: vec![run(op.dst(), write)],
+                words: vec![0; OUTER + 1],
+                copies: true,
+                _room: vec![],
+            });
+        }
+        let mut at =
+            |b: BufferId, start: u64, t: DType| Some(memories.pointer(rank, b)? + (start * t.bytes()) as i64);
         let mut rooms: Vec<Vec<f32>> = vec![];
-        let mut words = vec![at(*op.srcs().first()?, reads[0].0, from), at(op.dst(), write.0, dtype)];
+        let mut words = vec![at(*op.srcs().first()?, reads[0].0, from)?, at(op.dst(), write.0, dtype)?];
         let n = write.1;
         match op {
             LocalOp::Compute { .. } => return None,
             LocalOp::Matmul { a, b, .. } | LocalOp::Grouped { x: a, w: b, .. } => {
                 let product = local::matmuls_of(op, (&shapes[0], &shapes[1]), &shape, part).ok()?;
                 let sizes = [reads[0].1, reads[1].1, n];
-                let raw = [at(*a, 0, from), at(*b, 0, from), at(op.dst(), 0, dtype)];
+                let raw = [at(*a, 0, from)?, at(*b, 0, from)?, at(op.dst(), 0, dtype)?];
                 let widened = [
                     from.is_float() && from != DType::F32,
                     from.is_float() && from != DType::F32,
@@ -127,7 +147,7 @@ impl Plan {
                     return None;
                 }
                 words.extend([outer as i64, size as i64, inner as i64]);
-                if dtype != DType::I32 {
+                if [from, dtype].iter().any(|t| t.is_float() && *t != DType::F32) {
                     rooms = vec![vec![0.0; reads[0].1 as usize], vec![0.0; n as usize]];
                     words.extend(rooms.iter().map(|r| r.as_ptr() as i64));
                 }
@@ -182,7 +202,7 @@ impl Plan {
                     rows as i64,
                     bytes as i64,
                     part.unwrap_or(0),
-                    memories.pointer(rank, *ids),
+                    memories.pointer(rank, *ids)?,
                     rooms.last().map_or(0, |r| r.as_ptr() as i64),
                 ]);
             }
@@ -195,21 +215,21 @@ impl Plan {
             | LocalOp::Transpose { .. } => return None,
         }
         let reads = op.srcs().iter().zip(reads).map(|(b, r)| run(*b, r)).collect();
-        Some(Plan { reads, writes: vec![run(op.dst(), write)], words, _room: rooms })
+        Some(Plan { reads, writes: vec![run(op.dst(), write)], words, copies: false, _room: rooms })
     }
 }
 
 impl Plan {
     /// Returns the destination of a fill and the bits or the first index that it writes.
     fn fill(
-        memories: &Memories<'_>,
+        memories: &mut Memories<'_>,
         rank: u64,
         (dst, shape): (BufferId, &[u64]),
         with: &Filling,
         first: i64,
     ) -> Option<Plan> {
         let n = count(shape)?;
-        let to = memories.pointer(rank, dst);
+        let to = memories.pointer(rank, dst)?;
         let words = match with {
             Filling::Number(v) => {
                 vec![numbers::from_f64(memories.dtype(dst), &[*v]).bits(0)?, to, n as i64]
@@ -219,7 +239,7 @@ impl Plan {
                 vec![0, to, outer as i64, size as i64, inner as i64, first]
             }
         };
-        Some(Plan { reads: vec![], writes: vec![run(dst, (0, n))], words, _room: vec![] })
+        Some(Plan { reads: vec![], writes: vec![run(dst, (0, n))], words, copies: false, _room: vec![] })
     }
 }
 

@@ -350,9 +350,10 @@ impl Builder<'_, '_, '_> {
         let len = self.e.ssa(src.len);
         let (ctx, flags) = (self.e.ctx, abi::trusted());
         let d = self.e.b.ins().load(types::I64, flags, ctx, abi::DST);
+        let old = self.e.b.ins().load(types::I64, flags, ctx, abi::OLD);
         let s = self.e.b.ins().load(types::I64, flags, ctx, abi::SRC);
         let room = self.e.b.ins().load(types::I64, flags, ctx, abi::SCRATCH);
-        self.e.b.ins().call(kernel, &[d, s, len, room]);
+        self.e.b.ins().call(kernel, &[d, old, s, len, room]);
         Ok(())
     }
 

@@ -49,7 +49,7 @@ pub(super) fn run(
         let budget = rng.as_mut().map_or(-1, |r| 1 + r.below(6) as i64);
         go(&mut w, entries, thread, tables, scratch.as_mut_ptr(), budget)?;
     }
-    if w.threads.iter().all(|t| t.call >= w.calls) { Ok(w.result) } else { Err(Stop::Fault) }
+    if w.threads.iter().all(|t| t.call >= w.calls) { w.finish() } else { Err(Stop::Fault) }
 }
 
 /// Advances one stream until it waits, yields or ends.
@@ -76,6 +76,7 @@ fn go(
         value: 0,
         rank: rank as i64,
         dst: std::ptr::null_mut(),
+        old: std::ptr::null(),
         src: std::ptr::null(),
         scratch,
     };
@@ -94,6 +95,7 @@ fn go(
         let entry = role.and_then(|r| entries[region][r].iter().find(|(s, _)| *s == stream));
         let Some((_, entry)) = entry.copied() else {
             w.threads[thread].region += 1;
+            w.region_over(rank, stream, region)?;
             continue;
         };
         if t.state == 0 {
@@ -111,7 +113,10 @@ fn go(
         let status = unsafe { (entry.function)(&raw mut ctx) };
         let t = &mut w.threads[thread];
         match status {
-            DONE => (t.region, t.state) = (t.region + 1, 0),
+            DONE => {
+                (t.region, t.state) = (t.region + 1, 0);
+                w.region_over(rank, stream, region)?;
+            }
             WAITS | AWAITS | FULL | EMPTY | YIELDS => {
                 t.state = ctx.state;
                 t.held = match status {
@@ -123,7 +128,7 @@ fn go(
                 };
                 break status;
             }
-            _ => return Err(Stop::Fault),
+            _ => return Err(w.stop()),
         }
     };
     w.threads[thread].env = env;

@@ -8,7 +8,9 @@
 
 #![allow(unsafe_code, reason = "elements of memories are read and written as pointers here")]
 
-use super::memories::Memories;
+use super::deferred::Piece;
+use super::lifetimes::Lifetimes;
+use super::memories::{Memories, Refused};
 use super::plan::Plan;
 use super::queues::Queues;
 use super::recipe::Recipe;
@@ -19,9 +21,8 @@ use crate::interp::{HostRead, RunResult};
 use crate::store::Ranges;
 use kbc_diag::Diagnostic;
 use kbc_ir::schedule::{BufferId, BufferRole};
-use kbc_ir::types::DType;
 use kbc_ir::walk::{Mem, Program};
-use kbc_numerics::tensor::{Data, Tensor};
+use kbc_numerics::tensor::Tensor;
 use std::collections::{BTreeMap, VecDeque};
 
 /// What a stream waits for.
@@ -52,6 +53,7 @@ pub(super) struct Thread {
 pub(super) struct World<'p> {
     pub(super) program: &'p Program<'p>,
     recipes: &'p BTreeMap<u32, Recipe>,
+    lifetimes: &'p Lifetimes,
     /// The role of each rank in each region.
     pub(super) roles: Vec<Vec<Option<usize>>>,
     host: Host<'p>,
@@ -60,6 +62,8 @@ pub(super) struct World<'p> {
     read_only: Vec<bool>,
     init: Vec<Ranges>,
     early: Vec<EarlyWrites>,
+    /// For each rank, whether it gave storage away in this call.
+    gave: Vec<bool>,
     pub(super) counters: Vec<u64>,
     pub(super) recorded: Vec<i64>,
     queues: Queues,
@@ -68,7 +72,7 @@ pub(super) struct World<'p> {
     pub(super) calls: i64,
     plans: BTreeMap<(u64, u32), Option<Plan>>,
     aside: Vec<u8>,
-    pub(super) result: RunResult,
+    result: RunResult,
 }
 
 /// The reason why a run ended early.
@@ -77,25 +81,34 @@ pub(super) enum Stop {
     Fault,
     /// Too much memory.
     TooLarge,
+    /// A slot was read again, and has not kept its elements.
+    Lost,
     /// The host rejected data.
     Host(Diagnostic),
+}
+
+impl From<Refused> for Stop {
+    fn from(why: Refused) -> Stop {
+        match why {
+            Refused::TooLarge => Stop::TooLarge,
+            Refused::Lost => Stop::Lost,
+        }
+    }
 }
 
 impl<'p> World<'p> {
     /// Creates the state before call 0. The frame of each stream has `frame` slots.
     pub(super) fn new(
         program: &'p Program<'p>,
-        recipes: &'p BTreeMap<u32, Recipe>,
-        frame: usize,
+        (recipes, lifetimes, frame): (&'p BTreeMap<u32, Recipe>, &'p Lifetimes, usize),
         host: Host<'p>,
         calls: u32,
-        max_bytes: u64,
+        memories: Memories<'p>,
     ) -> Result<Self, Stop> {
         let s = program.schedule;
         let ranks = program.ranks();
         let buffers = s.buffers.len();
         let read_only = kbc_ir::uses::written(s).into_iter().map(|written| !written).collect();
-        let memories = Memories::new(program, max_bytes).ok_or(Stop::TooLarge)?;
         let mut roles = vec![];
         for region in 0..s.regions.len() {
             let id = kbc_ir::schedule::RegionId(region as u32);
@@ -122,12 +135,14 @@ impl<'p> World<'p> {
         Ok(World {
             program,
             recipes,
+            lifetimes,
             roles,
             host,
             memories,
             read_only,
             init,
             early: (0..ranks * mems).map(|_| EarlyWrites::default()).collect(),
+            gave: vec![false; ranks],
             counters: vec![0; ranks * program.counters() as usize],
             recorded: vec![0; ranks * program.events.len()],
             queues: Queues::default(),
@@ -140,29 +155,59 @@ impl<'p> World<'p> {
         })
     }
 
+    /// Returns why the last operation failed.
+    pub(super) fn stop(&self) -> Stop {
+        self.memories.refused.map_or(Stop::Fault, Stop::from)
+    }
+
     /// Sets the buffers of a rank to what they hold when a call begins.
     pub(super) fn begin_call(&mut self, rank: u64, call: i64) -> Result<(), Stop> {
+        // What is forgotten first needs no copy of what is overwritten afterwards; later buffers
+        // usually have copies of earlier ones.
+        for (i, b) in self.program.schedule.buffers.iter().enumerate().rev() {
+            let place = rank as usize * self.memories.per_rank + i;
+            if !b.zero && !matches!(b.role, BufferRole::Input(_)) {
+                self.init[place] = self.early[place].begin(call);
+                if self.init[place] == Ranges::default() {
+                    self.memories.cleared(place).ok_or_else(|| self.stop())?;
+                }
+            }
+        }
         for (i, b) in self.program.schedule.buffers.iter().enumerate() {
-            let at = rank as usize * self.memories.per_rank + i;
+            let place = rank as usize * self.memories.per_rank + i;
             match b.role {
                 BufferRole::Input(n) => {
                     let source = self.host.source(BufferId(i as u32), n, rank, call);
                     let (tensor, held) = source.map_err(Stop::Host)?;
-                    if self.memories.load(at, tensor, &held.range, self.read_only[i]) {
+                    let loaded = self.memories.load(place, tensor, &held.range, self.read_only[i]);
+                    if loaded.ok_or_else(|| self.stop())? {
                         // Plans contain addresses.
                         self.plans.retain(|(r, _), _| *r != rank);
                     }
-                    self.init[at].add(0, held.shape().iter().product());
+                    self.init[place].add(0, held.shape().iter().product());
                 }
                 _ if b.zero => {
-                    let n = self.program.elements(BufferId(i as u32), rank).unwrap_or(0);
-                    // SAFETY: the buffer has `n` elements, and zeros are elements of every type.
-                    unsafe {
-                        std::ptr::write_bytes(self.memories.bases[at], 0, n as usize * self.memories.sizes[i])
-                    };
-                    self.init[at].add(0, n);
+                    let len = self.program.elements(BufferId(i as u32), rank).unwrap_or(0);
+                    let all = Piece { place, start: 0, len };
+                    let to = self.memories.replaced(all).ok_or_else(|| self.stop())?;
+                    // SAFETY: the buffer has that many elements, and zeros are elements of every
+                    // type.
+                    unsafe { std::ptr::write_bytes(to, 0, self.memories.bytes(place, len as i64)) };
+                    self.init[place].add(0, len);
                 }
-                BufferRole::Output(_) | BufferRole::Temp => self.init[at] = self.early[at].begin(call),
+                BufferRole::Output(_) | BufferRole::Temp => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the storage of what a stream needs no more after a region to other buffers.
+    pub(super) fn region_over(&mut self, rank: u64, stream: u32, region: usize) -> Result<(), Stop> {
+        for buffer in self.lifetimes.ended(region, stream) {
+            let place = rank as usize * self.memories.per_rank + buffer as usize;
+            if self.memories.ended(place).ok_or_else(|| self.stop())? {
+                self.init[place] = Ranges::default();
+                self.gave[rank as usize] = true;
             }
         }
         Ok(())
@@ -174,35 +219,55 @@ impl<'p> World<'p> {
         if stream != self.program.host {
             return Ok(());
         }
+        let last = call + 1 == self.calls;
         let mut parts = vec![];
         for (b, bounds, n) in self.host.results(rank).map_err(Stop::Host)? {
-            if let Some(read) = self.result.taken(call, rank, b) {
-                parts.push(self.host.part(b, bounds, read.clone()).map_err(Stop::Host)?);
-                continue;
-            }
-            let at = rank as usize * self.memories.per_rank + b.0 as usize;
-            if self.init[at].first_gap(0, n).is_some() {
-                return Err(Stop::Fault);
-            }
-            // SAFETY: the host has checked that the result has as many elements as the buffer.
-            let data =
-                unsafe { fetch(self.memories.dtypes[b.0 as usize], self.memories.bases[at], n as usize) };
+            let place = rank as usize * self.memories.per_rank + b.0 as usize;
+            let data = match self.result.taken(call, rank, b) {
+                Some(read) => read.clone(),
+                None if self.init[place].first_gap(0, n).is_some() => return Err(Stop::Fault),
+                None if last => {
+                    self.memories.ends_as_result(place);
+                    continue;
+                }
+                None => self.memories.fetch(Piece { place, start: 0, len: n }).ok_or_else(|| self.stop())?,
+            };
             parts.push(self.host.part(b, bounds, data).map_err(Stop::Host)?);
         }
         self.result.outputs[call as usize][rank as usize] = parts;
-        if call + 1 < self.calls { self.begin_call(rank, call + 1) } else { Ok(()) }
+        if std::mem::take(&mut self.gave[rank as usize]) {
+            // Plans contain addresses, and the buffers get another storage.
+            let own: Vec<_> = self.plans.range((rank, 0)..=(rank, u32::MAX)).map(|p| *p.0).collect();
+            own.iter().for_each(|at| drop(self.plans.remove(at)));
+        }
+        if last { Ok(()) } else { self.begin_call(rank, call + 1) }
+    }
+
+    /// Returns the results when all ranks have ended.
+    pub(super) fn finish(mut self) -> Result<RunResult, Stop> {
+        let per_rank = self.memories.per_rank;
+        let mut held = self.memories.into_results()?;
+        for (rank, outputs) in self.result.outputs.last_mut().into_iter().flatten().enumerate() {
+            let mut read = std::mem::take(outputs).into_iter();
+            for (b, bounds, _) in self.host.results(rank as u64).map_err(Stop::Host)? {
+                let part = match held.remove(&(rank * per_rank + b.0 as usize)) {
+                    Some(data) => Some(self.host.part(b, bounds, data).map_err(Stop::Host)?),
+                    None => read.next(),
+                };
+                outputs.extend(part);
+            }
+        }
+        Ok(self.result)
     }
 
     /// Keeps what the host reads of a buffer in a call. Returns None if some element holds nothing.
     pub(super) fn host_read(&mut self, rank: u64, call: i64, buffer: BufferId) -> Option<()> {
         let dims = self.program.dims(buffer, rank).ok()?;
-        let (n, at) = (dims.iter().product(), rank as usize * self.memories.per_rank + buffer.0 as usize);
-        if self.init[at].first_gap(0, n).is_some() {
+        let (n, place) = (dims.iter().product(), rank as usize * self.memories.per_rank + buffer.0 as usize);
+        if self.init[place].first_gap(0, n).is_some() {
             return None;
         }
-        // SAFETY: these are the sizes of the buffer.
-        let data =
-            unsafe { fetch(self.memories.dtypes[buffer.0 as usize], self.memories.bases[at], n as usize) };
+        let data = self.memories.fetch(Piece { place, start: 0, len: n })?;
         let tensor = Tensor::new(dims, data)?;
         self.result.reads[call as usize][rank as usize].push(HostRead { buffer, tensor });
         Some(())
@@ -226,6 +291,16 @@ impl<'p> World<'p> {
             self.early[place].note(start, len, call);
         }
         self.init[place].add(start, len);
+    }
+
+    /// Copies elements, on one rank or by a transfer in a call. Returns None if some of them hold
+    /// nothing.
+    pub(super) fn transfer(&mut self, from: Piece, to: Piece, by_call: Option<i64>) -> Option<()> {
+        if !self.holds(from.place, from.start as i64, from.len as i64) {
+            return None;
+        }
+        self.written(to.place, to.start as i64, to.len as i64, by_call);
+        self.memories.copy(from, to)
     }
 
     /// Makes a copy that lives until the next one.
@@ -273,10 +348,9 @@ impl<'p> World<'p> {
         if !self.holds(place, start, len) {
             return None;
         }
+        let from = self.memories.read(Piece { place, start: start as u64, len: len as u64 })?;
         // SAFETY: these elements lie inside a buffer (compiled code has checked that).
-        let message = unsafe {
-            std::slice::from_raw_parts(self.memories.at(place, start), self.memories.bytes(place, len))
-        };
+        let message = unsafe { std::slice::from_raw_parts(from, self.memories.bytes(place, len)) };
         self.queues.push(queue, message);
         self.wake(queue.1, |held| held == BlockedOn::Empty(queue));
         Some(())
@@ -286,11 +360,10 @@ impl<'p> World<'p> {
     /// Returns None if it has another size.
     pub(super) fn recv(&mut self, queue: Queue, place: usize, start: i64, len: i64) -> Option<()> {
         let message = self.queues.pop(queue).filter(|m| m.len() == self.memories.bytes(place, len))?;
+        let to = self.memories.replaced(Piece { place, start: start as u64, len: len as u64 })?;
         // SAFETY: as many elements lie inside a buffer (compiled code has checked that), and a
         // message is separate memory.
-        unsafe {
-            std::ptr::copy_nonoverlapping(message.as_ptr(), self.memories.at(place, start), message.len())
-        };
+        unsafe { std::ptr::copy_nonoverlapping(message.as_ptr(), to, message.len()) };
         self.queues.done_with(message);
         self.written(place, start, len, None);
         self.wake(queue.0, |held| held == BlockedOn::Full(queue));
@@ -312,43 +385,44 @@ impl<'p> World<'p> {
     /// it writes, or null if the operation cannot be executed.
     pub(super) fn plan(&mut self, rank: u64, number: u32) -> *const i64 {
         if !self.plans.contains_key(&(rank, number)) {
-            let plan = self.recipes.get(&number).and_then(|r| Plan::of(&self.memories, r, rank));
+            let plan = self.recipes.get(&number).and_then(|r| Plan::of(&mut self.memories, r, rank));
             self.plans.insert((rank, number), plan);
         }
-        let Some(Some(plan)) = self.plans.get(&(rank, number)) else { return std::ptr::null() };
-        let index = |r: &Run| match r.mem {
-            Mem::Buffer(b) => rank as usize * self.memories.per_rank + b as usize,
-            Mem::Slot(w, _) => {
-                rank as usize * self.memories.per_rank + self.program.schedule.buffers.len() + w as usize
-            }
-        };
-        if plan.reads.iter().any(|r| self.init[index(r)].first_gap(r.start, r.len).is_some()) {
-            return std::ptr::null();
-        }
-        for w in &plan.writes {
-            self.init[index(w)].add(w.start, w.len);
-        }
-        plan.words.as_ptr()
+        self.carried_out(rank, number).unwrap_or(std::ptr::null())
     }
-}
 
-/// Evaluates an expression on the vector inside, whatever its type.
-macro_rules! define {
-    ([$d:tt] $($name:ident $element:ident,)*) => {
-        macro_rules! each {
-            ($d data:expr, $d v:ident => $d e:expr) => {
-                match $d data { $(Data::$name($d v) => $d e),* }
+    /// Does for a plan what precedes its kernel. Returns its words.
+    fn carried_out(&mut self, rank: u64, number: u32) -> Option<*const i64> {
+        let plan = self.plans.get(&(rank, number))?.as_ref()?;
+        let (per_rank, buffers) = (self.memories.per_rank, self.program.schedule.buffers.len());
+        let piece = |r: &Run| {
+            let mem = match r.mem {
+                Mem::Buffer(b) => b as usize,
+                Mem::Slot(w, _) => buffers + w as usize,
             };
+            Piece { place: rank as usize * per_rank + mem, start: r.start, len: r.len }
+        };
+        for r in plan.reads.iter().map(piece) {
+            if self.init[r.place].first_gap(r.start, r.len).is_some() {
+                return None;
+            }
         }
-    };
-}
-kbc_ir::element_types!(define $);
-
-/// # Safety
-/// `n` elements of that type are at `from`.
-unsafe fn fetch(dtype: DType, from: *const u8, n: usize) -> Data {
-    let mut data = Data::zeros(dtype, n);
-    // SAFETY: the caller guarantees that the elements exist; the two do not overlap.
-    each!(&mut data, v => unsafe { std::ptr::copy_nonoverlapping(from.cast(), v.as_mut_ptr(), n) });
-    data
+        if let (true, [from], [to]) = (plan.copies, &plan.reads[..], &plan.writes[..]) {
+            self.memories.copy(piece(from), piece(to))?;
+        } else {
+            for r in plan.reads.iter().map(piece) {
+                self.memories.settle(r)?;
+            }
+            for w in plan.writes.iter().map(piece) {
+                // What a chain does not store has no storage.
+                if self.memories.exists(w.place) {
+                    self.memories.replaced(w)?;
+                }
+            }
+        }
+        for w in plan.writes.iter().map(piece) {
+            self.init[w.place].add(w.start, w.len);
+        }
+        Some(plan.words.as_ptr())
+    }
 }

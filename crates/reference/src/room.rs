@@ -1,0 +1,67 @@
+//! Memory for large lists of numbers, used again within an evaluation: new memory costs more than
+//! what is computed in it, because the system clears every page.
+//!
+//! Each thread keeps its own lists, because disturbed evaluations run beside each other.
+
+use super::Value;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// Smallest number of elements of a list that is kept, 32 MiB. The C library keeps smaller ones.
+const LARGE: usize = 1 << 22;
+
+thread_local! {
+    static KEPT: RefCell<Vec<Vec<f64>>> = const { RefCell::new(vec![]) };
+}
+
+/// Returns an empty list with room for `n` numbers.
+pub(super) fn for_numbers(n: usize) -> Vec<f64> {
+    if n < LARGE {
+        return Vec::with_capacity(n);
+    }
+    let mut list = filled(n);
+    list.clear();
+    list
+}
+
+/// Returns `n` numbers of any value.
+pub(super) fn filled(n: usize) -> Vec<f64> {
+    let kept = (n >= LARGE).then(|| {
+        KEPT.with_borrow_mut(|all| {
+            let fits = |list: &Vec<f64>| (n..=2 * n).contains(&list.capacity());
+            let found = all.iter().position(fits);
+            // Lists of other sizes are probably needed no more.
+            let found = found.map(|i| all.swap_remove(i));
+            if found.is_none() {
+                all.clear();
+            }
+            found
+        })
+    });
+    let Some(mut list) = kept.flatten() else { return vec![0.0; n] };
+    list.resize(n, 0.0);
+    list
+}
+
+/// Takes a list that is needed no more.
+pub(super) fn give_back(list: Vec<f64>) {
+    if list.capacity() >= LARGE {
+        KEPT.with_borrow_mut(|all| all.push(list));
+    }
+}
+
+/// Takes the lists of a value that is needed no more, if nothing else has it.
+pub(super) fn give_back_value(value: Value) {
+    if let Some(t) = Arc::into_inner(value.t) {
+        give_back(t.value);
+        give_back(t.bound);
+    }
+    if let Some(pending) = value.pending.and_then(Arc::into_inner) {
+        give_back(pending.size);
+    }
+}
+
+/// Returns everything to the system.
+pub(super) fn clear() {
+    KEPT.with_borrow_mut(Vec::clear);
+}
