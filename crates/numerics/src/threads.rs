@@ -28,7 +28,7 @@ pub fn shared_out<P>(size: usize, pieces: impl Iterator<Item = P> + Send, work: 
         for _ in 1..worth.min(cores) {
             let name = thread::current().name().unwrap_or("piece").to_owned();
             // Where the system has no thread to spare, this one does the work.
-            drop(thread::Builder::new().name(name).spawn_scoped(s, &all));
+            drop(thread::Builder::new().name(name).spawn_scoped(s, all));
         }
         all();
     });
