@@ -145,6 +145,11 @@ impl Axis {
         self.base + u64::from(line) * self.kind.links(self.size) + within
     }
 
+    /// Returns the number of the first link of a line.
+    pub fn first_link(&self, line: u32) -> u64 {
+        self.link(line, 0)
+    }
+
     /// Returns the neighbour in a direction and the link to it, on lines and rings.
     pub fn step(&self, spot: AxisPosition, direction: Direction) -> Option<(u64, AxisPosition)> {
         let (c, pairs) = (spot.node, self.kind.pairs(self.size));

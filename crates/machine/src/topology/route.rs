@@ -7,14 +7,58 @@
 //! direction in which the peer is written selects the link (docs/explanation/time.md, "Links"). The
 //! hint has no other effect.
 
-use super::line::AxisPosition;
+use super::line::{Axis, AxisPosition, LineLinks};
 use super::wiring::Wiring;
 use super::{DeviceId, Direction, LinkId, LinkRate, Topology};
+
+/// The links of a route along a line or ring: their numbers are 2 apart, except around the wrap.
+#[derive(Clone, Copy, Default, Debug)]
+struct Leg {
+    /// Number of links left.
+    left: u32,
+    /// The next link.
+    link: u32,
+    /// The link that comes before the wrap, and the one behind it.
+    wrap: [u32; 2],
+    /// Whether numbers descend.
+    descends: bool,
+}
+
+impl Leg {
+    /// Returns the leg on an axis from a device to a coordinate. None on an axis that is neither a
+    /// line nor a ring.
+    fn new(axis: &Axis, at: DeviceId, to: u32, hint: Option<Direction>) -> Option<Leg> {
+        if !matches!(axis.kind, LineLinks::Line | LineLinks::Ring { .. }) {
+            return None;
+        }
+        let spot = axis.spot(at);
+        let (left, direction) = axis.along(spot.node, to, hint);
+        let descends = direction == Direction::Minus;
+        // Link numbers fit because of the limit on devices.
+        let link = axis.step(spot, direction)?.0 as u32;
+        let first = axis.first_link(spot.line) as u32 + u32::from(descends);
+        let last = first + 2 * (axis.size - 1);
+        Some(Leg { left, link, wrap: if descends { [first, last] } else { [last, first] }, descends })
+    }
+
+    #[inline]
+    fn next(&mut self) -> Option<LinkId> {
+        self.left = self.left.checked_sub(1)?;
+        let link = self.link;
+        self.link = match () {
+            () if link == self.wrap[0] => self.wrap[1],
+            () if self.descends => link.wrapping_sub(2),
+            () => link.wrapping_add(2),
+        };
+        Some(LinkId(link))
+    }
+}
 
 /// The links of a route in order: an iterator that computes them on demand.
 #[derive(Clone, Debug)]
 pub struct Route<'t> {
     wiring: &'t Wiring,
+    /// The current device, or the one at the end of the leg.
     at: DeviceId,
     to: DeviceId,
     hint: Option<Direction>,
@@ -22,6 +66,8 @@ pub struct Route<'t> {
     inside: Option<(u32, AxisPosition)>,
     /// Routing table, on a list of links.
     table: Option<&'t [u32]>,
+    /// The rest of the route along the current axis, if that is a line or ring.
+    leg: Leg,
     /// Number of hops left.
     left: u32,
 }
@@ -31,6 +77,9 @@ impl Iterator for Route<'_> {
 
     fn next(&mut self) -> Option<LinkId> {
         self.left = self.left.checked_sub(1)?;
+        if let Some(link) = self.leg.next() {
+            return Some(link);
+        }
         if let (Some(table), Some(graph)) = (self.table, &self.wiring.graph) {
             let link = graph.step(table, self.at.0, self.hint)?;
             self.at = DeviceId(graph.edge(link).to);
@@ -40,13 +89,19 @@ impl Iterator for Route<'_> {
         let (number, spot) = match self.inside {
             Some((number, spot)) => (number as usize, spot),
             None => {
-                let differs = |a: &super::line::Axis| a.coordinate(self.at.0) != a.coordinate(self.to.0);
+                let differs = |a: &Axis| a.coordinate(self.at.0) != a.coordinate(self.to.0);
                 let number = axes.iter().position(differs)?;
                 (number, axes[number].spot(self.at))
             }
         };
         let axis = &axes[number];
-        let (link, next) = axis.towards(spot, axis.coordinate(self.to.0), self.hint)?;
+        let to = axis.coordinate(self.to.0);
+        if let Some(leg) = Leg::new(axis, self.at, to, self.hint) {
+            self.leg = leg;
+            self.at = axis.at(AxisPosition { node: to, ..spot });
+            return self.leg.next();
+        }
+        let (link, next) = axis.towards(spot, to, self.hint)?;
         if next.node < axis.size {
             self.at = axis.at(next);
             self.inside = None;
@@ -80,12 +135,13 @@ impl Topology {
     /// machine. On a list of links they may be any nodes, and the route is empty if there is no
     /// path ([`Topology::connected`]).
     pub fn route(&self, from: DeviceId, to: DeviceId, hint: Option<Direction>) -> Route<'_> {
-        let start = Route { wiring: &self.wiring, at: from, to, hint, inside: None, table: None, left: 0 };
+        let (wiring, leg) = (&self.wiring, Leg::default());
+        let start = Route { wiring, at: from, to, hint, inside: None, table: None, leg, left: 0 };
         if let Some(graph) = &self.wiring.graph {
             let left = graph.hops(from.0, to.0).unwrap_or(0);
             return Route { table: Some(graph.towards(to.0)), left, ..start };
         }
-        let hops = |a: &super::line::Axis| a.along(a.coordinate(from.0), a.coordinate(to.0), hint).0;
+        let hops = |a: &Axis| a.along(a.coordinate(from.0), a.coordinate(to.0), hint).0;
         let left = self.wiring.axes.iter().map(hops).sum();
         Route { left, ..start }
     }
