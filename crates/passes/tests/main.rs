@@ -25,6 +25,7 @@ mod pull;
 mod reshard;
 mod rounds;
 mod shapes;
+mod simulators;
 mod synchronize;
 mod turns;
 mod units;

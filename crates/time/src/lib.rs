@@ -14,10 +14,12 @@ mod channels;
 mod clock;
 mod controllers;
 mod cores;
+mod dataflow;
 mod deadlock;
 mod engine;
 mod inside;
 mod links;
+mod local;
 mod log;
 mod moves;
 mod notify_order;
@@ -37,6 +39,7 @@ pub use report::{Breakdown, Cause, LinkUse, MemoryUse, RankUse, RegionSpan, Slot
 pub use setup::device_each;
 pub use work::{Unit, amounts};
 
+use clock::Time;
 use engine::Engine;
 use kbc_checker::Orbits;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
@@ -218,6 +221,13 @@ fn go(
         setup.orbits = None;
     }
     room::fits(options.memory, &program, topo)?;
+    if observer.is_none()
+        && let Some(dataflow::Finished { state, chain }) = dataflow::run(&setup)
+    {
+        let chain: Vec<_> = chain.into_iter().map(|record| (record, 0)).collect();
+        let end = end(&setup, &state)?;
+        return Ok(report::timing(&setup, &state, end, path::steps(&setup, &chain, end), Walked::Every(why)));
+    }
     let mut engine = Engine::new(&setup, State::new(&setup), observer);
     let marks = path::run(&mut engine).map_err(|f| fault(schedule, &f))?;
     timing(&setup, engine, marks, Walked::Every(why))
@@ -270,6 +280,17 @@ fn one_each(setup: &Setup<'_>) -> Result<Timing, String> {
     timing(setup, engine, marks, walked).map_err(|_| "the simulation failed".into())
 }
 
+/// Returns the time at which the last rank has finished.
+fn end(setup: &Setup<'_>, state: &State<'_>) -> Result<Time, Diagnostics> {
+    let end = state.end().0 + state.last_endpoint(setup);
+    if end >= Time::LIMIT {
+        return Err(Diagnostic::error("E372", "the simulated time exceeds 2^63 ns (292 years)")
+            .help("check the bandwidths, latencies and sizes; one of them is unrealistic")
+            .into());
+    }
+    Ok(end)
+}
+
 /// Returns the report of a completed run.
 fn timing<'p>(
     setup: &Setup<'p>,
@@ -281,13 +302,8 @@ fn timing<'p>(
     if engine.state.live > 0 {
         return Err(deadlock::explain(setup.program, i64::from(setup.calls)));
     }
-    let (end, last) = engine.state.end();
-    let end = end + engine.state.last_endpoint(setup);
-    if end >= clock::Time::LIMIT {
-        return Err(Diagnostic::error("E372", "the simulated time exceeds 2^63 ns (292 years)")
-            .help("check the bandwidths, latencies and sizes; one of them is unrealistic")
-            .into());
-    }
+    let last = engine.state.end().1;
+    let end = end(setup, &engine.state)?;
     let chain = match setup.path {
         true => path::chain(setup, marks, engine.log, last).map_err(|f| fault(schedule, &f))?,
         false => Some(vec![]),

@@ -14,12 +14,28 @@ const DENSE: u64 = 1 << 16;
 /// The class of a link that has not been used yet.
 const UNKNOWN: u32 = u32::MAX;
 
+/// No link.
+pub(super) const NO_LINK: u32 = u32::MAX;
+
+/// The thread whose messages a link carries, and the link over which they come to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Feeder {
+    pub(super) thread: u32,
+    /// [`NO_LINK`] at the first link of a route.
+    pub(super) before: u32,
+}
+
+/// The feeder of a link that has not been used yet.
+const UNFED: Feeder = Feeder { thread: u32::MAX, before: NO_LINK };
+
 /// A directed link.
-#[derive(Clone, Debug)]
-struct Link {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Link {
     id: LinkId,
     /// Index of its rate, or [`UNKNOWN`].
     class: u32,
+    /// Maintained only by [`Links::feed`].
+    feeder: Feeder,
     /// Time from which the next message may enter.
     free: Time,
     /// Time at which the head of the last message left. Maintained only under [`Rules`].
@@ -34,7 +50,24 @@ struct Link {
 impl Link {
     fn unused(id: LinkId) -> Link {
         let zero = Time::ZERO;
-        Link { id, class: UNKNOWN, free: zero, last: zero, busy: zero, waited: zero, bytes: 0, messages: 0 }
+        Link {
+            id,
+            class: UNKNOWN,
+            feeder: UNFED,
+            free: zero,
+            last: zero,
+            busy: zero,
+            waited: zero,
+            bytes: 0,
+            messages: 0,
+        }
+    }
+
+    /// Checks whether it is like `before`, but later by a shift.
+    pub(super) fn shifted(&self, before: &Link, by: Time) -> bool {
+        // Without rules, `last` has no meaning and stays zero.
+        let last = before.last + if self.last > Time::ZERO { by } else { Time::ZERO };
+        self.free == before.free + by && self.last == last
     }
 }
 
@@ -161,8 +194,20 @@ impl Links {
     /// must come in the order of `at`.
     pub(super) fn pass(&mut self, topo: &Topology, id: LinkId, at: Time, lag: Time, bytes: u64) -> Passage {
         let place = self.place(id);
+        self.pass_at(topo, place, at, lag, bytes)
+    }
+
+    /// Passes a message over the link with an index, as [`Links::pass`] does.
+    pub(super) fn pass_at(
+        &mut self,
+        topo: &Topology,
+        place: usize,
+        at: Time,
+        lag: Time,
+        bytes: u64,
+    ) -> Passage {
         if self.list[place].class == UNKNOWN {
-            self.list[place].class = self.class(topo.rate(id));
+            self.list[place].class = self.class(topo.rate(self.list[place].id));
         }
         let link = &mut self.list[place];
         let class = &mut self.classes[link.class as usize];
@@ -179,6 +224,34 @@ impl Links {
         link.waited = link.waited + waited;
         // While the head waits, the tail catches up.
         Passage { start, head: start + class.latency, lag: service.max(lag.since(waited)), free: link.free }
+    }
+
+    /// Notes who uses a link. Returns its index, or None if somebody else has used it.
+    pub(super) fn feed(&mut self, id: LinkId, feeder: Feeder) -> Option<usize> {
+        let place = self.place(id);
+        let known = &mut self.list[place].feeder;
+        if *known == UNFED {
+            *known = feeder;
+        }
+        (*known == feeder).then_some(place)
+    }
+
+    /// Returns the link with an index.
+    pub(super) fn at(&self, place: usize) -> &Link {
+        &self.list[place]
+    }
+
+    /// Repeats what has happened to a link since it was `before`, which has shifted it
+    /// ([`Link::shifted`]), so many times.
+    pub(super) fn repeat(&mut self, place: usize, before: &Link, times: u64) {
+        let link = &mut self.list[place];
+        let more = |now: Time, then: Time| now + now.since(then).times(times);
+        link.free = more(link.free, before.free);
+        link.last = more(link.last, before.last);
+        link.busy = more(link.busy, before.busy);
+        link.waited = more(link.waited, before.waited);
+        link.bytes = link.bytes.saturating_add((link.bytes - before.bytes).saturating_mul(times));
+        link.messages += (link.messages - before.messages) * times;
     }
 
     /// Returns the links that were used, by ascending number.

@@ -339,7 +339,7 @@ impl<'p> State<'p> {
     }
 
     /// Returns the first of the ranks that finished last.
-    fn last(&self) -> Option<usize> {
+    pub(super) fn last(&self) -> Option<usize> {
         let latest = self.accounts.iter().map(|a| a.finish).max().filter(|t| *t > Time::ZERO)?;
         self.accounts.iter().position(|a| a.finish == latest)
     }
@@ -356,12 +356,25 @@ impl<'p> State<'p> {
         self.ties.as_ref().is_some_and(|t| t.forked || ends(t))
     }
 
-    /// Returns the time span of a region in a call.
-    pub(super) fn span(&mut self, call: i64, region: usize, regions: usize) -> &mut Option<(Time, Time)> {
+    /// Notes that a stream enters or leaves a region in a call.
+    pub(super) fn crosses(&mut self, call: i64, region: usize, regions: usize, now: Time, enters: bool) {
         let place = call as usize * regions + region;
         if self.spans.len() <= place {
             self.spans.resize((call as usize + 1) * regions, None);
         }
-        &mut self.spans[place]
+        let span = &mut self.spans[place];
+        *span = Some(match (*span, enters) {
+            (None, _) => (now, now),
+            (Some((first, last)), true) => (first.min(now), last),
+            (Some((first, last)), false) => (first, last.max(now)),
+        });
+    }
+
+    /// Notes that a stream has ended a call.
+    pub(super) fn called(&mut self, call: usize, now: Time) {
+        if self.calls.len() <= call {
+            self.calls.resize(call + 1, Time::ZERO);
+        }
+        self.calls[call] = self.calls[call].max(now);
     }
 }

@@ -325,6 +325,23 @@ impl Units {
         self.network = self.network.max(end);
     }
 
+    /// Checks whether the units are like `before`, but later by a shift. A unit that was free at
+    /// `then` and has not been used since is like before.
+    pub(super) fn shifted(&self, before: &Units, by: Time, then: Time) -> bool {
+        let alike = |now: Time, before: Time| now == before + by || now == before && before <= then;
+        let free = self.free.iter().zip(before.free).all(|(now, before)| alike(*now, before));
+        free && alike(self.network, before.network)
+    }
+
+    /// Repeats what has happened to the units since they were `before` so many times.
+    pub(super) fn repeat(&mut self, before: &Units, times: u64) {
+        let more = |now: Time, then: Time| now + now.since(then).times(times);
+        for (free, before) in self.free.iter_mut().zip(before.free) {
+            *free = more(*free, before);
+        }
+        self.network = more(self.network, before.network);
+    }
+
     /// Returns the time for which an operation holds each unit. A shared slot is held as long as
     /// either part needs it.
     fn holding_times(&self, times: &[Time; 3]) -> [Time; 3] {

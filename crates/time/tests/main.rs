@@ -6,6 +6,7 @@ mod time_kit;
 
 mod bounds;
 mod cores;
+mod dataflow;
 mod host;
 mod inside;
 mod memories;

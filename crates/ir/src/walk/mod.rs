@@ -9,11 +9,13 @@ mod compile;
 mod cursor;
 mod outline;
 mod range;
+mod steady;
 mod timed;
 
 pub use compile::{CLine, Program};
 pub use cursor::{Cursor, Step};
 pub use outline::Outline;
+pub use steady::Turn;
 pub use timed::{Brief, Timed, TimedOp, Walks};
 
 /// Resolved form of bodies, for code that compiles them instead of walking them.

@@ -8,6 +8,7 @@
 
 use super::compile::{COp, CRef, CRegion, CStmt, Compiled, Program};
 use super::range::{Range, counted, range};
+use super::steady;
 use crate::algebra::{Algebra, ExprAlgebra};
 use crate::cut::{Chunks, Sized};
 use crate::expr::BinOp;
@@ -39,8 +40,8 @@ pub(super) enum Value {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sum {
     base: Option<u32>,
-    slot: u32,
-    times: i64,
+    pub(super) slot: u32,
+    pub(super) times: i64,
     plus: i64,
 }
 
@@ -155,6 +156,8 @@ pub(super) enum Ins<'p> {
         slot: u32,
         end: u32,
         body: u32,
+        /// Number of turns after which the loop repeats itself, or 0 ([`super::steady`]).
+        steady: u32,
     },
     /// Jumps to `past` if the condition does not hold.
     Unless {
@@ -327,7 +330,8 @@ impl<'p> Writer<'_, 'p> {
                     self.no_put = false;
                     self.list(body);
                     self.no_put = false;
-                    self.code.push(Ins::Next { slot: *slot, end, body: at as u32 + 1 });
+                    let steady = steady::period(self.program, &self.code[at + 1..], *slot);
+                    self.code.push(Ins::Next { slot: *slot, end, body: at as u32 + 1, steady });
                     self.ends -= 1;
                     self.slots[*slot as usize] = old;
                     self.code[at] = Ins::For { slot: *slot, end, lo, hi, past: self.code.len() as u32 };

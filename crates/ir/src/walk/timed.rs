@@ -138,9 +138,9 @@ const OUTSIDE: u32 = u32::MAX;
 
 /// Position of a stream.
 #[derive(Clone, Copy, Debug)]
-struct StreamPosition {
+pub(super) struct StreamPosition {
     /// Next instruction, or [`OUTSIDE`].
-    next: u32,
+    pub(super) next: u32,
     region: u32,
     rank: u32,
     stream: u32,
@@ -149,14 +149,14 @@ struct StreamPosition {
 /// Positions of many streams.
 #[derive(Clone, Debug)]
 pub struct Walks {
-    at: Vec<StreamPosition>,
+    pub(super) at: Vec<StreamPosition>,
     /// [`Outline::width`] registers per stream: slots of the environment, ends of loops, and values
     /// that are fixed within a body.
-    registers: Vec<i64>,
+    pub(super) registers: Vec<i64>,
     /// Source and destination of the last put or get that a cursor resolved.
     moved: Option<[Access; 2]>,
     /// For each instruction, whether it is passed over.
-    passed_over: Vec<bool>,
+    pub(super) passed_over: Vec<bool>,
 }
 
 impl Outline<'_> {
@@ -281,7 +281,7 @@ impl Walks {
                     out.0 = Brief::of(program, &act);
                     return Ok(());
                 }
-                Ins::Next { slot, end, body } => {
+                Ins::Next { slot, end, body, steady: _ } => {
                     let value = registers[*slot as usize] + 1;
                     if value < registers[*end as usize] {
                         registers[*slot as usize] = value;

@@ -1,13 +1,13 @@
 //! Operations of a stream on its own device: local work, which requests units, and fences.
 //!
-//! This module owns their begin and end. [`crate::work`] computes how long they take.
+//! This module owns their begin and end. [`crate::local`] has how long they take.
 
 use super::Engine;
 use crate::agenda::{Item, NONE};
 use crate::clock::Time;
-use crate::log::{FENCE, FETCH, PRELOAD, Record, WORK};
+use crate::local::Demand;
+use crate::log::{FENCE, Record};
 use crate::state::Doing;
-use crate::work::{Job, OpPhases, Unit};
 use kbc_ir::walk::{Fault, TimedOp};
 
 impl<'p> Engine<'_, 'p, '_> {
@@ -40,38 +40,14 @@ impl<'p> Engine<'_, 'p, '_> {
     /// Requests the units of a local operation. Returns true if it takes no time.
     pub(super) fn work(&mut self, thread: u32, act: &TimedOp<'p>, op: u32) -> Result<bool, Fault> {
         let s = &mut self.state;
-        let free = s.units.is_empty();
-        if free && s.seen[op as usize] {
-            self.takes_no_time(thread);
-            return Ok(true);
-        }
-        let rank = self.setup.rank(thread);
-        let job = Job::of(self.setup.program, act, rank)?;
-        for (needed, amount) in s.needed.iter_mut().zip(job.all) {
-            *needed |= amount > 0;
-        }
-        s.seen[op as usize] |= job.all != [0; 3];
-        let mut times = s.rates.times(rank, &job.all);
-        let shared = match (act, &self.setup.inside) {
-            (TimedOp::Local(local), Some(inside)) => {
-                Some(inside.profile(self.setup.program, local, (op, rank))?)
+        let (times, course) = match s.demand(self.setup, self.setup.rank(thread), act, op)? {
+            Demand::Never => {
+                self.takes_no_time(thread);
+                return Ok(true);
             }
-            _ => None,
+            Demand::Nothing => return Ok(true),
+            Demand::Units(times, course) => (times, course),
         };
-        let course = match (act, &job.tiles) {
-            (TimedOp::Copy { .. } | TimedOp::Reduce { .. }, _) if !free => {
-                OpPhases { least: s.rates.of_core(rank, job.all[1]), ..OpPhases::NONE }
-            }
-            (_, Some(work)) if !free => s.rates.of_tiles(rank, work),
-            _ => OpPhases::NONE,
-        };
-        let course = match &shared {
-            Some(profile) => profile.course(&mut s.rates, rank, &mut times, course),
-            None => course,
-        };
-        if free || times == [Time::ZERO; 3] && course.is_none() {
-            return Ok(true);
-        }
         s.asked[thread as usize] = (op, times, course);
         let t = &mut s.threads[thread as usize];
         let sequence = t.sequence;
@@ -86,39 +62,15 @@ impl<'p> Engine<'_, 'p, '_> {
         let (op, times, course) = s.asked[thread as usize];
         let place = self.setup.place(thread) as usize;
         let behind = if self.detail { s.units[place].behind(s.now, &times) } else { None };
-        let moves = course.fetched > Time::ZERO || course.sent > Time::ZERO;
-        let now = s.units[place].network(s.now, moves);
-        let (start, mut end, mut unit) = s.units[place].work(now, &times);
-        let worked = &mut s.worked[place];
-        *worked = *worked + end.since(start);
-        // The units may be free for others before the operation ends.
-        let fetched = start + course.fetched;
-        let preloaded = fetched + course.preloaded;
-        if course.shared || preloaded + course.least > end {
-            (end, unit) = (preloaded + course.least, course.unit);
-        }
-        let sent = end + course.sent;
-        if moves {
-            s.units[place].moves_until(sent);
-        }
+        let done = s.perform(place, s.now, &times, &course);
         let mut last = s.threads[thread as usize].last;
-        if course.fetched > Time::ZERO {
-            last = self.record(last, Record { start, end: fetched, back: 0, thread, op, what: FETCH });
+        for (what, start, end) in done.steps() {
+            last = self.record(last, Record { start, end, back: 0, thread, op, what });
         }
-        if course.preloaded > Time::ZERO {
-            let record = Record { start: fetched, end: preloaded, back: 0, thread, op, what: PRELOAD };
-            last = self.record(last, record);
-        }
-        let what = WORK - Unit::ALL.iter().position(|u| *u == unit).unwrap_or(0) as u32;
-        let mut record = self.record(last, Record { start: preloaded, end, back: 0, thread, op, what });
-        if course.sent > Time::ZERO {
-            record = self.record(record, Record { start: end, end: sent, back: 0, thread, op, what: FETCH });
-        }
-        let end = sent;
-        self.state.threads[thread as usize].last = record;
-        self.later(end, thread);
+        self.state.threads[thread as usize].last = last;
+        self.later(done.end, thread);
         if self.observer.is_some() {
-            self.report_work(thread, (start, end, unit), behind);
+            self.report_work(thread, (done.start, done.end, done.unit), behind);
         }
     }
 }

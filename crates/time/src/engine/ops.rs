@@ -4,7 +4,6 @@ use super::Engine;
 use super::messages::OutgoingMessage;
 use crate::MessageKind;
 use crate::agenda::NONE;
-use crate::clock::Time;
 use crate::state::{Carrier, Doing, HeldQueueOp};
 use kbc_ir::walk::{Brief, Fault, TimedOp};
 
@@ -56,12 +55,7 @@ impl<'p> Engine<'_, 'p, '_> {
             match next.0 {
                 Brief::Enter(r) | Brief::Leave(r) => {
                     let (now, call) = (s.now, s.threads[thread as usize].call);
-                    let span = s.span(call.into(), r.0 as usize, regions);
-                    *span = Some(match (*span, next.0) {
-                        (None, _) => (now, now),
-                        (Some((first, last)), Brief::Enter(_)) => (first.min(now), last),
-                        (Some((first, last)), _) => (first, last.max(now)),
-                    });
+                    s.crosses(call.into(), r.0 as usize, regions, now, matches!(next.0, Brief::Enter(_)));
                 }
                 Brief::Over => {
                     if self.over(thread) {
@@ -101,10 +95,7 @@ impl<'p> Engine<'_, 'p, '_> {
         } else {
             s.walks.restart(&self.setup.outline, thread as usize, t.call.into());
         }
-        if s.calls.len() <= call {
-            s.calls.resize(call + 1, Time::ZERO);
-        }
-        s.calls[call] = s.calls[call].max(now);
+        s.called(call, now);
         over
     }
 
