@@ -33,6 +33,7 @@ pub mod name;
 pub mod op;
 pub mod optable;
 pub mod parts;
+pub mod ready;
 pub mod refs;
 pub mod resolved;
 pub mod result;

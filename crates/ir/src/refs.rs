@@ -63,13 +63,14 @@ impl<E> Ref<E> {
     /// Returns the first error of `f`.
     pub fn try_map<T, X>(&self, mut f: impl FnMut(&E) -> Result<T, X>) -> Result<Ref<T>, X> {
         Ok(match self {
-            Ref::Chunk { operand, path } => Ref::Chunk {
-                operand: *operand,
-                path: path
-                    .iter()
-                    .map(|p| Ok(Part { index: f(&p.index)?, len: f(&p.len)?, of: f(&p.of)? }))
-                    .collect::<Result<Vec<_>, X>>()?,
-            },
+            Ref::Chunk { operand, path } => {
+                // Collecting results would leave room for four levels in each of millions of paths.
+                let mut out = Vec::with_capacity(path.len());
+                for p in path {
+                    out.push(Part { index: f(&p.index)?, len: f(&p.len)?, of: f(&p.of)? });
+                }
+                Ref::Chunk { operand: *operand, path: out }
+            }
             Ref::Slot { window, slot } => Ref::Slot { window: *window, slot: f(slot)? },
         })
     }

@@ -43,6 +43,34 @@ pub fn resolve(e: &Expr, scope: &impl Scope) -> Result<Resolved, Unknown> {
     })
 }
 
+/// Returns what [`apply_bin`] returns, or `None` if that is an error, which takes time to describe.
+#[inline]
+pub(crate) fn quick_bin(op: BinOp, a: i64, b: i64) -> Option<i64> {
+    Some(match op {
+        BinOp::Add => a.checked_add(b)?,
+        BinOp::Sub => a.checked_sub(b)?,
+        BinOp::Mul => a.checked_mul(b)?,
+        BinOp::Mod if b > 0 && (0..b).contains(&a) => a,
+        BinOp::Mod if b > 0 && (b..2 * b.min(i64::MAX / 2)).contains(&a) => a - b,
+        BinOp::Mod if b > 0 => a.rem_euclid(b),
+        BinOp::Div if b > 0 => a.div_euclid(b),
+        BinOp::Min => a.min(b),
+        BinOp::Max => a.max(b),
+        BinOp::BitAnd => a & b,
+        BinOp::BitOr => a | b,
+        BinOp::Xor => a ^ b,
+        BinOp::Eq => (a == b) as i64,
+        BinOp::Ne => (a != b) as i64,
+        BinOp::Lt => (a < b) as i64,
+        BinOp::Le => (a <= b) as i64,
+        BinOp::Gt => (a > b) as i64,
+        BinOp::Ge => (a >= b) as i64,
+        BinOp::Div | BinOp::Mod | BinOp::And | BinOp::Or | BinOp::Shl | BinOp::Shr => {
+            return apply_bin(op, a, b).ok();
+        }
+    })
+}
+
 impl Resolved {
     /// Evaluates the expression: `slots` has the values of all slots, and `entry` returns an entry
     /// of a table.
@@ -76,27 +104,7 @@ impl Resolved {
             Tree::Var(s) => slots[*s as usize],
             Tree::Bin(BinOp::And, a, b) => (a.quick(slots)? != 0 && b.quick(slots)? != 0) as i64,
             Tree::Bin(BinOp::Or, a, b) => (a.quick(slots)? != 0 || b.quick(slots)? != 0) as i64,
-            Tree::Bin(op, a, b) => {
-                let (a, b) = (a.quick(slots)?, b.quick(slots)?);
-                match op {
-                    BinOp::Add => a.checked_add(b)?,
-                    BinOp::Sub => a.checked_sub(b)?,
-                    BinOp::Mul => a.checked_mul(b)?,
-                    BinOp::Mod if b > 0 && (0..b).contains(&a) => a,
-                    BinOp::Mod if b > 0 => a.rem_euclid(b),
-                    BinOp::Div if b > 0 => a.div_euclid(b),
-                    BinOp::Min => a.min(b),
-                    BinOp::Max => a.max(b),
-                    BinOp::Xor => a ^ b,
-                    BinOp::Eq => (a == b) as i64,
-                    BinOp::Ne => (a != b) as i64,
-                    BinOp::Lt => (a < b) as i64,
-                    BinOp::Le => (a <= b) as i64,
-                    BinOp::Gt => (a > b) as i64,
-                    BinOp::Ge => (a >= b) as i64,
-                    _ => return apply_bin(*op, a, b).ok(),
-                }
-            }
+            Tree::Bin(op, a, b) => quick_bin(*op, a.quick(slots)?, b.quick(slots)?)?,
             Tree::Un(op, a) => return apply_un(*op, a.quick(slots)?).ok(),
             Tree::Select(c, a, b) => {
                 return if c.quick(slots)? != 0 { a.quick(slots) } else { b.quick(slots) };

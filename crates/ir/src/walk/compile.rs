@@ -6,6 +6,7 @@ use crate::expr::{EvalError, Expr};
 use crate::host;
 use crate::name::Name;
 use crate::op::{Repr, Symbolic, Translate};
+use crate::ready::ReadyExpression;
 use crate::resolved::{self, Resolved, Unknown, resolve};
 use crate::schedule::*;
 use crate::types::Mesh;
@@ -46,7 +47,7 @@ pub type COp = Op<Compiled>;
 #[expect(missing_docs, reason = "the forms of `SStmt`")]
 pub enum CStmt {
     For { slot: u32, lo: Resolved, hi: Resolved, body: Vec<CStmt> },
-    If { cond: Resolved, then: Vec<CStmt>, other: Vec<CStmt> },
+    If { cond: ReadyExpression, then: Vec<CStmt>, other: Vec<CStmt> },
     Op(COp, Span, u32),
 }
 
@@ -322,11 +323,19 @@ impl<'s> Program<'s> {
 
     /// Evaluates an expression.
     pub fn eval(&self, e: &Resolved, env: &[i64]) -> Result<i64, EvalError> {
-        e.value(env, &|t, i| {
-            let table = &self.schedule.tables[t as usize];
-            let entry = usize::try_from(i).ok().and_then(|i| table.values.get(i).copied());
-            entry.ok_or_else(|| EvalError::Table(table.name.clone(), i))
-        })
+        e.value(env, &|t, i| self.entry(t, i))
+    }
+
+    /// Evaluates a ready expression.
+    pub(super) fn eval_ready(&self, e: &ReadyExpression, env: &[i64]) -> Result<i64, EvalError> {
+        e.value(env, &|t, i| self.entry(t, i))
+    }
+
+    /// Returns an entry of a table.
+    fn entry(&self, table: u32, index: i64) -> Result<i64, EvalError> {
+        let table = &self.schedule.tables[table as usize];
+        let entry = usize::try_from(index).ok().and_then(|i| table.values.get(i).copied());
+        entry.ok_or_else(|| EvalError::Table(table.name.clone(), index))
     }
 
     /// Returns the linear index of a rank in its group, for a region.
@@ -429,7 +438,7 @@ fn body(list: &[SStmt], scope: &mut Scope, shared: &mut Shared) -> Result<Vec<CS
                 CStmt::For { slot, lo, hi, body: inner }
             }
             SStmt::If { cond, then, other } => CStmt::If {
-                cond: scope.expr(cond, Span::NONE)?,
+                cond: scope.expr(cond, Span::NONE)?.into(),
                 then: body(then, scope, shared)?,
                 other: body(other, scope, shared)?,
             },
@@ -461,7 +470,11 @@ impl Resolving<'_, '_> {
     }
 
     fn peer(&self, peer: &Peer) -> Result<Vec<Resolved>, Diagnostic> {
-        peer.iter().map(|e| self.expr(e)).collect()
+        let mut out = Vec::with_capacity(peer.len());
+        for e in peer {
+            out.push(self.expr(e)?);
+        }
+        Ok(out)
     }
 
     fn counter(&self, c: &Counter) -> Result<Counter<Resolved>, Diagnostic> {

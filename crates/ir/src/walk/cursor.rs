@@ -4,6 +4,7 @@ use super::compile::{CLine, COp, CPart, CRanks, CRef, CRegion, CStmt, Compiled, 
 use super::{Access, Act, Concrete, Fault, Mem};
 use crate::cut::{Chunks, NoChunks, Sized};
 use crate::op::Translate;
+use crate::ready::ReadyExpression;
 use crate::resolved::Resolved;
 use crate::schedule::{
     BufferId, Channel, Counter, LocalOp, OperandId, Part, QueueId, Ref, RefUse, RegionId, SignalId,
@@ -129,7 +130,7 @@ impl<'p> Cursor<'p> {
                     }
                 }
                 CStmt::If { cond, then, other } => {
-                    let list = if self.value(cond, Span::NONE)? != 0 { then } else { other };
+                    let list = if self.holds(cond)? { then } else { other };
                     self.frames.push(Frame { list, next: 0, turn: None });
                 }
                 CStmt::Op(op, span, number) => {
@@ -177,6 +178,12 @@ impl<'p> Cursor<'p> {
     fn fail(&self, code: &'static str, text: String, span: Span) -> Fault {
         let name = &self.program.schedule.regions[self.region].name;
         self.program.fault(code, text, span, self.rank, name)
+    }
+
+    /// Checks whether a condition holds.
+    pub(super) fn holds(&self, cond: &ReadyExpression) -> Result<bool, Fault> {
+        let value = self.program.eval_ready(cond, &self.env);
+        value.map(|v| v != 0).map_err(|e| self.fail("E302", e.to_string(), Span::NONE))
     }
 
     pub(super) fn value(&self, e: &Resolved, span: Span) -> Result<i64, Fault> {

@@ -13,6 +13,7 @@ use crate::algebra::{Algebra, ExprAlgebra};
 use crate::cut::{Chunks, Sized};
 use crate::expr::BinOp;
 use crate::op::{Op, Repr, Translate};
+use crate::ready::ReadyExpression;
 use crate::resolved::Resolved;
 use crate::schedule::{BufferId, Channel, Counter, LocalOp, Part, Ref, RefUse};
 use crate::types::CutRule;
@@ -161,7 +162,7 @@ pub(super) enum Ins<'p> {
     },
     /// Jumps to `past` if the condition does not hold.
     Unless {
-        cond: &'p Resolved,
+        cond: &'p ReadyExpression,
         past: u32,
     },
     Go(u32),

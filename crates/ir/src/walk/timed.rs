@@ -11,6 +11,7 @@ use super::cursor::{Cursor, MAX_IDLE};
 use super::outline::{Fixed, Indexed, Ins, Outline, OutlinePeer, Outlined, Size, Value};
 use super::{Access, Act, Concrete, Fault, Mem};
 use crate::op::{Op, Repr, Translate};
+use crate::ready::ReadyExpression;
 use crate::resolved::Resolved;
 use crate::schedule::{BufferId, LocalOp, RefUse, RegionId, WindowId};
 use crate::types::CutRule;
@@ -303,7 +304,7 @@ impl Walks {
                     }
                 }
                 Ins::Unless { cond, past } => {
-                    if value(outline, at, registers, cond)? == 0 {
+                    if !holds(outline, at, registers, cond)? {
                         at.next = *past;
                     }
                 }
@@ -338,6 +339,19 @@ fn value(
             Ok(v) => Ok(v),
             Err(_) => Ok(cursor(outline, at, registers).value(e, Span::NONE)?),
         },
+    }
+}
+
+/// Checks whether a condition holds.
+fn holds(
+    outline: &Outline<'_>,
+    at: &StreamPosition,
+    registers: &[i64],
+    cond: &ReadyExpression,
+) -> Result<bool, Box<Fault>> {
+    match outline.program.eval_ready(cond, registers) {
+        Ok(v) => Ok(v != 0),
+        Err(_) => Ok(cursor(outline, at, registers).holds(cond)?),
     }
 }
 

@@ -13,4 +13,5 @@ mod interval;
 mod linear_form;
 mod match_collectives;
 mod parts;
+mod ready;
 mod shape;

@@ -163,8 +163,10 @@ impl Emitter<'_, '_> {
         }
         let mut order: Option<Vec<usize>> = None;
         let mut steady = true;
-        let whole = self.b.enumerate(loops, false, &mut |env| {
-            let values: Option<Vec<i64>> = keys.iter().map(|k| k.eval(&env).ok()).collect();
+        let choices = self.b.choices(loops, false, &[]);
+        let keys: Vec<_> = keys.iter().map(|k| choices.ready(k)).collect();
+        let whole = choices.each(&mut |at| {
+            let values: Option<Vec<i64>> = keys.iter().map(|k| choices.value(k, at).ok()).collect();
             let Some(values) = values else {
                 steady = false;
                 return false;
@@ -330,9 +332,11 @@ impl Emitter<'_, '_> {
         outer.push(g.clone());
         let (mut up, mut down) = (true, true);
         let mut last: Option<(Vec<i64>, i64)> = None;
-        let whole = self.b.enumerate(&outer, false, &mut |env| {
-            let steps: Vec<i64> = loops.iter().filter_map(|l| env(&l.var)).collect();
-            let Ok(k) = key.eval(&env) else {
+        let choices = self.b.choices(&outer, false, &[]);
+        let key = choices.ready(&key);
+        let whole = choices.each(&mut |at| {
+            let steps = at[..loops.len()].to_vec();
+            let Ok(k) = choices.value(&key, at) else {
                 (up, down) = (false, false);
                 return false;
             };

@@ -3,16 +3,146 @@
 use crate::expand::interpret::{Builder, Gen, Region, Res, Transfer, not_symbolic};
 use kbc_diag::Span;
 use kbc_ir::Name;
-use kbc_ir::expr::Expr;
-
-/// The values of variables.
-pub(in crate::expand) type VarValues<'e> = dyn Fn(&Name) -> Option<i64> + 'e;
+use kbc_ir::expr::{Env, EvalError, Expr};
+use kbc_ir::ready::ReadyExpression;
+use kbc_ir::resolved::Scope;
+use kbc_ir::schedule::Table;
 
 /// Limit of evaluations for numbering messages.
 const MAX_ENUMERATED: i64 = 1 << 20;
 
 /// Largest number of steps whose messages may have different numbers of slots.
 pub(in crate::expand) const MAX_STEPS: usize = 4096;
+
+/// Variables that take all their values: the coordinates of a rank, if they matter, and generators.
+/// Expressions are made ready once and evaluated for each choice of values.
+pub(in crate::expand) struct Choices<'e> {
+    names: ChoiceNames<'e>,
+    /// Sizes of the coordinates, slowest first.
+    sizes: Vec<i64>,
+    /// First value of each generator, and one past the last.
+    bounds: Vec<(ChoiceExpr, ChoiceExpr)>,
+}
+
+/// Names of variables in the order of their slots, and tables.
+struct ChoiceNames<'e> {
+    list: Vec<Name>,
+    tables: &'e [Table],
+}
+
+impl Scope for ChoiceNames<'_> {
+    fn slot(&self, name: &Name) -> Option<u32> {
+        self.list.iter().rposition(|n| n == name).map(|i| i as u32)
+    }
+
+    fn table(&self, name: &Name) -> Option<u32> {
+        self.tables.iter().position(|t| t.name == *name).map(|i| i as u32)
+    }
+}
+
+/// Names with their values.
+struct NamedChoice<'e>(&'e ChoiceNames<'e>, &'e [i64]);
+
+impl Env for NamedChoice<'_> {
+    fn var(&self, name: &Name) -> Option<i64> {
+        self.1.get(self.0.slot(name)? as usize).copied()
+    }
+
+    fn table(&self, name: &Name, index: i64) -> Option<i64> {
+        self.0.tables.get(self.0.table(name)? as usize)?.values.get(usize::try_from(index).ok()?).copied()
+    }
+}
+
+/// An expression that is ready to be evaluated, unless some name in it has no value.
+pub(in crate::expand) struct ChoiceExpr {
+    expr: Expr,
+    ready: Option<ReadyExpression>,
+}
+
+impl<'e> Choices<'e> {
+    /// Returns all choices of generators, each of which may depend on those before it, and of ranks
+    /// if the sizes of their coordinates are given.
+    fn new(coords: &[(Name, i64)], gens: &[Gen], tables: &'e [Table]) -> Choices<'e> {
+        let (list, sizes) = coords.iter().cloned().unzip();
+        let mut choices = Choices { names: ChoiceNames { list, tables }, sizes, bounds: vec![] };
+        for g in gens {
+            let bounds = (choices.ready(&g.lo), choices.ready(&g.hi));
+            choices.bounds.push(bounds);
+            choices.names.list.push(g.var.clone());
+        }
+        choices
+    }
+
+    /// Makes an expression ready.
+    pub(in crate::expand) fn ready(&self, e: &Expr) -> ChoiceExpr {
+        ChoiceExpr { expr: e.clone(), ready: ReadyExpression::new(e, &self.names).ok() }
+    }
+
+    /// Returns the value of an expression for a choice.
+    ///
+    /// # Errors
+    /// Those of [`Expr::eval`].
+    pub(in crate::expand) fn value(&self, e: &ChoiceExpr, at: &[i64]) -> Result<i64, EvalError> {
+        let entry = |t: u32, i: i64| {
+            let table = &self.names.tables[t as usize];
+            let entry = usize::try_from(i).ok().and_then(|i| table.values.get(i).copied());
+            entry.ok_or_else(|| EvalError::Table(table.name.clone(), i))
+        };
+        match &e.ready {
+            Some(ready) => ready.value(at, &entry),
+            None => e.expr.eval(&NamedChoice(&self.names, at)),
+        }
+    }
+
+    /// Checks whether a condition holds for a choice.
+    pub(in crate::expand) fn holds(&self, e: &ChoiceExpr, at: &[i64]) -> bool {
+        self.value(e, at).is_ok_and(|v| v != 0)
+    }
+
+    /// Calls `f` with the values of every choice until it returns false. Returns false if there are
+    /// too many choices.
+    pub(in crate::expand) fn each(&self, f: &mut dyn FnMut(&[i64]) -> bool) -> bool {
+        let mut budget = MAX_ENUMERATED;
+        let ranks: i64 = self.sizes.iter().product();
+        let mut at = vec![0; self.names.list.len()];
+        for rank in 0..ranks {
+            let mut rest = rank;
+            for (value, size) in at.iter_mut().zip(&self.sizes).rev() {
+                (*value, rest) = (rest % size, rest / size);
+            }
+            match self.each_value(0, &mut at, &mut budget, f) {
+                Some(true) => {}
+                Some(false) => return true,
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// Runs one generator after another. Returns `Some(false)` when `f` asks to stop, and `None`
+    /// when the budget is used up.
+    fn each_value(
+        &self,
+        generator: usize,
+        at: &mut [i64],
+        budget: &mut i64,
+        f: &mut dyn FnMut(&[i64]) -> bool,
+    ) -> Option<bool> {
+        let Some((lo, hi)) = self.bounds.get(generator) else {
+            *budget -= 1;
+            return (*budget >= 0).then(|| f(at));
+        };
+        let (lo, hi) = (self.value(lo, at).ok()?, self.value(hi, at).ok()?);
+        for v in lo..hi {
+            at[self.sizes.len() + generator] = v;
+            let go = self.each_value(generator + 1, at, budget, f);
+            if go != Some(true) {
+                return go;
+            }
+        }
+        Some(true)
+    }
+}
 
 impl Builder<'_> {
     /// Returns whether a condition can be true and whether it can be false, over all ranks, steps
@@ -36,11 +166,13 @@ impl Builder<'_> {
         gens.extend(t.each.iter().cloned());
         let over_ranks = !(self.cx.ranges.uniform(cond) && self.cx.ranges.uniform(guard));
         let (mut yes, mut no) = (false, false);
-        let done = self.enumerate(&gens, over_ranks, &mut |env| {
-            if guard.eval(&env) == Ok(0) {
+        let choices = self.choices(&gens, over_ranks, &[]);
+        let (guard, cond) = (choices.ready(guard), choices.ready(cond));
+        let done = choices.each(&mut |at| {
+            if choices.value(&guard, at) == Ok(0) {
                 return true;
             }
-            match cond.eval(&env) {
+            match choices.value(&cond, at) {
                 Ok(0) => no = true,
                 Ok(_) => yes = true,
                 Err(_) => (yes, no) = (true, true),
@@ -50,62 +182,16 @@ impl Builder<'_> {
         if done { (yes, no) } else { (true, true) }
     }
 
-    /// Calls `f` for every value of the generators (and every rank). Returns false if there are too
-    /// many.
-    pub(in crate::expand) fn enumerate(
+    /// Returns all choices of generators, and of ranks if they matter, with the values of these
+    /// tables.
+    pub(in crate::expand) fn choices<'e>(
         &self,
         gens: &[Gen],
         ranks: bool,
-        f: &mut dyn FnMut(&VarValues<'_>) -> bool,
-    ) -> bool {
-        let mut budget = MAX_ENUMERATED;
-        let total = if ranks { self.world.ranks() } else { 1 };
-        for rank in 0..total {
-            let at = self.world.split(rank);
-            let mut env: Vec<(Name, i64)> =
-                self.world.coords.iter().zip(at).map(|((n, _), v)| (n.clone(), v)).collect();
-            if !ranks {
-                env.clear();
-            }
-            match self.for_each_value(gens, &mut env, &mut budget, f) {
-                Some(true) => {}
-                Some(false) => return true,
-                None => return false,
-            }
-        }
-        true
-    }
-
-    /// Runs one generator after another. Returns `Some(false)` when `f` asks to stop, and `None`
-    /// when the budget is used up.
-    fn for_each_value(
-        &self,
-        gens: &[Gen],
-        env: &mut Vec<(Name, i64)>,
-        budget: &mut i64,
-        f: &mut dyn FnMut(&VarValues<'_>) -> bool,
-    ) -> Option<bool> {
-        let Some((g, rest)) = gens.split_first() else {
-            *budget -= 1;
-            if *budget < 0 {
-                return None;
-            }
-            let look = |n: &Name| env.iter().rev().find(|(m, _)| m == n).map(|e| e.1);
-            return Some(f(&look));
-        };
-        let (lo, hi) = {
-            let look = |n: &Name| env.iter().rev().find(|(m, _)| m == n).map(|e| e.1);
-            (g.lo.eval(&look).ok()?, g.hi.eval(&look).ok()?)
-        };
-        for v in lo..hi {
-            env.push((g.var.clone(), v));
-            let go = self.for_each_value(rest, env, budget, f);
-            env.pop();
-            if go != Some(true) {
-                return go;
-            }
-        }
-        Some(true)
+        tables: &'e [Table],
+    ) -> Choices<'e> {
+        let coords = if ranks { &self.world.coords[..] } else { &[] };
+        Choices::new(coords, gens, tables)
     }
 
     /// Returns the number of a step of these loops, and the number of steps.
@@ -113,14 +199,6 @@ impl Builder<'_> {
         let mut all = (Expr::Int(0), 1);
         self.number(loops, &mut all, span)?;
         Ok(all)
-    }
-
-    /// Returns variables together with the existing tables.
-    pub(in crate::expand) fn with_tables<'e>(
-        &'e self,
-        env: &'e VarValues<'e>,
-    ) -> impl kbc_ir::expr::Env + 'e {
-        WithTables { env, tables: &self.tables }
     }
 
     /// Appends generator values to a mixed-radix number: (expression, count).
@@ -151,8 +229,10 @@ impl Builder<'_> {
         gens.extend(each.iter().cloned());
         let ranks = !(self.cx.ranges.uniform(&len) && self.cx.ranges.uniform(&den));
         let mut out: Vec<(i64, i64)> = vec![];
-        let whole = self.enumerate(&gens, ranks, &mut |env| {
-            if let (Ok(l), Ok(d)) = (len.eval(&env), den.eval(&env)) {
+        let choices = self.choices(&gens, ranks, &[]);
+        let (len, den) = (choices.ready(&len), choices.ready(&den));
+        let whole = choices.each(&mut |at| {
+            if let (Ok(l), Ok(d)) = (choices.value(&len, at), choices.value(&den, at)) {
                 let pair = (l, d);
                 if !out.contains(&pair) {
                     out.push(pair);
@@ -161,20 +241,5 @@ impl Builder<'_> {
             true
         });
         if whole && !out.is_empty() { out } else { vec![(1, 1)] }
-    }
-}
-
-pub(in crate::expand) struct WithTables<'a> {
-    pub(in crate::expand) env: &'a dyn Fn(&Name) -> Option<i64>,
-    pub(in crate::expand) tables: &'a [kbc_ir::schedule::Table],
-}
-
-impl kbc_ir::expr::Env for WithTables<'_> {
-    fn var(&self, name: &Name) -> Option<i64> {
-        (self.env)(name)
-    }
-    fn table(&self, name: &Name, index: i64) -> Option<i64> {
-        let t = self.tables.iter().find(|t| t.name == *name)?;
-        t.values.get(usize::try_from(index).ok()?).copied()
     }
 }

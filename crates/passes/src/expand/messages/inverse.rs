@@ -7,7 +7,7 @@
 //! they are few (an in-order tree has two per step). Otherwise all ranks of the group are tried; on
 //! a few ranks that is cheap and needs no tables.
 
-use super::enumerate::MAX_STEPS;
+use super::enumerate::{ChoiceExpr, MAX_STEPS};
 use super::forms::{Form, in_range, shift, tidy};
 use crate::expand::interpret::{Builder, Gen, Ranges, Res, Transfer};
 use kbc_ir::expr::{BinOp, Expr};
@@ -200,10 +200,13 @@ impl Builder<'_> {
         let peer = t.group.linear(&t.wrapped_peer(&self.cx.ranges));
         let mut found: Vec<BTreeSet<i64>> = vec![BTreeSet::new(); steps];
         let few = ranks as usize / 8;
-        let whole = self.enumerate(&gens, true, &mut |env| {
-            let env = self.with_tables(env);
-            if t.guard.eval(&env).is_ok_and(|v| v != 0)
-                && let (Ok(me), Ok(peer), Ok(at)) = (me.eval(&env), peer.eval(&env), step.eval(&env))
+        let choices = self.choices(&gens, true, &self.tables);
+        let guard = choices.ready(&t.guard);
+        let (me, peer, number) = (choices.ready(&me), choices.ready(&peer), choices.ready(&step));
+        let value = |e: &ChoiceExpr, at: &[i64]| choices.value(e, at);
+        let whole = choices.each(&mut |at| {
+            if choices.holds(&guard, at)
+                && let (Ok(me), Ok(peer), Ok(at)) = (value(&me, at), value(&peer, at), value(&number, at))
                 && let Some(set) = usize::try_from(at).ok().and_then(|at| found.get_mut(at))
             {
                 set.insert((me - peer).rem_euclid(ranks));

@@ -4,7 +4,7 @@
 //! pieces are in slots of their own, one after another. Numbers are expressions wherever possible.
 //! If only ranks and steps together determine who sends what, numbers are entries of a table.
 
-use super::enumerate::{MAX_STEPS, WithTables};
+use super::enumerate::{ChoiceExpr, MAX_STEPS};
 use super::forms::Form;
 use super::inverse::Candidates;
 use super::message::Message;
@@ -74,11 +74,13 @@ impl Builder<'_> {
         let owner = world.linear(&world.own());
         let peer = world.linear(&t.group.region_coords(&t.wrapped_peer(&self.cx.ranges))?);
         let mut list: Vec<Sent> = vec![];
-        let tables = self.tables.clone();
-        let whole = self.enumerate(&gens, true, &mut |env| {
-            let env = WithTables { env, tables: &tables };
-            if t.guard.eval(&env).is_ok_and(|v| v != 0)
-                && let (Ok(owner), Ok(peer), Ok(step)) = (owner.eval(&env), peer.eval(&env), step.eval(&env))
+        let choices = self.choices(&gens, true, &self.tables);
+        let guard = choices.ready(&t.guard);
+        let [own, to, number] = [&owner, &peer, &step].map(|e| choices.ready(e));
+        let value = |e: &ChoiceExpr, at: &[i64]| choices.value(e, at);
+        let whole = choices.each(&mut |at| {
+            if choices.holds(&guard, at)
+                && let (Ok(owner), Ok(peer), Ok(step)) = (value(&own, at), value(&to, at), value(&number, at))
             {
                 let (to, distance) = if t.get { (owner, 0) } else { (peer, owner - peer) };
                 list.push(Sent { to, step, owner, distance: distance.rem_euclid(world.ranks()) });
@@ -153,8 +155,10 @@ impl Builder<'_> {
         }
         let (lo, _) = self.cx.ranges.interval(&list.lo)?;
         let mut out = vec![0; usize::try_from(steps).ok().filter(|s| *s <= MAX_STEPS)?];
-        let whole = self.enumerate(gens, false, &mut |env| {
-            let (Ok(at), Ok(hi)) = (step.eval(&env), list.hi.eval(&env)) else { return false };
+        let choices = self.choices(gens, false, &[]);
+        let (step, last) = (choices.ready(step), choices.ready(&list.hi));
+        let whole = choices.each(&mut |at| {
+            let (Ok(at), Ok(hi)) = (choices.value(&step, at), choices.value(&last, at)) else { return false };
             let Some(size) = usize::try_from(at).ok().and_then(|at| out.get_mut(at)) else { return false };
             *size = (hi - lo).max(0);
             true
