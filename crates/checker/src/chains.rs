@@ -15,6 +15,7 @@
 //! Processing Letters 17, 1983).
 
 use super::group::Group;
+use rustc_hash::FxBuildHasher;
 use std::collections::HashMap;
 
 /// The knowledge that a notify transfers: that of its issuer at that time.
@@ -85,7 +86,7 @@ struct History {
 pub struct Chains {
     histories: Vec<History>,
     /// Index of a class among those of a stream, by the stream and the peer.
-    of: HashMap<(u32, u32, u64), u32>,
+    of: HashMap<(u32, u32, u64), u32, FxBuildHasher>,
 }
 
 /// Number of streams at which a search looks before it gives up.
@@ -97,7 +98,7 @@ const MOST_CLASSES: usize = 8;
 impl Chains {
     /// Creates the histories of so many walked streams.
     pub fn new(streams: usize) -> Chains {
-        Chains { histories: (0..streams).map(|_| History::default()).collect(), of: HashMap::new() }
+        Chains { histories: (0..streams).map(|_| History::default()).collect(), of: HashMap::default() }
     }
 
     /// Returns what a notify of a stream transfers that is issued now and reports the operations

@@ -283,46 +283,51 @@ fn plus(a: Sum, b: Sum) -> Sum {
     ((a.0 + b.0) % PRIME, (a.1 + b.1) % PRIME)
 }
 
-/// Fingerprints: the sum of one random number per contribution, and the number of contributions.
+/// The fingerprint of a place: the sum of one random number per contribution, and the number of
+/// contributions.
+#[derive(Clone, Copy, Default)]
+struct PlaceSummary {
+    sum: Sum,
+    count: u32,
+}
+
+/// Fingerprints of a row of places.
 pub(super) struct Fingerprint {
-    sums: Vec<Sum>,
-    count: Vec<u32>,
+    places: Vec<PlaceSummary>,
 }
 
 impl Contents for Fingerprint {
     fn new(_ranks: u64, cells: usize) -> Self {
-        Fingerprint { sums: vec![(0, 0); cells], count: vec![0; cells] }
+        Fingerprint { places: vec![PlaceSummary::default(); cells] }
     }
 
     fn cells(&self) -> usize {
-        self.count.len()
+        self.places.len()
     }
 
     fn holds(&self, i: usize) -> bool {
-        self.count[i] > 0
+        self.places[i].count > 0
     }
 
     fn own(&mut self, i: usize, rank: u32, label: u64) {
-        self.sums[i] = fingerprint(rank, label);
-        self.count[i] = 1;
+        self.places[i] = PlaceSummary { sum: fingerprint(rank, label), count: 1 };
     }
 
     fn load(&mut self, from: &Self, lo: usize, n: usize) {
-        self.sums.clear();
-        self.sums.extend_from_slice(&from.sums[lo..lo + n]);
-        self.count.clear();
-        self.count.extend_from_slice(&from.count[lo..lo + n]);
+        self.places.clear();
+        // Most rows have one place, and there may be millions of rows.
+        self.places.reserve_exact(n);
+        self.places.extend_from_slice(&from.places[lo..lo + n]);
     }
 
     fn store(&mut self, lo: usize, from: &Self, n: usize) {
-        self.sums[lo..lo + n].copy_from_slice(&from.sums[..n]);
-        self.count[lo..lo + n].copy_from_slice(&from.count[..n]);
+        self.places[lo..lo + n].copy_from_slice(&from.places[..n]);
     }
 
     fn add(&mut self, lo: usize, from: &Self, n: usize, _op: u32) {
-        for i in 0..n {
-            self.sums[lo + i] = plus(self.sums[lo + i], from.sums[i]);
-            self.count[lo + i] = self.count[lo + i].saturating_add(from.count[i]);
+        for (to, from) in self.places[lo..lo + n].iter_mut().zip(&from.places[..n]) {
+            to.sum = plus(to.sum, from.sum);
+            to.count = to.count.saturating_add(from.count);
         }
     }
 
@@ -339,10 +344,10 @@ impl Contents for Fingerprint {
         let (sum, n) = *memo.entry((want.region, want.label, want.set)).or_insert_with(|| {
             want.ranks.iter().fold(((0, 0), 0), |(s, n), r| (plus(s, fingerprint(r, want.label)), n + 1))
         });
-        if self.sums[i] == sum && self.count[i] == n {
+        let PlaceSummary { sum: held, count: have } = self.places[i];
+        if held == sum && have == n {
             return None;
         }
-        let have = self.count[i];
         let first = want.ranks.iter().next().unwrap_or(0);
         Some(Difference {
             empty: have == 0,

@@ -10,7 +10,8 @@ use super::order::{EventSnapshot, NotifySnapshot};
 use super::report::Report;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::form::Form;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use rustc_hash::FxBuildHasher;
+use std::collections::{HashMap, VecDeque};
 
 /// The number that stands for no stream.
 pub(super) const NONE: u32 = u32::MAX;
@@ -39,9 +40,9 @@ pub(super) struct Counter {
     pub waiting: Vec<usize>,
     /// Number of notifies of each call.
     pub notified: Vec<u64>,
-    /// The waits of each call: the waiting stream and the value. For counters that are not epochs,
-    /// the value is the number of notifies that the wait means.
-    pub waited: Vec<Vec<Wait>>,
+    /// The waits, those of each stream in order. For counters that are not epochs, the value is the
+    /// number of notifies that the wait means.
+    pub waited: Vec<Wait>,
     pub wait_op: u32,
     /// For counters that are not epochs: the number of notifies that the waits so far mean, and the
     /// waiting stream.
@@ -62,12 +63,14 @@ pub(super) struct Notify {
     pub op: u32,
 }
 
-/// A wait of a call: the walked stream, its operation, and the value that it asks for.
+/// A wait: the call, the walked stream, its operation, and the value that it asks for. There may be
+/// a counter for every message of every rank, so a wait is small.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Wait {
-    pub stream: usize,
+    pub call: u32,
+    pub stream: u32,
     pub op: u32,
-    pub value: i128,
+    pub value: i64,
 }
 
 /// Largest value of a counter. Emitted kernels keep and compare counters as signed 32-bit numbers.
@@ -86,7 +89,7 @@ pub(super) struct MatchedWait {
 /// more, such as a credit for each pair of ranks.
 pub(super) struct Counters {
     /// Index of each counter in the list, by walked rank and number.
-    at: HashMap<(u32, u32), u32>,
+    at: HashMap<(u32, u32), u32, FxBuildHasher>,
     list: Vec<Counter>,
     calls: usize,
 }
@@ -94,7 +97,7 @@ pub(super) struct Counters {
 impl Counters {
     /// Creates the counters for a run of `calls` calls.
     pub(super) fn new(calls: usize) -> Counters {
-        Counters { at: HashMap::new(), list: vec![], calls }
+        Counters { at: HashMap::default(), list: vec![], calls }
     }
 
     /// Returns a counter of a walked rank, and creates it if necessary.
@@ -139,7 +142,7 @@ impl Counter {
             first: 1,
             waiting: vec![],
             notified: vec![0; calls],
-            waited: vec![vec![]; calls],
+            waited: vec![],
             wait_op: 0,
             spent: 0,
             waiter: NONE,
@@ -156,6 +159,11 @@ impl Counter {
         }
     }
 
+    /// Returns the waits of a call.
+    fn waits(&self, call: usize) -> impl Iterator<Item = &Wait> {
+        self.waited.iter().filter(move |w| w.call as usize == call)
+    }
+
     fn growth(&self) -> u64 {
         self.notified.iter().copied().max().unwrap_or(0)
     }
@@ -166,8 +174,9 @@ impl Counter {
 pub(super) fn ranges(setup: &Setup, counters: &Counters, limits: &Limits, report: &mut Report) {
     let n = setup.calls as usize;
     let calls = if limits.period.is_some() { limits.stated_calls } else { 1 };
-    let by_number: BTreeMap<_, _> = counters.at.iter().collect();
-    for ((_, number), at) in by_number {
+    let mut in_order: Vec<_> = counters.at.iter().collect();
+    in_order.sort_unstable();
+    for ((_, number), at) in in_order {
         let c = &counters.list[*at as usize];
         let most = c.growth();
         let (s, index) = setup.program.counter_name(*number);
@@ -197,9 +206,10 @@ pub(super) fn ranges(setup: &Setup, counters: &Counters, limits: &Limits, report
         // as much more as the counter grows, every later period is the last one, shifted. Otherwise
         // some later wait never ends, or orders nothing.
         for call in n - period..n {
-            let (then, now) = (in_order(&c.waited[call - period]), in_order(&c.waited[call]));
+            let (then, now) = (by_stream(c.waits(call - period)), by_stream(c.waits(call)));
             let lags = |(a, b): (&Wait, &Wait)| {
-                (a.stream, a.op) != (b.stream, b.op) || b.value - a.value != i128::from(grown)
+                let grew = i128::from(b.value) - i128::from(a.value);
+                (a.stream, a.op) != (b.stream, b.op) || grew != i128::from(grown)
             };
             let wrong = then.iter().zip(&now).find(|(a, b)| lags((a, b))).map(|(_, b)| b.op);
             let missing = (then.len() != now.len()).then_some(c.wait_op);
@@ -224,13 +234,14 @@ pub(super) fn ranges(setup: &Setup, counters: &Counters, limits: &Limits, report
 /// that makes no further call would wait forever.
 fn in_time(setup: &Setup, c: &Counter, form: Form, report: &mut Report, name: &impl Fn() -> String) {
     let (mut notified, mut spent) = (0i128, 0i128);
-    for (call, waits) in c.waited.iter().enumerate() {
+    for call in 0..c.notified.len() {
         notified += i128::from(c.notified[call]);
-        for w in waits {
+        for w in c.waits(call) {
+            let value = i128::from(w.value);
             let needed = match form {
-                Form::Epoch => w.value,
+                Form::Epoch => value,
                 Form::Sense { fresh: _ } | Form::Clearing { fresh: _ } => {
-                    spent += w.value;
+                    spent += value;
                     spent
                 }
             };
@@ -256,8 +267,8 @@ fn in_time(setup: &Setup, c: &Counter, form: Form, report: &mut Report, name: &i
 
 /// Sorts waits by stream, and keeps the execution order of each stream, because the interleaving of
 /// streams does not matter.
-fn in_order(list: &[Wait]) -> Vec<Wait> {
-    let mut out = list.to_vec();
+fn by_stream<'w>(list: impl Iterator<Item = &'w Wait>) -> Vec<Wait> {
+    let mut out: Vec<Wait> = list.copied().collect();
     out.sort_by_key(|w| w.stream);
     out
 }
@@ -273,12 +284,14 @@ fn pace(
     report: &mut Report,
     name: impl Fn() -> String,
 ) {
-    let waits = &c.waited[c.waited.len() - period..];
-    let about: i128 = waits.iter().flatten().map(|w| w.value).sum();
+    let last = c.notified.len() - period;
+    let mut waits = c.waited.iter().filter(|w| w.call as usize >= last).peekable();
+    let any = waits.peek().is_some();
+    let about: i128 = waits.map(|w| i128::from(w.value)).sum();
     if about == grown as i128 {
         return;
     }
-    let op = if waits.iter().any(|w| !w.is_empty()) { c.wait_op } else { c.writer_op };
+    let op = if any { c.wait_op } else { c.writer_op };
     let span = setup.span(op);
     report.push("E353", span, Span::NONE, || {
         let calls = if period == 1 { "a call".to_string() } else { format!("{period} calls") };

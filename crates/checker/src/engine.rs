@@ -23,6 +23,7 @@ use kbc_ir::schedule::{BufferId, BufferRole, LocalOp};
 use kbc_ir::types::ReduceOp;
 use kbc_ir::walk::{Access, Act, Cursor, Mem, Step};
 use queues::Queues;
+use rustc_hash::FxBuildHasher;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
@@ -126,9 +127,9 @@ pub(super) struct Engine<'p, C> {
     /// The call that the host of each walked rank has begun.
     pub(super) begun: Vec<u64>,
     /// By region and walked rank: the elements that its `end` clauses name.
-    required_ranges: HashMap<(u32, usize), Rc<Vec<OperandRange>>>,
+    required_ranges: HashMap<(u32, usize), Rc<Vec<OperandRange>>, FxBuildHasher>,
     /// Local operations, by number and walked rank, that are known to have a result.
-    tried: HashSet<(u32, usize)>,
+    tried: HashSet<(u32, usize), FxBuildHasher>,
     pub(super) report: Report<'p>,
     pub(super) ready: VecDeque<usize>,
     acts: u64,
@@ -162,10 +163,10 @@ impl<'p, C: Contents> Engine<'p, C> {
             queues: Queues::default(),
             counters: Counters::new(setup.calls as usize),
             events: (0..reps.len() * p.events.len()).map(|_| Event::default()).collect(),
-            filled: Filled::default(),
+            filled: Filled::new(setup.schedule.buffers.len(), &setup.grids, reps.len()),
             begun: vec![0; reps.len()],
-            required_ranges: HashMap::new(),
-            tried: HashSet::new(),
+            required_ranges: HashMap::default(),
+            tried: HashSet::default(),
             report: Report::new(setup, limits.errors, limits.all_kinds),
             acts: 0,
             most_acts: limits.acts,

@@ -6,14 +6,16 @@
 //! places of [`super::order`], because a place is a part of a line, and a local operation may fill
 //! only some of its elements.
 
+use super::grid::Grids;
+use super::sparse::Sparse;
 use kbc_ir::walk::Mem;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// The writer of a run of elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Writer {
     /// The call of the stream that wrote.
-    pub call: u64,
+    pub call: u32,
     /// The region that wrote, or `HOST`, which is the host.
     pub region: u32,
 }
@@ -56,7 +58,7 @@ impl Runs {
             Runs::One(start, end, _) if lo <= start && end <= hi => *self = Runs::None,
             Runs::One(..) | Runs::Many(_) => {
                 let tree = self.tree();
-                write(tree, lo, hi, Writer { call: u64::MAX, region: HOST });
+                write(tree, lo, hi, Writer { call: u32::MAX, region: HOST });
                 // A run merges only with a run of the same writer, and no emptied run is ever left
                 // in the map, so this one still begins at `lo`.
                 tree.remove(&lo);
@@ -147,6 +149,16 @@ fn write(tree: &mut BTreeMap<u64, (u64, Writer)>, lo: u64, hi: u64, by: Writer) 
 }
 
 impl Writer {
+    /// Creates the writer in a call, of which there are at most a thousand.
+    pub(super) fn new(call: u64, region: u32) -> Writer {
+        Writer { call: call as u32, region }
+    }
+
+    /// Returns the call.
+    pub(super) fn call(self) -> u64 {
+        self.call.into()
+    }
+
     /// Returns the position of the writer in the text. The host comes before all regions.
     fn stands(self) -> Option<u32> {
         (self.region != HOST).then_some(self.region)
@@ -168,17 +180,54 @@ struct Memory {
     first: Runs,
 }
 
+impl Memory {
+    /// Fills the elements `lo..hi` if they are all that the memory holds, and in a later call than
+    /// before. Returns whether that was so. Most slots are written like this.
+    fn rewrite(&mut self, (lo, hi): (u64, u64), by: Writer) -> bool {
+        let before = |runs: &Runs| matches!(runs, Runs::One(start, end, was) if (*start, *end) == (lo, hi) && was.call < by.call);
+        let later = before(&self.last) && before(&self.first);
+        if later {
+            (self.last, self.first) = (Runs::One(lo, hi, by), Runs::One(lo, hi, by));
+        }
+        later
+    }
+}
+
 /// All memories of the walked ranks.
-#[derive(Default)]
 pub(super) struct Filled {
-    memories: HashMap<(usize, Mem), Memory>,
+    memories: Sparse<Memory>,
+    /// Number of buffers of a rank.
+    buffers: usize,
+    /// For each window, the number of its first slot, counted over all memories of a rank.
+    windows: Vec<usize>,
+    /// Number of memories of a rank.
+    width: usize,
 }
 
 impl Filled {
+    /// Creates the memories of so many walked ranks. None of them holds anything.
+    pub(super) fn new(buffers: usize, grids: &Grids, reps: usize) -> Filled {
+        let width = buffers + grids.slot_count();
+        Filled { memories: Sparse::new(width * reps), buffers, windows: grids.first_slots().to_vec(), width }
+    }
+
+    /// Returns the number of a memory.
+    fn number(&self, rep: usize, mem: Mem) -> usize {
+        let own = match mem {
+            Mem::Buffer(b) => b as usize,
+            Mem::Slot(w, s) => self.buffers + self.windows[w as usize] + s as usize,
+        };
+        rep * self.width + own
+    }
+
     /// Marks the elements `lo..hi` as written.
     pub(super) fn write(&mut self, rep: usize, mem: Mem, (lo, hi): (u64, u64), by: Writer) {
         if lo < hi {
-            let memory = self.memories.entry((rep, mem)).or_default();
+            let number = self.number(rep, mem);
+            let memory = self.memories.entry(number, Memory::default);
+            if memory.rewrite((lo, hi), by) {
+                return;
+            }
             memory.last.write(lo, hi, by);
             for (lo, hi, was) in memory.first.of(lo, hi) {
                 if was.is_none_or(|was| was.call < by.call || by.stands() < was.stands()) {
@@ -209,7 +258,7 @@ impl Filled {
         if lo >= hi {
             return vec![];
         }
-        match self.memories.get(&(rep, mem)) {
+        match self.memories.get(self.number(rep, mem)) {
             Some(memory) => which(memory).of(lo, hi),
             None => vec![(lo, hi, None)],
         }
@@ -218,7 +267,8 @@ impl Filled {
     /// Empties the elements `lo..hi`.
     pub(super) fn clear(&mut self, rep: usize, mem: Mem, (lo, hi): (u64, u64)) {
         if lo < hi
-            && let Some(memory) = self.memories.get_mut(&(rep, mem))
+            && let number = self.number(rep, mem)
+            && let Some(memory) = self.memories.get_mut(number)
         {
             memory.last.clear(lo, hi);
             memory.first.clear(lo, hi);
@@ -227,6 +277,7 @@ impl Filled {
 
     /// Empties a memory because another memory at the same addresses was written.
     pub(super) fn clear_aliased(&mut self, rep: usize, mem: Mem) {
-        self.memories.remove(&(rep, mem));
+        let number = self.number(rep, mem);
+        self.memories.remove(number);
     }
 }

@@ -220,6 +220,11 @@ impl Grids {
         self.slots.last().copied().unwrap_or(0)
     }
 
+    /// Returns the number of the first slot of each window, counted over all windows.
+    pub(super) fn first_slots(&self) -> &[usize] {
+        &self.slots
+    }
+
     /// Returns the number of a slot, counted over all windows.
     pub(super) fn slot(&self, window: u32, slot: u64) -> usize {
         self.slots[window as usize] + slot as usize

@@ -38,6 +38,7 @@ mod queues;
 mod ranks;
 mod report;
 mod setup;
+mod sparse;
 mod symmetry;
 #[doc(hidden)]
 pub mod testing;

@@ -9,10 +9,11 @@ mod lengths;
 
 use super::Setup;
 use super::contents::{Contents, Difference, Memo, RankRotation, RequiredContents, label, unlabel};
+use super::sparse::Sparse;
 use kbc_ir::schedule::RegionId;
 use kbc_ir::walk::{Access, Mem};
 use lengths::AtomPositions;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The reason why a piece of data has no meaning.
 pub(super) struct NoMeaning {
@@ -113,7 +114,7 @@ pub(super) struct Meaning<'p, C> {
     setup: &'p Setup<'p>,
     instances: BTreeMap<(u64, u32), Instance<C>>,
     /// Slots that have been filled, by number over all walked ranks.
-    slots: HashMap<usize, Piece<C>>,
+    slots: Sparse<Piece<C>>,
     piece: Piece<C>,
     memo: Memo,
     /// Effects of group elements on indices, by region and element.
@@ -126,7 +127,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
         Meaning {
             setup,
             instances: BTreeMap::new(),
-            slots: HashMap::new(),
+            slots: Sparse::new(setup.group.reps.len() * setup.grids.slot_count()),
             piece,
             memo: Memo::new(),
             turns: BTreeMap::new(),
@@ -357,7 +358,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
             Mem::Slot(w, s) => {
                 let slot = at.rep * setup.grids.slot_count() + setup.grids.slot(w, s);
                 let name = || format!("@{}[{s}]", setup.schedule.windows[w as usize].name);
-                let Some(p) = self.slots.get(&slot) else {
+                let Some(p) = self.slots.get(slot) else {
                     return Err(NoMeaning {
                         code: "E344",
                         text: format!("{} is empty", name()),
@@ -446,7 +447,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
             Mem::Slot(w, s) => {
                 let slot = at.rep * setup.grids.slot_count() + setup.grids.slot(w, s);
                 let p = &self.piece;
-                let into = self.slots.entry(slot).or_insert_with(Piece::empty);
+                let into = self.slots.entry(slot, Piece::empty);
                 if let Some(op) = add {
                     let longer = matches!((p.elements, into.elements), (Some(p), Some(into)) if p > into);
                     if into.n < p.n || longer || (into.region, into.call) != (at.region, at.call) {
@@ -560,7 +561,7 @@ impl<'p, C: Contents> Meaning<'p, C> {
     /// Empties a slot because data without a contract was put there.
     pub(super) fn forget(&mut self, rep: usize, mem: Mem) {
         if let Mem::Slot(w, s) = mem {
-            self.slots.remove(&(rep * self.setup.grids.slot_count() + self.setup.grids.slot(w, s)));
+            self.slots.remove(rep * self.setup.grids.slot_count() + self.setup.grids.slot(w, s));
         }
     }
 }

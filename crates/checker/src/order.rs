@@ -12,6 +12,7 @@ use super::clock::{Clock, Recent};
 use super::group::Group;
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// How an access completes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,16 +59,81 @@ impl AccessRecord {
 struct PlaceHistory {
     write: AccessRecord,
     reads: [AccessRecord; 2],
-    more: Vec<AccessRecord>,
+    /// Further reads. Few places have some, and there may be millions of places.
+    more: Option<Box<Vec<AccessRecord>>>,
+}
+
+impl PlaceHistory {
+    /// Returns the reads since the last write.
+    fn all_reads(&self) -> impl Iterator<Item = &AccessRecord> {
+        self.reads.iter().chain(self.more.iter().flat_map(|more| more.iter()))
+    }
+}
+
+/// Keeps the memory of a flat clock in the pool.
+fn keep(pool: &mut Vec<Clock>, clock: Clock) {
+    if let Clock::Flat(_) = clock {
+        pool.push(clock);
+    }
 }
 
 /// What the issuer of a notify knows of all streams.
 #[derive(Debug)]
 enum Knowledge {
-    /// Clock T of the issuer, with its own entry at its last release.
-    Clock(Clock),
+    /// Clock T of the issuer.
+    Clock(Told),
     /// The notifies for which the issuer had waited.
     Chain(Link),
+}
+
+/// Clock T of an issuer. A rank that sends to many others before it waits tells all of them the same
+/// about other ranks, so those notifies share one clock.
+#[derive(Debug)]
+struct Told {
+    /// What is known of the streams of other ranks; the entries of the own rank are 0.
+    others: Rc<Clock>,
+    /// The first stream of the own rank, and for each of its streams the position up to which the
+    /// issuer may report it. The issuer's own entry is its last release.
+    first: u32,
+    own: Positions,
+}
+
+/// Positions of the streams of a rank.
+#[derive(Clone, Debug)]
+enum Positions {
+    One(u32),
+    Many(Box<[u32]>),
+}
+
+impl Positions {
+    fn new(list: &[u32]) -> Positions {
+        match list {
+            [one] => Positions::One(*one),
+            many => Positions::Many(many.into()),
+        }
+    }
+
+    fn list(&self) -> &[u32] {
+        match self {
+            Positions::One(one) => std::slice::from_ref(one),
+            Positions::Many(list) => list,
+        }
+    }
+
+    fn list_mut(&mut self) -> &mut [u32] {
+        match self {
+            Positions::One(one) => std::slice::from_mut(one),
+            Positions::Many(list) => list,
+        }
+    }
+}
+
+impl Told {
+    /// Returns the entry of stream `i`.
+    fn get(&self, i: usize) -> u32 {
+        let own = i.checked_sub(self.first as usize).and_then(|k| self.own.list().get(k));
+        own.copied().unwrap_or_else(|| self.others.get(i))
+    }
 }
 
 /// The knowledge that a notify transfers.
@@ -79,7 +145,7 @@ pub(super) struct NotifySnapshot {
     /// Position of the notify itself.
     pub pos: u32,
     /// What the issuer had done and knew to be done, regardless of fences.
-    control: Option<Clock>,
+    control: Option<Box<Clock>>,
 }
 
 /// The knowledge that a `record` transfers.
@@ -105,6 +171,8 @@ enum Pending {
 struct Clocks {
     pos: u32,
     known: Clock,
+    /// The clock that the notifies since the last change of `known` share.
+    shared: Option<Rc<Clock>>,
     /// For each stream of the rank, the position up to which a notify of this stream may report it:
     /// what that stream released before its `record`, what this stream released after its `await`,
     /// or what came back through a peer. The stream's own entry is its last release.
@@ -177,6 +245,7 @@ impl<'g> Order<'g> {
             .map(|_| Clocks {
                 pos: 0,
                 known: zero.clone(),
+                shared: None,
                 told: vec![0; width],
                 visible: zero.clone(),
                 heard: zero.clone(),
@@ -187,7 +256,7 @@ impl<'g> Order<'g> {
                 calls: vec![],
             })
             .collect();
-        let empty = PlaceHistory { write: AccessRecord::NONE, reads: [AccessRecord::NONE; 2], more: vec![] };
+        let empty = PlaceHistory { write: AccessRecord::NONE, reads: [AccessRecord::NONE; 2], more: None };
         Order {
             group,
             width,
@@ -271,22 +340,32 @@ impl<'g> Order<'g> {
         let knowledge = match &self.chains {
             Some(chains) => Knowledge::Chain(chains.link(si, told)),
             None => {
-                let c = &self.clocks[si];
-                let mut clock = match self.pool.pop() {
-                    Some(mut old) => {
-                        old.copy(&c.known);
-                        old
-                    }
-                    None => c.known.clone(),
-                };
-                for (k, upto) in c.told.iter().enumerate() {
-                    clock.set(first + k, *upto);
-                }
-                Knowledge::Clock(clock)
+                let others = self.others(si, first);
+                let own = Positions::new(&self.clocks[si].told);
+                Knowledge::Clock(Told { others, first: first as u32, own })
             }
         };
         let release = self.clocks[si].releases.last().copied().unwrap_or(0);
-        NotifySnapshot { knowledge, release, pos, control: self.done(si, own) }
+        NotifySnapshot { knowledge, release, pos, control: self.done(si, own).map(Box::new) }
+    }
+
+    /// Returns what a stream knows of the streams of other ranks. `first` is the first stream of its
+    /// own rank.
+    fn others(&mut self, si: usize, first: usize) -> Rc<Clock> {
+        let c = &mut self.clocks[si];
+        let (pool, width) = (&mut self.pool, self.width);
+        let shared = c.shared.get_or_insert_with(|| {
+            let mut clock = match pool.pop() {
+                Some(mut old) => {
+                    old.copy(&c.known);
+                    old
+                }
+                None => c.known.clone(),
+            };
+            (first..first + width).for_each(|stream| clock.set(stream, 0));
+            Rc::new(clock)
+        });
+        shared.clone()
     }
 
     /// Returns what is done at the current position of a stream, including the stream itself.
@@ -325,16 +404,26 @@ impl<'g> Order<'g> {
         let c = &mut self.clocks[si];
         c.heard.raise(by as usize, snap.pos);
         c.pending.push(Pending::One(by, snap.release));
-        self.after(si, snap.control.as_ref(), moved);
+        self.after(si, snap.control.as_deref(), moved);
     }
 
     /// Takes over knowledge, moved by an element.
     fn learn(&mut self, si: usize, knowledge: &Knowledge, moved: u64) {
         match (knowledge, &mut self.chains) {
             (Knowledge::Chain(link), Some(chains)) => chains.heard(si, *link, moved),
-            (Knowledge::Clock(clock), None) => {
-                self.returned(si, moved, clock);
-                self.clocks[si].known.join(self.group, moved, self.width, clock, &mut self.recent);
+            (Knowledge::Clock(told), None) => {
+                self.returned(si, moved, told);
+                let (group, width) = (self.group, self.width);
+                let c = &mut self.clocks[si];
+                // A clock that nothing else shares is used again.
+                if let Some(clock) = c.shared.take().and_then(Rc::into_inner) {
+                    keep(&mut self.pool, clock);
+                }
+                c.known.join(group, moved, width, &told.others, &mut self.recent);
+                let rank = group.act(moved, u64::from(told.first) / width as u64) as usize;
+                for (k, upto) in told.own.list().iter().enumerate() {
+                    c.known.raise(rank * width + k, *upto);
+                }
             }
             _ => unreachable!("all knowledge of a run has one form"),
         }
@@ -345,7 +434,7 @@ impl<'g> Order<'g> {
     pub(super) fn send(&mut self, si: usize, own: u32) -> NotifySnapshot {
         let mut snap = self.notify(si, own);
         match &mut snap.knowledge {
-            Knowledge::Clock(clock) => clock.set(own as usize, snap.pos),
+            Knowledge::Clock(told) => told.own.list_mut()[(own - told.first) as usize] = snap.pos,
             Knowledge::Chain(link) => link.told = snap.pos,
         }
         snap
@@ -356,12 +445,12 @@ impl<'g> Order<'g> {
     pub(super) fn recv(&mut self, si: usize, snap: &NotifySnapshot) {
         self.tick(si);
         self.learn(si, &snap.knowledge, 0);
-        self.after(si, snap.control.as_ref(), 0);
+        self.after(si, snap.control.as_deref(), 0);
     }
 
     /// Records what a peer knows of the streams of this rank. The peer was notified of it, so it
     /// may be reported again.
-    fn returned(&mut self, si: usize, moved: u64, clock: &Clock) {
+    fn returned(&mut self, si: usize, moved: u64, theirs: &Told) {
         if self.width == 1 {
             return;
         }
@@ -370,7 +459,7 @@ impl<'g> Order<'g> {
             // The stream of the walked rank, in the frame of the walked peer that `moved` takes to
             // the notifying peer.
             let who = Accessor { si, back: self.group.inverse(moved), stream: 0 };
-            let upto = clock.get(self.seen(who, (first + k) as u32));
+            let upto = theirs.get(self.seen(who, (first + k) as u32));
             let told = &mut self.clocks[si].told[k];
             *told = (*told).max(upto);
         }
@@ -378,8 +467,10 @@ impl<'g> Order<'g> {
 
     /// Returns the memory of a snapshot to the pool.
     pub(super) fn recycle(&mut self, snap: NotifySnapshot) {
-        if let Knowledge::Clock(clock @ Clock::Flat(_)) = snap.knowledge {
-            self.pool.push(clock);
+        if let Knowledge::Clock(told) = snap.knowledge
+            && let Some(clock) = Rc::into_inner(told.others)
+        {
+            keep(&mut self.pool, clock);
         }
     }
 
@@ -404,6 +495,7 @@ impl<'g> Order<'g> {
     pub(super) fn awaited(&mut self, si: usize, mark: &EventSnapshot) {
         self.tick(si);
         let c = &mut self.clocks[si];
+        c.shared = None;
         c.known.join(self.group, 0, self.width, &mark.clock, &mut self.recent);
         c.told.iter_mut().zip(&mark.told).for_each(|(own, told)| *own = (*own).max(*told));
         c.pending.push(Pending::Many(mark.direct.clone()));
@@ -548,7 +640,7 @@ impl<'g> Order<'g> {
         let p = &self.places[place];
         let now = self.clocks[who.si].calls.len().saturating_sub(1);
         let earlier = |r: &&AccessRecord| !r.is_none() && self.call_of(r) < now;
-        p.reads.iter().chain(&p.more).filter(earlier).find_map(|r| self.unordered(who, r, false))
+        p.all_reads().filter(earlier).find_map(|r| self.unordered(who, r, false))
     }
 
     /// Reads a place.
@@ -563,9 +655,10 @@ impl<'g> Order<'g> {
                 return found;
             }
         }
-        match p.more.iter_mut().find(|r| same(r)) {
+        let more = p.more.get_or_insert_default();
+        match more.iter_mut().find(|r| same(r)) {
             Some(r) => *r = acc,
-            None => p.more.push(acc),
+            None => more.push(acc),
         }
         found
     }
@@ -574,7 +667,7 @@ impl<'g> Order<'g> {
     pub(super) fn write(&mut self, who: Accessor, place: usize, acc: AccessRecord) -> Option<Conflict> {
         let p = &self.places[place];
         let mut found = if p.write.is_none() { None } else { self.unordered(who, &p.write, true) };
-        for r in p.reads.iter().chain(&p.more) {
+        for r in p.all_reads() {
             // The read of a `combine` is part of the same operation as its write.
             if found.is_some()
                 || r.is_none()
@@ -587,7 +680,9 @@ impl<'g> Order<'g> {
         let p = &mut self.places[place];
         p.write = acc;
         p.reads = [AccessRecord::NONE; 2];
-        p.more.clear();
+        if let Some(more) = &mut p.more {
+            more.clear();
+        }
         found
     }
 }

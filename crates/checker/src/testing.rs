@@ -6,4 +6,5 @@ pub use crate::clock::{Clock, Recent};
 pub use crate::filled::{Runs, Writer};
 pub use crate::group::{Digit, Group};
 pub use crate::ranks::{Ranks, Rotation};
+pub use crate::sparse::Sparse;
 pub use crate::typing::{Env, Ty, Val};

@@ -159,8 +159,8 @@ impl<'p, C: Contents> Engine<'p, C> {
         if self.begun[rep] > call {
             return Some(Unreadable::Forgotten);
         }
-        let Some(by) = by.filter(|by| by.call >= call) else { return Some(Unreadable::Nothing) };
-        if by.call == call && !by.up_to(region) {
+        let Some(by) = by.filter(|by| by.call() >= call) else { return Some(Unreadable::Nothing) };
+        if by.call() == call && !by.up_to(region) {
             return Some(Unreadable::Later(by.region));
         }
         if by.region == region || !self.has_contract(by.region) {
@@ -179,7 +179,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         if at < run.1 {
             return Some(Unreadable::Left(by.region));
         }
-        let instance = AccessSite { rep, region: by.region, call: by.call };
+        let instance = AccessSite { rep, region: by.region, call: by.call() };
         (!self.meaning.settled(instance, operand, run)).then_some(Unreadable::Unfinished(by.region))
     }
 
@@ -284,7 +284,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         // afterwards see what it writes.
         let regions = &self.setup.schedule.regions;
         let spelled = has_host_region(self.setup.schedule) && region as usize + 1 == regions.len();
-        let by = Writer { call, region: if spelled { HOST } else { region } };
+        let by = Writer::new(call, if spelled { HOST } else { region });
         for run in runs {
             self.filled.write(rep, mem, *run, by);
         }
@@ -371,7 +371,7 @@ impl<'p, C: Contents> Engine<'p, C> {
         for &(operand, lo, hi) in required_ranges.iter() {
             let mem = Mem::Buffer(self.setup.operand(at.region, operand).0 as u32);
             // A stream may already be in a later region and have written there again.
-            let there = |by: Writer| by.call > at.call || by.call == at.call && by.up_to(at.region);
+            let there = |by: Writer| by.call() > at.call || by.call() == at.call && by.up_to(at.region);
             for (lo, hi, first) in self.filled.first(at.rep, mem, (lo, hi)) {
                 if !first.is_some_and(there) {
                     self.unreadable(Unreadable::Nothing, (at.rep, mem), (lo, hi), at.call, span);
@@ -381,7 +381,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             for (lo, hi, last) in self.filled.of(at.rep, mem, (lo, hi)) {
                 // A host that is in the next call has already read the elements.
                 if self.begun[at.rep] <= at.call
-                    && last.is_some_and(|by| by.call == at.call && by.up_to(at.region))
+                    && last.is_some_and(|by| by.call() == at.call && by.up_to(at.region))
                     && !self.expect((at.region, at.call), at.rep, mem, &[(lo, hi)], span)
                 {
                     return;
@@ -413,7 +413,7 @@ impl<'p, C: Contents> Engine<'p, C> {
                 for (lo, hi, last) in self.filled.of(at.rep, mem, (from, lo)) {
                     // Elements that the region itself wrote are distinguished when they are read.
                     let before =
-                        |by: Writer| by.call <= at.call && by.up_to(at.region) && by.region != at.region;
+                        |by: Writer| by.call() <= at.call && by.up_to(at.region) && by.region != at.region;
                     if last.is_some_and(before) {
                         self.filled.clear(at.rep, mem, (lo, hi));
                     }

@@ -103,6 +103,10 @@ impl<'p, C: Contents> Engine<'p, C> {
         let c = self.counters.of(there, counter);
         c.count += 1;
         c.notified[call] += 1;
+        if c.notifies.capacity() == 0 {
+            // Most counters have one notify at a time.
+            c.notifies.reserve_exact(1);
+        }
         c.notifies.push_back(notify);
         // Every waiting stream looks again; those that wait for a larger value block at once.
         let (count, spent) = (c.count, c.spent);
@@ -122,7 +126,7 @@ impl<'p, C: Contents> Engine<'p, C> {
 
     pub(super) fn wait(&mut self, si: usize, counter: u32, value: i64, span: Span, op: u32) -> bool {
         let setup = self.setup;
-        let (rep, call) = (self.streams[si].rep, self.streams[si].call as usize);
+        let (rep, call) = (self.streams[si].rep, self.streams[si].call as u32);
         let form = setup.program.form(counter);
         let c = self.counters.of(rep, counter);
         let target = form.target(c.spent, value);
@@ -136,7 +140,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             self.spend(si, (rep, counter), target, pos, (span, op));
             return true;
         }
-        c.waited[call].push(Wait { stream: si, op, value: i128::from(value) });
+        c.waited.push(Wait { call, stream: si as u32, op, value });
         c.wait_op = op;
         if target < c.first {
             return true;
@@ -167,14 +171,15 @@ impl<'p, C: Contents> Engine<'p, C> {
         (span, op): (Span, u32),
     ) {
         let (form, own) = (self.setup.program.form(counter), self.own(si));
-        let call = self.streams[si].call as usize;
+        let call = self.streams[si].call as u32;
         let c = self.counters.of(rep, counter);
         if !form.fresh() {
             self.report.push("E367", span, Span::NONE, || stale(self.setup, counter, form, span));
         }
         let (waiter, before) = (c.waiter, c.wait_op);
-        let about = i128::from(target - c.spent);
-        c.waited[call].push(Wait { stream: si, op, value: about });
+        // Both are numbers of operations.
+        let about = (target - c.spent) as i64;
+        c.waited.push(Wait { call, stream: si as u32, op, value: about });
         (c.spent, c.wait_op, c.waiter) = (target, op, own);
         let heard = next(c, target, |t: &Notify| self.order.knows(si, t.by) >= t.snap.pos);
         // Keep only the last notify of each stream. Notifies that the waiting stream knows to have

@@ -16,7 +16,7 @@ fn runs_are_elements() {
         for _ in 0..30 {
             let lo = roll(N);
             let hi = lo + 1 + roll(N - lo);
-            let by = Writer { call: roll(2), region: roll(2) as u32 };
+            let by = Writer { call: roll(2) as u32, region: roll(2) as u32 };
             let by = (roll(4) > 0).then_some(by);
             match by {
                 Some(by) => runs.write(lo, hi, by),

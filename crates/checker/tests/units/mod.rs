@@ -5,4 +5,5 @@ mod clock;
 mod filled;
 mod orbits;
 mod ranks;
+mod sparse;
 mod typing;
