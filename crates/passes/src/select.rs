@@ -92,6 +92,7 @@ mod local;
 mod search;
 mod transfer;
 
+pub(crate) use bind::bound;
 pub use bind::{bind, sizes_on};
 
 use crate::cost::{self, Job, Price};

@@ -84,7 +84,7 @@ use crate::packed::{PackedSite, is_packed};
 use crate::part_of::library_for;
 use crate::pass::{Changed, OptionKind, Options, Pass, PassCx, PassInfo, PassOption, graph_of};
 use crate::pipeline::Pipeline;
-use crate::select::{bind, line_elements};
+use crate::select::{bound, line_elements};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::graph::{CollKind, Collective, Graph, GraphOp, Input, OpId, OpKind, Using};
 use kbc_ir::types::Mesh;
@@ -226,8 +226,9 @@ struct Planner<'a> {
     tasks: bool,
     /// Prices of collectives, by everything that they depend on.
     prices: RefCell<BTreeMap<String, f64>>,
-    /// Calls of algorithms, by everything but the size and the type of their elements.
-    calls: RefCell<BTreeMap<String, Rc<CallPrices>>>,
+    /// Calls of algorithms, by everything but the size and the type of their elements; None if there
+    /// is no such call.
+    calls: RefCell<BTreeMap<String, Option<Rc<CallPrices>>>>,
 }
 
 impl Planner<'_> {
@@ -474,7 +475,7 @@ impl Planner<'_> {
     fn moved(&self, graph: &Graph, id: OpId, c: &Collective) -> Option<f64> {
         let op = graph.op(id);
         let from = graph.operands(id).first().and_then(|o| graph.op(*o).ty.as_ref())?;
-        let (using, axis) = (c.using.as_ref()?, self.mesh.axis(&c.axis)?);
+        let (using, _) = (c.using.as_ref()?, self.mesh.axis(&c.axis)?);
         let elements = line_elements(self.mesh, c, from, op.ty.as_ref()?);
         // Names mean what they mean in the file, and a part of a group is in the library.
         let parts = c.own.as_ref().map(|o| &o.part_of);
@@ -496,29 +497,34 @@ impl Planner<'_> {
         let prices = match known {
             Some(prices) => prices,
             None => {
-                let coll = library.find_collective(file, c.name(), op.span).ok()?;
-                let alg = library.find_algorithm(file, coll, &using.alg, op.span).ok()?;
-                let trees;
-                let library = match is_packed(library, alg) {
-                    true => {
-                        let (topology, mesh) = (self.topology, self.mesh);
-                        let site =
-                            PackedSite { topology, mesh, collective: c, elements: 0, bytes: 0, messages: 0 };
-                        trees = site.pack(&using.args, &self.cx.packed).ok()?.library(library, alg);
-                        &trees
-                    }
-                    false => library,
-                };
-                let job = Job { library, ..job.clone() };
-                let call = bind(library, file, coll, using, axis, c.root, op.span).ok()?;
-                let prices = Rc::new(CallPrices::new(&job, call).ok()?);
+                let prices = self.call_prices(&job, c, using, op.span).map(Rc::new);
                 self.calls.borrow_mut().insert(name, prices.clone());
                 prices
             }
         };
-        let ns = prices.of(&job).ok()?.ns;
+        let ns = prices?.of(&job).ok()?.ns;
         self.prices.borrow_mut().insert(key, ns);
         Some(ns)
+    }
+
+    /// Returns the prices of the call of a collective, if its algorithm fits.
+    fn call_prices(&self, job: &Job<'_>, c: &Collective, using: &Using, at: Span) -> Option<CallPrices> {
+        let (library, file, axis) = (job.library, at.file, self.mesh.axis(&c.axis)?);
+        let coll = library.find_collective(file, c.name(), at).ok()?;
+        let alg = library.find_algorithm(file, coll, &using.alg, at).ok()?;
+        let trees;
+        let library = match is_packed(library, alg) {
+            true => {
+                let (topology, mesh) = (self.topology, self.mesh);
+                let site = PackedSite { topology, mesh, collective: c, elements: 0, bytes: 0, messages: 0 };
+                trees = site.pack(&using.args, &self.cx.packed).ok()?.library(library, alg);
+                &trees
+            }
+            false => library,
+        };
+        let job = Job { library, ..job.clone() };
+        let call = bound(library, file, coll, using, axis, c.root, at)?;
+        CallPrices::new(&job, call).ok()
     }
 }
 

@@ -67,6 +67,50 @@ pub fn bind(
     at: Span,
 ) -> Result<Call, Diagnostic> {
     let span = if using.span.is_none() { at } else { using.span };
+    let (alg, args) = arguments(library, file, coll, using, span)?;
+    legal(library, alg, axis, root, args).map_err(|why| {
+        let decl = library.algorithm(alg);
+        let code = if sizes_on(decl, axis).is_none() { "E022" } else { "E024" };
+        let place = decl.cond.as_ref().filter(|_| code == "E024").map_or(decl.head, |c| c.span);
+        let fits: Vec<String> = library
+            .algorithms_of(file, coll)
+            .into_iter()
+            .filter(|a| legal(library, *a, axis, root, vec![]).is_ok())
+            .map(|a| library.algorithm(a).name.node.clone())
+            .collect();
+        let d =
+            Diagnostic::error(code, format!("`{}` does not fit `{}` of {}", using.alg, axis.name, axis.size))
+                .primary(span, why)
+                .secondary(place, "the algorithm");
+        if fits.is_empty() { d } else { d.help(format!("algorithms that fit: {}", fits.join(", "))) }
+    })
+}
+
+/// Returns what [`bind`] returns, if that is no error. The help of an error lists the algorithms
+/// that fit, and finding those takes longer than everything else here.
+pub(crate) fn bound(
+    library: &Library,
+    file: FileId,
+    coll: CollId,
+    using: &Using,
+    axis: &Axis,
+    root: Option<u64>,
+    at: Span,
+) -> Option<Call> {
+    let span = if using.span.is_none() { at } else { using.span };
+    let (alg, args) = arguments(library, file, coll, using, span).ok()?;
+    legal(library, alg, axis, root, args).ok()
+}
+
+/// Returns the algorithm that a `using:` names, with its arguments. Checks the names and values of
+/// parameters and options.
+fn arguments(
+    library: &Library,
+    file: FileId,
+    coll: CollId,
+    using: &Using,
+    span: Span,
+) -> Result<(AlgId, Vec<(String, Value)>), Diagnostic> {
     let alg = library.find_algorithm(file, coll, &using.alg, span).map_err(|d| *d)?;
     let decl = library.algorithm(alg);
     let evaluator = ConcreteEvaluator::new(library);
@@ -104,21 +148,7 @@ pub fn bind(
             });
         }
     }
-    legal(library, alg, axis, root, args).map_err(|why| {
-        let code = if sizes_on(decl, axis).is_none() { "E022" } else { "E024" };
-        let place = decl.cond.as_ref().filter(|_| code == "E024").map_or(decl.head, |c| c.span);
-        let fits: Vec<String> = library
-            .algorithms_of(file, coll)
-            .into_iter()
-            .filter(|a| legal(library, *a, axis, root, vec![]).is_ok())
-            .map(|a| library.algorithm(a).name.node.clone())
-            .collect();
-        let d =
-            Diagnostic::error(code, format!("`{}` does not fit `{}` of {}", using.alg, axis.name, axis.size))
-                .primary(span, why)
-                .secondary(place, "the algorithm");
-        if fits.is_empty() { d } else { d.help(format!("algorithms that fit: {}", fits.join(", "))) }
-    })
+    Ok((alg, args))
 }
 
 fn parameter(
