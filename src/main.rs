@@ -28,6 +28,9 @@ kbc compiles collective algorithms and tensor-parallel programs: it proves, exec
   kbc help                   list all commands; kbc COMMAND --help explains one
 ";
 
+/// Text of `kbc --version`.
+const VERSION: &str = concat!("kbc ", env!("CARGO_PKG_VERSION"), "\n");
+
 fn main() -> ExitCode {
     heap::keep_freed_memory();
     heap::write_errors();
@@ -38,8 +41,14 @@ fn main() -> ExitCode {
         let d = Diagnostic::error("E413", format!("{word:?} on the command line is not UTF-8"));
         return early(&d.help("rename the file so that its name is UTF-8"), &words);
     }
-    if given.is_empty() {
-        let shown = std::io::Write::write_all(&mut std::io::stdout(), FIRST_STEPS.as_bytes());
+    // These two need no command line parser, which is larger than what they print.
+    let text = match &words[..] {
+        [] => Some(FIRST_STEPS),
+        [word] if word == "--version" || word == "-V" => Some(VERSION),
+        _ => None,
+    };
+    if let Some(text) = text {
+        let shown = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
         return written(shown).map_or_else(|d| early(&d, &words), |()| ExitCode::SUCCESS);
     }
     let line = std::iter::once("kbc".into()).chain(asked(given));
