@@ -142,7 +142,7 @@ pub struct Data {
     /// Machine code (the default), or the interpreter.
     ///
     /// The interpreter defines the results. It is the default for schedules that are written out
-    /// for every rank with more than 2,000 operations, for which it is faster.
+    /// for every rank and have more than 2,000 operations or little data, for which it is faster.
     #[arg(hide_short_help = true, long, value_enum)]
     pub engine: Option<EngineChoice>,
     /// Where the output goes: a result, `y=file.npy`, or code.

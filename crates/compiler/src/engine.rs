@@ -5,6 +5,7 @@ use crate::workspace::{Stage, Workspace};
 use kbc_backend_sim::failure::RunFailure;
 use kbc_backend_sim::interp::{self, RunOptions, RunResult};
 use kbc_backend_sim::jit;
+use kbc_ir::Expr;
 use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::{RankSet, SStmt, Schedule};
 use kbc_numerics::tensor::Tensor;
@@ -23,15 +24,24 @@ pub enum Engine {
 /// (docs/adr/069-sizes.md).
 const COMPILED: usize = 2_000;
 
+/// Nanoseconds that it takes to compile such an operation (docs/adr/082-proofs-at-scale.md).
+const COMPILING: u64 = 100_000;
+
+/// Nanoseconds by which the interpreter is slower for each element of a buffer, which a schedule
+/// reads and writes a few times.
+const INTERPRETING: u64 = 10;
+
 impl Engine {
     /// Returns the engine that was asked for. Without a wish it is machine code, or the interpreter
-    /// if the schedule is written out for every rank and long.
+    /// if the schedule is written out for every rank and is long or has little data.
     pub fn chosen(asked: Option<Engine>, schedule: &Schedule) -> Engine {
         asked.unwrap_or_else(|| {
             let roles = schedule.regions.iter().flat_map(|r| &r.roles);
             let single = roles.filter(|r| matches!(&r.ranks, RankSet::List(l) if l.len() == 1));
             let operations: usize = single.flat_map(|r| &r.streams).map(|s| outside_loops(&s.body)).sum();
-            if operations > COMPILED { Engine::Interp } else { Engine::Jit }
+            let compiling = (operations as u64).saturating_mul(COMPILING);
+            let little = elements(schedule).saturating_mul(INTERPRETING) < compiling;
+            if operations > COMPILED || little { Engine::Interp } else { Engine::Jit }
         })
     }
 
@@ -76,6 +86,17 @@ impl Engine {
             }
         }
     }
+}
+
+/// Returns the number of elements of all buffers on all ranks. A buffer whose size differs between
+/// ranks counts as large.
+fn elements(schedule: &Schedule) -> u64 {
+    let size = |dims: &[Expr]| {
+        let sizes = dims.iter().map(|d| d.as_int().and_then(|d| u64::try_from(d).ok()));
+        sizes.fold(1u64, |n, d| n.saturating_mul(d.unwrap_or(u64::MAX)))
+    };
+    let of_rank = schedule.buffers.iter().fold(0u64, |n, b| n.saturating_add(size(&b.dims)));
+    of_rank.saturating_mul(schedule.mesh.ranks())
 }
 
 /// Returns the number of operations that no loop repeats.
