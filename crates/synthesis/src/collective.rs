@@ -38,14 +38,14 @@ pub enum TreeCollective {
 }
 
 impl TreeCollective {
-    fn direction(self) -> TreeDirection {
+    pub(crate) fn direction(self) -> TreeDirection {
         match self {
             TreeCollective::AllGather | TreeCollective::Broadcast { .. } => TreeDirection::FromRoot,
             TreeCollective::ReduceScatter | TreeCollective::Reduce { .. } => TreeDirection::ToRoot,
         }
     }
 
-    fn weights(self, network: &Network) -> Result<Vec<u128>, SynthesisError> {
+    pub(crate) fn weights(self, network: &Network) -> Result<Vec<u128>, SynthesisError> {
         let members = network.members();
         match self {
             TreeCollective::AllGather | TreeCollective::ReduceScatter => Ok(vec![1; members.len()]),

@@ -13,6 +13,8 @@
 //! * [`tree_rounds`], [`spanning_rounds`]: the order in which pieces of data move along the trees,
 //!   and its time; [`fastest_tree_rounds`] and [`fastest_spanning_rounds`] also choose the number
 //!   of pieces.
+//! * [`match_trees`], [`match_all_reduce`]: trees of low latency, by greedy matching of pieces and
+//!   free edges in time; [`matched_rounds`] and [`fastest_matched_rounds`] order their messages.
 //!
 //! ```
 //! use kbc_synthesis::{ExactRatio, Network, TreeCollective, pack_trees};
@@ -58,11 +60,15 @@ mod equilibrium;
 mod error;
 mod exact;
 mod exchange;
+mod fabric;
 mod flow;
 mod grow;
 mod lengths;
 mod lockstep;
 mod logical;
+mod match_network;
+mod matched;
+mod matching;
 mod moves;
 mod network;
 mod orders;
@@ -92,7 +98,13 @@ pub use collective::{TreeCollective, best_rate, pack_some_trees, pack_trees};
 pub use error::SynthesisError;
 pub use exact::ExactRatio;
 pub use flow::{AllToAllFlow, FlowEdge, FlowPath, PairFlow};
+pub use matched::{
+    MatchedEdge, MatchedPassage, MatchedRoots, MatchedTree, Matching, match_all_reduce, match_trees,
+};
 pub use moves::{EdgeTiming, PieceMove, RoundPlan, Waiting};
 pub use network::{Network, NetworkEdge};
-pub use rounds::{fastest_spanning_rounds, fastest_tree_rounds, spanning_rounds, tree_rounds};
+pub use rounds::{
+    fastest_matched_rounds, fastest_spanning_rounds, fastest_tree_rounds, matched_rounds, spanning_rounds,
+    tree_rounds,
+};
 pub use spanning::pack_spanning_trees;

@@ -19,6 +19,36 @@ pub(crate) struct TreeJob {
     pub next: Vec<usize>,
 }
 
+/// The jobs of a tree in the making. A job needs what has come to its sender.
+pub(crate) struct TreeJobs {
+    /// Each message, its route and the jobs before it that it needs.
+    pub list: Vec<(PieceMove, usize, Vec<usize>)>,
+    /// The jobs that have come to each member.
+    came: Vec<Vec<usize>>,
+}
+
+impl TreeJobs {
+    /// Returns no jobs of a tree over nodes `0..nodes`.
+    pub fn new(nodes: usize) -> TreeJobs {
+        TreeJobs { list: vec![], came: vec![vec![]; nodes] }
+    }
+
+    /// Adds a message and its route.
+    pub fn push(&mut self, moved: PieceMove, route: usize) {
+        let needs = self.came.get(moved.from).cloned().unwrap_or_default();
+        if self.came.len() <= moved.to {
+            self.came.resize(moved.to + 1, vec![]);
+        }
+        self.came[moved.to].push(self.list.len());
+        self.list.push((moved, route, needs));
+    }
+
+    /// Forgets what came to members other than the root: what follows comes from the root again.
+    pub fn meet(&mut self, root: usize) {
+        self.came.iter_mut().enumerate().filter(|c| c.0 != root).for_each(|c| c.1.clear());
+    }
+}
+
 /// Trees with their jobs, and the edges that carry them.
 #[derive(Clone)]
 pub(crate) struct Orders {
@@ -36,6 +66,8 @@ pub(crate) struct Orders {
     bytes: f64,
     number: BTreeMap<(usize, usize), usize>,
     known: BTreeMap<Vec<usize>, usize>,
+    /// The route that is each edge alone.
+    direct: Vec<Option<usize>>,
 }
 
 /// A job of one piece, as its place in a tree.
@@ -59,6 +91,7 @@ impl Orders {
             bytes: 0.0,
             number,
             known: BTreeMap::new(),
+            direct: vec![None; edges.len()],
         }
     }
 
@@ -72,10 +105,21 @@ impl Orders {
         }
         let next = self.routes.len();
         let at = *self.known.entry(hops.clone()).or_insert(next);
+        if let [edge] = hops[..] {
+            self.direct[edge] = Some(at);
+        }
         if at == next {
             self.routes.push(hops);
         }
         Ok(at)
+    }
+
+    /// Returns the number of the route that is one edge.
+    pub fn edge(&mut self, from: usize, to: usize) -> Result<usize, SynthesisError> {
+        match self.number.get(&(from, to)).and_then(|&e| self.direct[e]) {
+            Some(route) => Ok(route),
+            None => self.route(&[from, to]),
+        }
     }
 
     /// Adds a tree. Each job is a message, its route and the jobs before it that it needs.

@@ -1,6 +1,7 @@
 //! Planner: tries ways to order the messages of trees, and numbers of pieces; keeps the fastest.
 
 use crate::dispatch::{Passage, dispatch};
+use crate::error::SynthesisError;
 use crate::lockstep::lockstep;
 use crate::moves::Waiting;
 use crate::orders::{JobPlace, Orders, TreeJob};
@@ -16,6 +17,8 @@ const TRIED: usize = 1 << 16;
 const PATIENCE: usize = 2;
 /// A larger number of pieces is taken if it is faster by this part.
 const GAIN: f64 = 0.02;
+/// Part by which a known order may take longer than its times before others are tried.
+const KEPT: f64 = 0.01;
 
 /// A way to order messages: which of the orders, the weight of pieces, and whether time runs
 /// backwards. (A list schedule fills the start better than the end.)
@@ -77,6 +80,12 @@ pub(crate) struct Planner {
     waiting: Waiting,
     /// Bytes of a piece, if trees are not cut.
     whole: f64,
+    /// Passages of the first orders that are known, if trees are not cut.
+    known: Vec<Passage>,
+    /// When the last of them has arrived.
+    known_end: f64,
+    /// Messages of all plans that are tried for one number of pieces.
+    tried: usize,
 }
 
 impl Planner {
@@ -88,7 +97,45 @@ impl Planner {
                 ways.extend((0..orders.len()).map(|orders| PlanningWay { orders, weight, backwards }));
             }
         }
-        Planner { ways, orders, waiting, whole }
+        Planner { ways, orders, waiting, whole, known: vec![], known_end: 0.0, tried: TRIED }
+    }
+
+    /// Lets the planner try fewer ways, because it is one of many.
+    pub fn sparing(mut self) -> Planner {
+        self.tried = TRIED / 4;
+        self
+    }
+
+    /// Tells the planner of an order in time in which all jobs of the first orders can pass: number
+    /// of the job, and when it is sent and arrives, in nanoseconds.
+    ///
+    /// # Errors
+    /// [`SynthesisError::Inconsistent`] if these are not all jobs.
+    pub fn know(&mut self, passages: impl Iterator<Item = (usize, f64, f64)>) -> Result<(), SynthesisError> {
+        let passage = |(job, sent, arrived)| Passage { job, sent: Moment(sent), arrived: Moment(arrived) };
+        self.known = passages.map(passage).collect();
+        self.known_end = self.known.iter().map(|p| p.arrived.0).fold(0.0, f64::max);
+        let mut jobs: Vec<usize> = self.known.iter().map(|p| p.job).collect();
+        jobs.sort_unstable();
+        match jobs.into_iter().eq(0..self.messages()) {
+            true => Ok(()),
+            false => Err(SynthesisError::Inconsistent { step: "the rounds" }),
+        }
+    }
+
+    /// Returns the known order, if it applies.
+    fn tried_known(&mut self, cuts: usize) -> Option<Tried> {
+        if cuts != 1 || self.waiting != Waiting::WhenNeeded || self.known.is_empty() {
+            return None;
+        }
+        let way = PlanningWay { orders: 0, weight: WEIGHTS[0], backwards: false };
+        let known = std::mem::take(&mut self.known);
+        let (orders, places) = self.cut(way, cuts);
+        let mut rounds = divided(orders, &places, &known);
+        rounds.iter_mut().for_each(|r| r.sort_unstable_by_key(|&j| orders.message(places[j])));
+        let ns = replay(orders, &places, &rounds, Waiting::WhenNeeded);
+        self.known = known;
+        Some(Tried { way, cuts, rounds, ns })
     }
 
     /// Returns the number of messages if trees are not cut.
@@ -98,8 +145,15 @@ impl Planner {
 
     /// Tries ways with a number of pieces, and orders the ways by their time.
     fn tried(&mut self, cuts: usize) -> Option<Tried> {
-        let most = (TRIED / (self.messages() * cuts).max(1)).max(1);
+        let most = (self.tried / (self.messages() * cuts).max(1)).max(1);
         self.ways.truncate(most);
+        let known = self.tried_known(cuts);
+        // Others are tried where members do not keep to the times of the known one.
+        if let Some(found) = known.as_ref()
+            && (found.ns <= self.known_end * (1.0 + KEPT) || self.messages() > TRIED)
+        {
+            return known;
+        }
         let mut tried: Vec<Tried> = vec![];
         for way in std::mem::take(&mut self.ways) {
             let waiting = self.waiting;
@@ -110,7 +164,8 @@ impl Planner {
         }
         tried.sort_by(|a, b| a.ns.total_cmp(&b.ns));
         self.ways = tried.iter().map(|t| t.way).collect();
-        tried.into_iter().next()
+        let found = tried.into_iter().next()?;
+        Some(known.filter(|k| k.ns <= found.ns).unwrap_or(found))
     }
 
     fn cut(&mut self, way: PlanningWay, cuts: usize) -> (&Orders, Vec<JobPlace>) {

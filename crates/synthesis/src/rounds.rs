@@ -6,8 +6,9 @@
 
 use crate::certificate::{SpanningPacking, TreeDirection, TreePacking};
 use crate::error::SynthesisError;
+use crate::matched::Matching;
 use crate::moves::{EdgeTiming, PieceMove, RoundPlan, Waiting};
-use crate::orders::Orders;
+use crate::orders::{Orders, TreeJobs};
 use crate::planner::{Planner, Tried};
 use crate::rooting::{RootedTree, given, level};
 use std::collections::BTreeMap;
@@ -89,6 +90,98 @@ pub fn fastest_spanning_rounds(
     finished(Planner::new(orders, bytes / trees as f64, waiting).fastest(most_messages), trees)
 }
 
+/// Returns the rounds of matched trees, each tree in `cuts` pieces. Each root has `bytes` bytes, or
+/// an all-reduce as a whole.
+///
+/// # Errors
+/// As [`tree_rounds`].
+pub fn matched_rounds(
+    matching: &Matching,
+    cuts: u64,
+    bytes: f64,
+    edges: &[EdgeTiming],
+    waiting: Waiting,
+) -> Result<RoundPlan, SynthesisError> {
+    possible(bytes, edges)?;
+    let planner = matched_planner(matching, cuts, bytes, edges, waiting)?;
+    finished(planner.fixed(cuts as usize), matching.trees)
+}
+
+/// Returns the rounds of matched trees, with the number of pieces that is fastest among those with
+/// at most `most_messages` messages.
+///
+/// # Errors
+/// As [`fastest_tree_rounds`].
+pub fn fastest_matched_rounds(
+    matching: &Matching,
+    bytes: f64,
+    edges: &[EdgeTiming],
+    waiting: Waiting,
+    most_messages: usize,
+) -> Result<RoundPlan, SynthesisError> {
+    possible(bytes, edges)?;
+    let planner = matched_planner(matching, 1, bytes, edges, waiting)?;
+    finished(planner.fastest(most_messages), matching.trees)
+}
+
+/// Returns the planner of matched trees, which knows when the matching sends their messages.
+fn matched_planner(
+    matching: &Matching,
+    cuts: u64,
+    bytes: f64,
+    edges: &[EdgeTiming],
+    waiting: Waiting,
+) -> Result<Planner, SynthesisError> {
+    let halves = [(&matching.up, true), (&matching.down, false)];
+    let (up, down) = (matching.up.len(), matching.down.len());
+    let reduced = up > 0 && down > 0;
+    let first = if up > 0 { &matching.up } else { &matching.down };
+    let per_tree = first.first().map_or(0, |c| c.edges.len() as u128) * (1 + u128::from(reduced));
+    fits(up.max(down) as u128, per_tree, cuts)?;
+    if reduced && up != down {
+        return Err(SynthesisError::Inconsistent { step: "the rounds" });
+    }
+    let members = edges.iter().map(|e| e.from.max(e.to) + 1).max().unwrap_or(0);
+    let mut orders = Orders::new(edges);
+    // Trees of each root so far.
+    let mut trees: BTreeMap<usize, u64> = BTreeMap::new();
+    for (tree, class) in first.iter().enumerate() {
+        let mut jobs = TreeJobs::new(members);
+        let root = class.root;
+        // The trees of an all-reduce share one vector.
+        let root_name = if reduced { 0 } else { root };
+        let number = trees.entry(root_name).or_insert(0);
+        for (classes, reduce) in halves {
+            let Some(class) = classes.get(tree) else { continue };
+            // From the far end on, so that what a node needs has been added before.
+            let up = class.edges.iter().rev().filter(|_| reduce);
+            for edge in up.chain(class.edges.iter().filter(|_| !reduce)) {
+                let (from, to) = (edge.from, edge.to);
+                let moved = PieceMove { from, to, root: root_name, piece: *number, reduce };
+                let route = match edge.through.is_empty() {
+                    true => orders.edge(from, to)?,
+                    false => orders.route(&edge.nodes())?,
+                };
+                jobs.push(moved, route);
+            }
+            jobs.meet(root);
+        }
+        *number += 1;
+        orders.add(jobs.list);
+    }
+    let mut planner = Planner::new(vec![orders], bytes / matching.trees as f64, waiting).sparing();
+    if !matching.passages.is_empty() {
+        let edges = first.first().map_or(0, |c| c.edges.len());
+        let job = |p: &crate::matched::MatchedPassage| match up > 0 {
+            true => (p.tree + 1) * edges - 1 - p.edge.min(edges - 1),
+            false => p.tree * edges + p.edge,
+        };
+        let passage = |p| (job(p), p.sent_ns, p.arrived_ns);
+        planner.know(matching.passages.iter().map(passage))?;
+    }
+    Ok(planner)
+}
+
 /// Returns the plan of an order, where each root has a number of trees.
 fn finished(found: Option<(Orders, Tried)>, trees: u64) -> Result<RoundPlan, SynthesisError> {
     let (orders, tried) = found.ok_or(SynthesisError::Overflow { what: "the number of messages" })?;
@@ -110,6 +203,7 @@ fn tree_orders(
     edges: &[EdgeTiming],
 ) -> Result<(Orders, u64), SynthesisError> {
     let towards = packing.direction == TreeDirection::ToRoot;
+    let members = edges.iter().map(|e| e.from.max(e.to) + 1).max().unwrap_or(0);
     let mut orders = Orders::new(edges);
     let per_tree = packing.classes.first().map_or(0, |c| c.edges.len() as u128);
     fits(packing.classes.iter().map(|c| c.trees).sum(), per_tree, cuts)?;
@@ -121,8 +215,7 @@ fn tree_orders(
             class.edges.iter().map(|e| e.routes.iter().map(|r| (&r.nodes[..], r.trees)).collect()).collect();
         for _ in 0..class.trees {
             let tree = trees.entry(class.root).or_insert(0);
-            let mut jobs = vec![];
-            let mut of_node: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+            let mut jobs = TreeJobs::new(members);
             let mut list: Vec<usize> = (0..class.edges.len()).collect();
             if towards {
                 // From the far end on, so that what a node needs has been added before.
@@ -137,12 +230,10 @@ fn tree_orders(
                 let route = orders.route(share.0)?;
                 let (from, to) = (edge.from, edge.to);
                 let moved = PieceMove { from, to, root: class.root, piece: *tree, reduce: towards };
-                let needs = of_node.get(&from).cloned().unwrap_or_default();
-                of_node.entry(to).or_default().push(jobs.len());
-                jobs.push((moved, route, needs));
+                jobs.push(moved, route);
             }
             *tree += 1;
-            orders.add(jobs);
+            orders.add(jobs.list);
         }
     }
     Ok((orders, trees.into_values().max().unwrap_or(0)))
@@ -193,7 +284,7 @@ fn rooted_orders(trees: &[RootedTree], edges: &[EdgeTiming]) -> Result<Orders, S
     Ok(orders)
 }
 
-fn possible(bytes: f64, edges: &[EdgeTiming]) -> Result<(), SynthesisError> {
+pub(crate) fn possible(bytes: f64, edges: &[EdgeTiming]) -> Result<(), SynthesisError> {
     let time = |x: f64| x.is_finite() && x >= 0.0;
     let what = match edges.iter().find(|e| !time(e.latency_ns) || !time(e.ns_per_byte)) {
         Some(e) if !time(e.latency_ns) => "a latency",
@@ -204,7 +295,7 @@ fn possible(bytes: f64, edges: &[EdgeTiming]) -> Result<(), SynthesisError> {
     Err(SynthesisError::NotATime { what })
 }
 
-fn fits(trees: u128, per_tree: u128, cuts: u64) -> Result<(), SynthesisError> {
+pub(crate) fn fits(trees: u128, per_tree: u128, cuts: u64) -> Result<(), SynthesisError> {
     if cuts == 0 {
         return Err(SynthesisError::ZeroPieces);
     }

@@ -5,6 +5,7 @@ mod brute;
 mod checker;
 mod figures;
 mod flow_checker;
+mod matching;
 mod mutation;
 mod reach;
 mod refusals;

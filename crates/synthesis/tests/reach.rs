@@ -16,7 +16,7 @@ const BYTES: f64 = 268_435_456.0;
 
 /// Four groups of eight members that are joined in pairs; those at the same place of all groups
 /// have a switch.
-fn groups() -> Sketch {
+pub fn groups() -> Sketch {
     let mut s = Sketch::of_members(32);
     for g in 0..4 {
         for u in 0..8 {
