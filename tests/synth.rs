@@ -288,6 +288,73 @@ fn packed_trees_of_groups_are_proven_and_right() {
     }
 }
 
+/// Trees by greedy matching, written by `kbc synth` and as a use of `packed`.
+#[test]
+fn greedy_trees_are_proven_and_right() {
+    let s = Scratch::new();
+    let machines = [
+        "ring(5)",
+        "mesh(3, 3)",
+        "switch(4)",
+        "tree(2, 2)",
+        "hierarchy(full(2), switch(3))",
+        "{devices: 4, links: {'(0)<->(1)': '75 GB/s, 500 ns', '(1)<->(2)': '50 GB/s, 500 ns', \
+         '(2)<->(3)': '50 GB/s, 1 us', '(3)<->(0)': '33.3 GB/s, 500 ns', '(2)->(0)': '25 GB/s, 500 ns'}}",
+    ];
+    for machine in machines {
+        for collective in COLLECTIVES.into_iter().filter(|c| *c != "all_to_all") {
+            for more in [&[][..], &["--trees", "3", "--pieces", "2"]] {
+                let made = made(&s, machine, collective, &[&["--method", "greedy"], more].concat());
+                assert_eq!(made["phases"][0]["method"], "greedy", "{machine} {collective}");
+                let report = run(&s, &["-D", "n=1009"]);
+                assert_eq!(report["verified"]["ok"], true, "{machine} {collective}: {report}");
+                assert_eq!(report["verified"]["calls"], "any", "{machine} {collective}");
+                assert_eq!(report["compare"]["mismatches"], 0, "{machine} {collective}");
+            }
+        }
+    }
+    for collective in COLLECTIVES.into_iter().filter(|c| *c != "all_to_all") {
+        let text = program("mesh(2, 3)", "tp", collective).replace("USING", "using: packed(greedy: 2)");
+        s.write("made.kb", text.as_bytes());
+        let report = run(&s, &["-D", "n=1009"]);
+        assert_eq!(report["verified"]["ok"], true, "{collective}: {report}");
+        assert_eq!(report["compare"]["mismatches"], 0, "{collective}");
+    }
+}
+
+/// Whichever is faster is taken, and the planned times are those of the simulation.
+#[test]
+fn small_sizes_take_greedy_trees() {
+    let s = Scratch::new();
+    for collective in ["all_gather", "reduce_scatter", "all_reduce", "broadcast"] {
+        let planned = |more: &[&str]| {
+            let found = made(&s, "mesh(4, 4)", collective, &[&["--bytes", "65536"], more].concat());
+            let phases = found["phases"].as_array().expect("phases");
+            let ns = phases.iter().map(|p| p["planned_ns"].as_f64().expect("a time")).sum::<f64>();
+            (ns, phases[0]["method"] == "greedy")
+        };
+        let (trees, _) = planned(&["--method", "trees"]);
+        let (greedy, _) = planned(&["--method", "greedy"]);
+        let (best, taken) = planned(&[]);
+        assert!(taken && best == greedy && greedy < trees, "{collective}: {greedy} {trees}");
+        let report = run(&s, &["-D", "n=16384", "--no-data", "--no-proof"]);
+        let ns = report["time_ns"].as_f64().expect("a time");
+        assert!((ns - greedy).abs() < 0.02 * ns, "{collective}: {ns} ns, planned {greedy} ns");
+    }
+    let words = ["synth", "mesh(4, 4)", "all_gather", "--sizes", "--format", "json"];
+    let ran = kbc(s.path(), &words, "");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let found: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let rows = found["sizes"].as_array().expect("sizes");
+    assert_eq!(rows.len(), 11);
+    for row in rows {
+        let [ns, trees, greedy] =
+            ["planned_ns", "trees_ns", "greedy_ns"].map(|n| row[n].as_f64().expect("a time"));
+        assert_eq!(ns, trees.min(greedy));
+    }
+    assert_eq!(rows[0]["method"], "greedy");
+}
+
 /// The text of the graph names pieces, and means the same trees to a pipeline that begins with it.
 #[test]
 fn the_graph_says_which_trees_are_packed() {
@@ -363,6 +430,8 @@ fn packed_trees_that_do_not_exist_are_refused_with_a_place() {
     assert!(unlike.contains("E595"), "{unlike}");
     let negative = refused("ring(8)", "tp", "using: packed(pieces: -1)");
     assert!(negative.contains("must be a number of at least 0"), "{negative}");
+    let both = refused("ring(8)", "tp", "using: packed(trees: 1, greedy: 1)");
+    assert!(both.contains("E595") && both.contains("name one"), "{both}");
     let unknown = refused("ring(8)", "tp", "using: packed(leaves: 1)");
     assert!(unknown.contains("E006"), "{unknown}");
 }

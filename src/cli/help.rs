@@ -106,6 +106,7 @@ pub const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         &[
             ("kbc synth 'mesh(4, 4)' all_gather -o mesh.kb", ""),
             ("kbc synth machine.yaml broadcast --root 3", "the rate and why none is better"),
+            ("kbc synth 'mesh(4, 4)' all_reduce --sizes", "the fastest plan for each size"),
         ],
     ),
     (

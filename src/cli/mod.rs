@@ -17,7 +17,7 @@ pub use trials::{
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use kbc_compiler::synthesis::PackedCollective;
+use kbc_compiler::synthesis::{PackedCollective, TreeMethod};
 
 /// A compiler for collective algorithms and tensor-parallel programs.
 #[derive(Parser, Debug)]
@@ -315,10 +315,17 @@ pub struct Synth {
     /// The root of a broadcast or a reduce; 0 by default.
     #[arg(long, value_name = "RANK")]
     pub root: Option<u64>,
-    /// Trees per root.
+    /// Where trees come from: packed at the best rate, or matched greedily for low latency.
     ///
-    /// By default as many as reach the best rate. If those are more than 16, the least number that
-    /// reaches 99 % of it. With this option an all_reduce is a reduce_scatter and an all_gather.
+    /// By default whichever is faster for `--bytes`, by an estimate; packed ones if `--trees` or
+    /// `--pieces` is given.
+    #[arg(long, value_name = "METHOD", value_parser = tree_method())]
+    pub method: Option<TreeMethod>,
+    /// Trees per root; of an all_reduce by greedy matching, all trees.
+    ///
+    /// By default as many packed trees as reach the best rate. If those are more than 16, the least
+    /// number that reaches 99 % of it. With this option an all_reduce of packed trees is a
+    /// reduce_scatter and an all_gather.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     pub trees: Option<u64>,
     /// Pieces into which the data of each tree is cut.
@@ -330,6 +337,9 @@ pub struct Synth {
     /// Bytes of the whole vector, for which pieces are chosen and messages are ordered.
     #[arg(long, value_name = "N", default_value_t = 64 << 20)]
     pub bytes: u64,
+    /// Prints the fastest plan for each size from 1 KiB to 1 GiB.
+    #[arg(long)]
+    pub sizes: bool,
 }
 
 /// `kbc repair`
@@ -350,6 +360,13 @@ fn packed_collective() -> impl TypedValueParser<Value = PackedCollective> {
     let named = |name: String| PackedCollective::ALL.into_iter().find(|c| c.name() == name);
     PossibleValuesParser::new(PackedCollective::ALL.map(PackedCollective::name))
         .try_map(move |name| named(name).ok_or("not a collective that can be synthesised"))
+}
+
+/// Returns the parser of the names of methods of synthesis.
+fn tree_method() -> impl TypedValueParser<Value = TreeMethod> {
+    let named = |name: String| TreeMethod::ALL.into_iter().find(|m| m.name() == name);
+    PossibleValuesParser::new(TreeMethod::ALL.map(TreeMethod::name))
+        .try_map(move |name| named(name).ok_or("not a method of synthesis"))
 }
 
 /// `kbc opt`

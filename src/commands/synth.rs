@@ -1,12 +1,12 @@
-//! `kbc synth`: writes an algorithm for one machine, made from trees that are packed into its
-//! links.
+//! `kbc synth`: writes an algorithm for one machine, made from trees that are packed into its links
+//! or matched with them.
 
 use super::output;
 use crate::cli::{Selection, Synth};
 use crate::session::{Failure, Outcome, Session};
 use kbc_compiler::load::refuse;
 use kbc_compiler::machine::machine;
-use kbc_compiler::synthesis::{CUT_MESSAGES, PackedRequest, synthesize};
+use kbc_compiler::synthesis::{CUT_MESSAGES, PackedRequest, TreeMethod, synthesize};
 use kbc_diag::Diagnostic;
 use kbc_machine::topology::Topology;
 use serde_json::Value;
@@ -25,12 +25,24 @@ pub fn run(session: &mut Session, args: &Synth) -> Outcome {
     let collective = args.collective;
     let without = format!("`{}`, which has no root", collective.name());
     refuse(&[("--root", args.root.is_some() && !collective.has_root())], &without)?;
-    let Synth { root, trees, pieces, bytes, .. } = *args;
+    let Synth { root, method, trees, pieces, bytes, .. } = *args;
+    let ladder = args.sizes;
+    refuse(
+        &[("--output", args.output.is_some()), ("--trees", trees.is_some()), ("--pieces", pieces.is_some())]
+            .map(|(name, given)| (name, ladder && given)),
+        "`--sizes`, which compares them",
+    )?;
     let root = root.unwrap_or(0);
     let (elements, messages) = (0, CUT_MESSAGES);
-    let request = PackedRequest { collective, root, trees, pieces, bytes, elements, messages };
+    // Pieces are those of trees of one kind, and packed trees are what `--trees` has always meant.
+    let method = match method {
+        Some(method) => method,
+        None if trees.is_some() || pieces.is_some() => TreeMethod::Trees,
+        None => TreeMethod::Fastest,
+    };
+    let request = PackedRequest { collective, root, method, trees, pieces, bytes, elements, messages };
     let named = args.output.as_ref().map(|path| named(args, &topology, path)).transpose()?;
-    let mut made = synthesize(&topology, named.as_ref().map(|n| n.source.as_str()), &request)?;
+    let mut made = synthesize(&topology, named.as_ref().map(|n| n.source.as_str()), &request, ladder)?;
     let (Some(path), Some(named), Some(text)) = (&args.output, named, &made.text) else {
         return Ok(session.answer(&made.summary, &made.json)?);
     };

@@ -1,4 +1,5 @@
-//! Synthesis: an algorithm for one machine, made from trees that are packed into its links.
+//! Synthesis: an algorithm for one machine, made from trees that are packed into its links or matched
+//! with them.
 //!
 //! The passes turn the machine into a network, pack trees and make tables of their messages
 //! (`kbc_passes::packed`). `text.rs` writes the algorithm of the library with these tables as
@@ -6,6 +7,7 @@
 //! trusted.
 
 mod flow;
+mod sizes;
 mod text;
 
 use crate::failure::{Failure, Outcome};
@@ -18,7 +20,7 @@ use kbc_passes::packed::{
 use kbc_synthesis::{ExactRatio, RateProof, SynthesisError};
 use serde_json::{Value, json};
 
-pub use kbc_passes::packed::{CUT_MESSAGES, PackedCollective, PackedRequest};
+pub use kbc_passes::packed::{CUT_MESSAGES, PackedCollective, PackedRequest, TreeMethod};
 
 /// A synthesised algorithm.
 pub struct SynthesizedAlgorithm {
@@ -33,7 +35,7 @@ pub struct SynthesizedAlgorithm {
 
 /// Synthesises an algorithm for all devices of a machine. `source` is the machine as `.kb` says it:
 /// a shape with settings, or the name of a machine file in quotation marks. Without it no text is
-/// made.
+/// made. `ladder` asks for the fastest plans for many sizes in place of one algorithm.
 ///
 /// # Errors
 /// E595: the machine has no such algorithm, or it would be too large; E413: a root that is not a
@@ -42,6 +44,7 @@ pub fn synthesize(
     topology: &Topology,
     source: Option<&str>,
     request: &PackedRequest,
+    ladder: bool,
 ) -> Outcome<SynthesizedAlgorithm> {
     if topology.is_package() {
         let why = "it is a package, whose devices are not joined by links alone";
@@ -54,7 +57,14 @@ pub fn synthesize(
     }
     let machine = whole_network(topology).map_err(|e| failed(topology, e))?;
     if request.collective == PackedCollective::AllToAll {
+        if ladder {
+            return Err(refused(topology, "an all-to-all has no trees", "leave out --sizes"));
+        }
         return flow::synthesize((topology, &machine), source, request);
+    }
+    if ladder {
+        let (summary, json) = sizes::ladder(topology, &machine, request)?;
+        return Ok(SynthesizedAlgorithm { text: None, summary, json });
     }
     let phases = phases(&machine, request).map_err(|e| failed(topology, e))?;
     let summary = summary(topology, &machine, request, &phases);
@@ -96,7 +106,7 @@ fn refused(topology: &Topology, why: &str, help: &str) -> Failure {
 ///
 /// Whole trees of a number that was chosen may be slower than more of them, so the text says of
 /// which trees it speaks.
-fn limit(machine: &MachineNetwork, phase: &OrderedPhase) -> (f64, String) {
+fn limit(machine: &MachineNetwork, request: &PackedRequest, phase: &OrderedPhase) -> (f64, String) {
     let gb = |units: f64| format!("{} GB/s", number(units * machine.unit / 1e9));
     match &phase.trees {
         PhaseTrees::Spanning(packing) => (
@@ -128,6 +138,10 @@ fn limit(machine: &MachineNetwork, phase: &OrderedPhase) -> (f64, String) {
             );
             (packing.rate.to_f64() * machine.unit, why)
         }
+        PhaseTrees::Matched(_) => {
+            let rate = request.root_bytes(machine) / phase.plan.least_ns * 1e9;
+            (rate, "matched greedily for these bytes, with no proof that nothing is faster".to_owned())
+        }
     }
 }
 
@@ -154,7 +168,7 @@ fn summary(
         out += "rates of links are rounded down to 1/1048576 of the fastest\n";
     }
     for phase in phases {
-        let (rate, why) = limit(machine, phase);
+        let (rate, why) = limit(machine, request, phase);
         let of = match phase.collective {
             PackedCollective::AllGather | PackedCollective::ReduceScatter => "per rank",
             _ => "of the vector",
@@ -165,6 +179,12 @@ fn summary(
                 (format!("{per_root} per root"), p.classes.len(), p.classes.iter().map(|c| c.depth()).max())
             }
             PhaseTrees::Spanning(p) => (format!("{} spanning", p.trees), p.classes.len(), None),
+            PhaseTrees::Matched(m) => {
+                let of = if phase.collective == PackedCollective::AllReduce { "" } else { " per root" };
+                let both = [&m.up, &m.down];
+                let all = both.into_iter().flatten();
+                (format!("{}{of}", m.trees), m.up.len().max(m.down.len()), all.map(|c| c.depth()).max())
+            }
         };
         let depth = depth.map_or(String::new(), |d| format!(", depth at most {d}"));
         let messages = phase.messages();
@@ -199,6 +219,7 @@ fn certificate(machine: &MachineNetwork, request: &PackedRequest, phases: &[Orde
             let own = match &phase.trees {
                 PhaseTrees::Rooted(p) => text::tree_certificate(p),
                 PhaseTrees::Spanning(p) => text::spanning_certificate(p),
+                PhaseTrees::Matched(m) => text::matching_certificate(m),
             };
             let (Value::Object(mut all), Value::Object(own)) = (common, own) else { return Value::Null };
             all.extend(own);

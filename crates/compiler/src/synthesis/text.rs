@@ -7,7 +7,7 @@
 use super::{PackedCollective, PackedRequest, ratio};
 use kbc_frontend::library::LIBRARY;
 use kbc_passes::packed::PackedTable;
-use kbc_synthesis::{EdgeLoad, RateProof, SpanningPacking, TreePacking};
+use kbc_synthesis::{EdgeLoad, MatchedEdge, MatchedTree, Matching, RateProof, SpanningPacking, TreePacking};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -99,7 +99,7 @@ fn table(out: &mut String, name: &str, numbers: &[u64]) {
 
 /// Returns the algorithm of the library with its numbers and tables.
 fn algorithm(request: &PackedRequest, made: &[PackedTable]) -> String {
-    const HEAD: &str = "algorithm packed(pieces = 0, trees = 0, bytes = 0)";
+    const HEAD: &str = "algorithm packed(pieces = 0, trees = 0, greedy = 0, bytes = 0)";
     let source = LIBRARY.iter().find(|f| f.0 == "<lib>/packed.kb").map_or("", |f| f.1);
     let begin = format!("{HEAD}: {} ", request.collective.name());
     let from = source.find(&begin).map_or("", |at| &source[at..]);
@@ -162,6 +162,16 @@ pub(super) fn tree_certificate(packing: &TreePacking) -> Value {
         "trees": packing.classes.iter().map(class).collect::<Value>(),
         "loads": loads(&packing.loads),
     })
+}
+
+/// Returns matched trees and their routes: to the roots, and from them.
+pub(super) fn matching_certificate(matching: &Matching) -> Value {
+    let tree = |t: &MatchedTree| {
+        let edge = |e: &MatchedEdge| json!({ "from": e.from, "to": e.to, "nodes": e.nodes() });
+        json!({ "root": t.root, "edges": t.edges.iter().map(edge).collect::<Value>() })
+    };
+    let trees = |list: &[MatchedTree]| list.iter().map(tree).collect::<Value>();
+    json!({ "method": "greedy", "up": trees(&matching.up), "down": trees(&matching.down) })
 }
 
 /// Returns the spanning trees, loads and the proof.

@@ -10,14 +10,15 @@
 //! `select` completes a use: it chooses pieces and trees for the size and writes them down. Later
 //! passes pack the same trees from the machine and these numbers.
 
+mod greedy;
 mod network;
 mod phases;
 mod tables;
 
 pub use network::{MachineNetwork, group_network, whole_network};
 pub use phases::{
-    CUT_MESSAGES, OrderedFlow, OrderedPhase, PackedCollective, PackedRequest, PhaseTrees, ordered_flow,
-    parameters, phases,
+    CUT_MESSAGES, OrderedFlow, OrderedPhase, PackedCollective, PackedParameters, PackedRequest, PhaseTrees,
+    TreeMethod, ordered_flow, parameters, phases, planned_ns,
 };
 pub use tables::{PackedTable, flow_tables, tables};
 
@@ -37,6 +38,9 @@ use std::rc::Rc;
 const PIECES: &str = "pieces";
 /// Parameter of a packed algorithm: trees per root, or 0 for what is fastest.
 const TREES: &str = "trees";
+/// Parameter of a packed algorithm: trees per root by greedy matching, or 0 for packed trees or
+/// what is fastest.
+const GREEDY: &str = "greedy";
 
 /// Parameter of a packed algorithm: bytes for which its messages are ordered, or 0 for those of the
 /// use.
@@ -102,8 +106,10 @@ pub struct PackedUse {
     pub tables: Vec<PackedTable>,
     /// Pieces of each tree.
     pub pieces: u64,
-    /// Trees per root, or 0 if that is what the machine gives by itself.
+    /// Packed trees per root, or 0 if that is what the machine gives by itself.
     pub trees: u64,
+    /// Matched trees per root, or 0 for packed trees.
+    pub greedy: u64,
     /// Bytes for which the messages are ordered.
     pub bytes: u64,
     /// Estimated nanoseconds for them.
@@ -113,14 +119,14 @@ pub struct PackedUse {
 impl PackedUse {
     /// Returns the arguments that give the same algorithm for every size.
     pub fn arguments(&self) -> Vec<(Name, UsingArg)> {
-        let list = [(PIECES, self.pieces), (TREES, self.trees), (BYTES, self.bytes)];
+        let list = [(PIECES, self.pieces), (TREES, self.trees), (GREEDY, self.greedy), (BYTES, self.bytes)];
         let given = list.into_iter().filter(|a| a.1 > 0);
         given.map(|(name, n)| (name.into(), UsingArg::Int(i64::try_from(n).unwrap_or(i64::MAX)))).collect()
     }
 
     /// Returns the arguments of a use with those that [`PackedUse::arguments`] gives.
     pub fn completed(&self, args: &[(Name, UsingArg)]) -> Vec<(Name, UsingArg)> {
-        let other = |a: &&(Name, UsingArg)| a.0 != *PIECES && a.0 != *TREES && a.0 != *BYTES;
+        let other = |a: &&(Name, UsingArg)| [PIECES, TREES, GREEDY, BYTES].iter().all(|known| a.0 != **known);
         args.iter().filter(other).cloned().chain(self.arguments()).collect()
     }
 
@@ -162,15 +168,25 @@ impl PackedSite<'_> {
                 Some(_) => Err(format!("`{name}` must be a number of at least 0")),
             }
         };
-        let (pieces, trees) = (given(PIECES)?, given(TREES)?);
+        let (pieces, packed, matched) = (given(PIECES)?, given(TREES)?, given(GREEDY)?);
+        let method = match (packed, matched) {
+            (Some(_), Some(_)) => {
+                return Err(format!("`{TREES}` are packed and `{GREEDY}` are matched: name one"));
+            }
+            (_, Some(_)) => TreeMethod::Greedy,
+            (None, None) if pieces.is_none() => TreeMethod::Fastest,
+            _ => TreeMethod::Trees,
+        };
+        let trees = packed.or(matched);
         let c = self.collective;
         let Some(collective) = PackedCollective::of(c.kind) else {
             return Err(format!("no trees are packed for {}", c.name()));
         };
         let (root, bytes) = (c.root.unwrap_or(0), given(BYTES)?.unwrap_or(self.bytes));
-        // With pieces that are given nothing else depends on these.
-        let (elements, messages) = if pieces.is_some() { (0, 0) } else { (self.elements, self.messages) };
-        let request = PackedRequest { collective, root, trees, pieces, bytes, elements, messages };
+        // With pieces that are given no number of messages is chosen.
+        let messages = if pieces.is_some() { 0 } else { self.messages };
+        let elements = self.elements;
+        let request = PackedRequest { collective, root, method, trees, pieces, bytes, elements, messages };
         let key = format!("{:?} {request:?}", c.axes());
         if let Some(known) = cache.borrow().get(&key) {
             return known.clone();
@@ -188,32 +204,35 @@ impl PackedSite<'_> {
         if groups.iter().all(|g| g.len() == 1) {
             // One rank has nothing to send: the functions are right as they stand.
             let (bytes, ns) = (request.bytes, 0.0);
-            return Ok(PackedUse { tables: vec![], pieces: 1, trees: 0, bytes, ns });
+            return Ok(PackedUse { tables: vec![], pieces: 1, trees: 0, greedy: 0, bytes, ns });
         }
         let network = group_network(self.topology, &groups).map_err(|e| e.words(self.topology, None))?;
         let words = |e: SynthesisError| PackedFailure::from(e).words(self.topology, Some(&network.nodes));
         let ranks = network.network.members().len();
         if request.collective == PackedCollective::AllToAll {
             if request.trees.is_some() {
-                return Err(format!("an all-to-all has paths in place of trees: leave out `{TREES}`"));
+                let name = if request.method == TreeMethod::Greedy { GREEDY } else { TREES };
+                return Err(format!("an all-to-all has paths in place of trees: leave out `{name}`"));
             }
             let found = ordered_flow(&network, request).map_err(words)?;
             return Ok(PackedUse {
                 tables: flow_tables(&found.plan, ranks),
                 pieces: found.plan.pieces,
                 trees: 0,
+                greedy: 0,
                 bytes: request.bytes,
                 ns: found.ns,
             });
         }
         let phases = phases(&network, request).map_err(words)?;
-        let (pieces, trees) = parameters(&network, &phases);
+        let PackedParameters { pieces, trees, greedy } = parameters(&network, &phases);
         Ok(PackedUse {
             tables: tables(request, ranks, &phases),
             pieces,
             trees,
+            greedy,
             bytes: request.bytes,
-            ns: phases.iter().map(|p| p.plan.ns).sum(),
+            ns: planned_ns(&phases),
         })
     }
 }

@@ -1,13 +1,14 @@
 //! Phases of a packed algorithm: which trees are taken, in how many pieces, in which order.
 
+use super::greedy;
 use super::network::MachineNetwork;
 use kbc_ir::expr::gcd;
 use kbc_ir::graph::CollKind;
 use kbc_synthesis::{
-    AllToAllFlow, AllToAllPlan, RoundCost, RoundPlan, SpanningPacking, SynthesisError, TreeCollective,
-    TreePacking, all_to_all_flow, all_to_all_rounds, best_rate, fastest_all_to_all_rounds,
-    fastest_spanning_rounds, fastest_tree_rounds, pack_some_trees, pack_spanning_trees, pack_trees,
-    spanning_rounds, tree_rounds,
+    AllToAllFlow, AllToAllPlan, Matching, RoundCost, RoundPlan, SpanningPacking, SynthesisError,
+    TreeCollective, TreePacking, all_to_all_flow, all_to_all_rounds, best_rate, fastest_all_to_all_rounds,
+    fastest_matched_rounds, fastest_spanning_rounds, fastest_tree_rounds, matched_rounds, pack_some_trees,
+    pack_spanning_trees, pack_trees, spanning_rounds, tree_rounds,
 };
 
 /// A collective for which trees can be packed.
@@ -71,6 +72,32 @@ impl PackedCollective {
     }
 }
 
+/// Where trees come from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum TreeMethod {
+    /// Whichever is faster.
+    Fastest,
+    /// Packed trees, at the best rate of the machine.
+    Trees,
+    /// Trees by greedy matching, of low latency.
+    Greedy,
+}
+
+impl TreeMethod {
+    /// All of them.
+    pub const ALL: [TreeMethod; 3] = [TreeMethod::Fastest, TreeMethod::Trees, TreeMethod::Greedy];
+
+    /// Returns its name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            TreeMethod::Fastest => "fastest",
+            TreeMethod::Trees => "trees",
+            TreeMethod::Greedy => "greedy",
+        }
+    }
+}
+
 /// What to pack.
 #[derive(Clone, Copy, Debug)]
 pub struct PackedRequest {
@@ -78,8 +105,11 @@ pub struct PackedRequest {
     pub collective: PackedCollective,
     /// The root, where there is one.
     pub root: u64,
-    /// Trees per root; None takes the number that reaches the best rate, or few trees near it if
-    /// that is large. With a number, an all-reduce is a reduce-scatter and an all-gather.
+    /// Where its trees come from.
+    pub method: TreeMethod,
+    /// Trees per root. None takes, of packed trees, the number that reaches the best rate, or few
+    /// trees near it if that is large; of matched trees, the fastest number. With a number, an
+    /// all-reduce of packed trees is a reduce-scatter and an all-gather.
     pub trees: Option<u64>,
     /// Pieces into which the data of a tree is cut; None takes what is fastest for `bytes`.
     pub pieces: Option<u64>,
@@ -92,12 +122,23 @@ pub struct PackedRequest {
     pub messages: u64,
 }
 
+impl PackedRequest {
+    /// Returns the bytes of each root: of a rank's block, or of the whole vector.
+    #[must_use]
+    pub fn root_bytes(&self, machine: &MachineNetwork) -> f64 {
+        let blocks = if self.collective.has_blocks() { machine.network.members().len() } else { 1 };
+        self.bytes as f64 / blocks as f64
+    }
+}
+
 /// The trees of a phase.
 pub enum PhaseTrees {
     /// Trees from or to every root.
     Rooted(TreePacking),
     /// Spanning trees, each up and then down.
     Spanning(SpanningPacking),
+    /// Matched trees of all kinds.
+    Matched(Matching),
 }
 
 /// A phase with its rounds.
@@ -129,6 +170,9 @@ const MANY_TREES: u128 = 16;
 const FEW_TREES: [u64; 8] = [1, 2, 3, 4, 5, 8, 12, 16];
 /// Share of the best rate with which few trees are enough.
 const NEAR: f64 = 0.99;
+/// Matched trees are taken if they need at most this share of the time of packed trees, whose rate
+/// has a proof.
+const WORTH: f64 = 0.98;
 
 /// Paths of an all-to-all, and the order of their messages.
 pub struct OrderedFlow {
@@ -180,6 +224,34 @@ pub fn phases(
     machine: &MachineNetwork,
     request: &PackedRequest,
 ) -> Result<Vec<OrderedPhase>, SynthesisError> {
+    let matched = |limit: f64| greedy::matched(machine, request, limit).map(|phase| vec![phase]);
+    match request.method {
+        TreeMethod::Trees => packed(machine, request),
+        TreeMethod::Greedy => matched(f64::INFINITY),
+        TreeMethod::Fastest => match packed(machine, request) {
+            // A machine without trees of a rate that is known may still have a matching.
+            Err(SynthesisError::UnbalancedSwitch { .. } | SynthesisError::Overflow { .. }) => {
+                matched(f64::INFINITY)
+            }
+            Err(other) => Err(other),
+            Ok(packed) => {
+                let ns = WORTH * planned_ns(&packed);
+                match matched(ns) {
+                    Ok(matched) if planned_ns(&matched) < ns => Ok(matched),
+                    _ => Ok(packed),
+                }
+            }
+        },
+    }
+}
+
+/// Returns the estimated nanoseconds of phases.
+pub fn planned_ns(phases: &[OrderedPhase]) -> f64 {
+    phases.iter().map(|p| p.plan.ns).sum()
+}
+
+/// Returns the phases of packed trees.
+fn packed(machine: &MachineNetwork, request: &PackedRequest) -> Result<Vec<OrderedPhase>, SynthesisError> {
     if request.collective != PackedCollective::AllReduce {
         return Ok(vec![trees(machine, request, request.collective)?]);
     }
@@ -196,8 +268,7 @@ pub fn phases(
                 return Ok(spanning);
             }
             let composed = composed(machine, request)?;
-            let ns = |phases: &[OrderedPhase]| phases.iter().map(|p| p.plan.ns).sum::<f64>();
-            Ok(if ns(&composed) < ns(&spanning) { composed } else { spanning })
+            Ok(if planned_ns(&composed) < planned_ns(&spanning) { composed } else { spanning })
         }
         Ok(_)
         | Err(
@@ -217,16 +288,31 @@ fn composed(machine: &MachineNetwork, request: &PackedRequest) -> Result<Vec<Ord
     Ok(vec![first, second])
 }
 
-/// Returns the parameters with which [`phases`] returns the same phases for any number of bytes:
-/// pieces of each tree, and trees per root or 0.
-pub fn parameters(machine: &MachineNetwork, phases: &[OrderedPhase]) -> (u64, u64) {
+/// The parameters with which [`phases`] returns the same trees for any number of bytes.
+pub struct PackedParameters {
+    /// Pieces of each tree.
+    pub pieces: u64,
+    /// Packed trees per root, or 0 for what the machine has by itself.
+    pub trees: u64,
+    /// Matched trees per root, or 0 for packed trees.
+    pub greedy: u64,
+}
+
+/// Returns the parameters of phases.
+pub fn parameters(machine: &MachineNetwork, phases: &[OrderedPhase]) -> PackedParameters {
     let pieces = phases.first().map_or(1, |p| p.plan.cuts);
-    let [OrderedPhase { trees: PhaseTrees::Rooted(packing), .. }, _] = phases else { return (pieces, 0) };
+    if let [OrderedPhase { trees: PhaseTrees::Matched(matching), .. }] = phases {
+        return PackedParameters { pieces, trees: 0, greedy: matching.trees };
+    }
+    let [OrderedPhase { trees: PhaseTrees::Rooted(packing), .. }, _] = phases else {
+        return PackedParameters { pieces, trees: 0, greedy: 0 };
+    };
     // By itself an all-reduce has spanning trees wherever there are any.
     let other =
         matches!(pack_spanning_trees(&machine.network), Ok(p) if spanning_messages(&p) <= MOST_MESSAGES);
     let per_root = packing.roots.first().map_or(0, |r| r.1);
-    (pieces, if other { u64::try_from(per_root).unwrap_or(0) } else { 0 })
+    let trees = if other { u64::try_from(per_root).unwrap_or(0) } else { 0 };
+    PackedParameters { pieces, trees, greedy: 0 }
 }
 
 fn trees(
@@ -301,22 +387,23 @@ fn spanning_messages(packing: &SpanningPacking) -> u128 {
 
 /// Orders the messages of a phase, in the number of pieces that the request gives or else in the
 /// one that is fastest.
-fn ordered(
+pub(super) fn ordered(
     collective: PackedCollective,
     trees: PhaseTrees,
     machine: &MachineNetwork,
     request: &PackedRequest,
 ) -> Result<OrderedPhase, SynthesisError> {
-    let blocks = if collective.has_blocks() { machine.network.members().len() } else { 1 };
-    let bytes = request.bytes as f64 / blocks as f64;
+    let bytes = PackedRequest { collective, ..*request }.root_bytes(machine);
     let (times, waiting, most) = (&machine.timings, machine.waiting, request.messages as usize);
     let fixed = |cuts: u64| match &trees {
         PhaseTrees::Rooted(packing) => tree_rounds(packing, cuts, bytes, times, waiting),
         PhaseTrees::Spanning(packing) => spanning_rounds(packing, cuts, bytes, times, waiting),
+        PhaseTrees::Matched(matching) => matched_rounds(matching, cuts, bytes, times, waiting),
     };
     let fastest = || match &trees {
         PhaseTrees::Rooted(packing) => fastest_tree_rounds(packing, bytes, times, waiting, most),
         PhaseTrees::Spanning(packing) => fastest_spanning_rounds(packing, bytes, times, waiting, most),
+        PhaseTrees::Matched(matching) => fastest_matched_rounds(matching, bytes, times, waiting, most),
     };
     let plan = match request.pieces.map_or_else(fastest, fixed) {
         // Whole trees may be more messages than trees are cut into.
