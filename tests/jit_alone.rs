@@ -29,7 +29,8 @@ fn right(line: &str, calls: u32) -> (Built, Executed) {
 /// Does the same; returns `None` if blocks of unequal length are rejected (E332).
 fn tried(line: &str, calls: u32) -> Option<(Built, Executed)> {
     data_path::forbid();
-    let cli = Cli::parse_from(["kbc", "--quiet", "run"].into_iter().chain(line.split(' ')));
+    let cli =
+        Cli::parse_from(["kbc", "--quiet", "run", "--engine", "jit"].into_iter().chain(line.split(' ')));
     let mut session = Session::new(&cli);
     let Command::Run(args) = &cli.command else { unreachable!("it says run") };
     let built = match build(&mut session, &args.source.plain(), "default", &mut Unwatched) {

@@ -36,6 +36,37 @@ fn every_figure_is_shown() {
     }
 }
 
+/// The sweep over machines names every file of `specs/corpus`, and its rows are those of the
+/// documentation. If this fails, run `kbc dev repro docs/repro_bound.yaml` and inspect the
+/// difference.
+#[test]
+fn percentages_of_the_bound_have_not_drifted() {
+    let sweep = "specs/sweeps/bound.yaml";
+    let text = std::fs::read_to_string(root().join(sweep)).expect("a sweep");
+    for file in std::fs::read_dir(root().join("specs/corpus")).expect("a folder") {
+        let name = file.expect("an entry").file_name().into_string().expect("a name");
+        assert!(text.contains(&format!("topology: ../corpus/{name}}}")), "{name} is in no row");
+    }
+    let only = "network=mesh_3x3_failed,a100_1x8,dragonfly_3x2x2,random_rates_6_0";
+    let ran = kbc(
+        root(),
+        &["sweep", sweep, "--only", only, "--only", "size=64 KiB,256 MiB", "--format", "json"],
+        "",
+    );
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let rows = std::fs::read_to_string(root().join("docs/bound/bound.csv")).expect("rows");
+    let mut compared = 0;
+    for line in ran.stdout.lines() {
+        let now: serde_json::Value = serde_json::from_str(line).expect("a row");
+        let begin = format!("{},", now["row"]);
+        let written = rows.lines().find(|l| l.starts_with(&begin)).expect("a row");
+        let time = format!(",{},", now["time_ns"]);
+        assert!(written.contains(&time), "row {begin} took {}: {written}", now["time_ns"]);
+        compared += 1;
+    }
+    assert_eq!(compared, 32);
+}
+
 const LIST: &str = "repro: 1\nfolder: made\nsweeps: [s.yaml]\nreferences: [{name: r, file: f.yaml, title: t}]\npages: [p.md]\n";
 const SWEEP: &str = "sweep: 1\ntitle: t\nfile: ring.kb\ndefine: {n: '{n}'}\naxes: {n: [16, 64]}\nfigures: [{figure: latency}]\n";
 const RING: &str = "param n = 16\ntopology sys = ring(4) { link: 50 GB/s, 500 ns }\nmesh m = sys[tp]\nprogram p(x: f32[n] partial(sum@tp)) -> f32[n] { \

@@ -305,7 +305,9 @@ fn shipped_sweeps_run() {
             let ran = kbc(root(), &["sweep", &file, "--shard", &shard, "--format", "json", "--no-cache"], "");
             assert_eq!(ran.code, 0, "{name}: {}", ran.stderr);
             let row: serde_json::Value = serde_json::from_str(&ran.stdout).expect("one row");
-            assert_eq!(row["status"], "right", "{name}");
+            // The last row of `bound.yaml` has results that are too large to be executed.
+            let proven = name == "bound.yaml" && row["size"] == "256 MiB";
+            assert_eq!(row["status"], if proven { "proven" } else { "right" }, "{name}");
         }
     }
 }

@@ -213,7 +213,7 @@ fn the_bound_of_an_all_to_all_holds() {
 fn pieces_follow_the_size() {
     let s = Scratch::new();
     let pieces = |bytes: &str| {
-        let found = made(&s, "ring(8)", "broadcast", &["--bytes", bytes]);
+        let found = made(&s, "ring(8)", "broadcast", &["--method", "trees", "--bytes", bytes]);
         found["phases"][0]["pieces"].as_u64().expect("a number")
     };
     assert!(pieces("1000") <= 2 && pieces("1000") < pieces("1000000000"));
@@ -326,6 +326,7 @@ fn greedy_trees_are_proven_and_right() {
 #[test]
 fn small_sizes_take_greedy_trees() {
     let s = Scratch::new();
+    let mut takes = 0;
     for collective in ["all_gather", "reduce_scatter", "all_reduce", "broadcast"] {
         let planned = |more: &[&str]| {
             let found = made(&s, "mesh(4, 4)", collective, &[&["--bytes", "65536"], more].concat());
@@ -335,12 +336,16 @@ fn small_sizes_take_greedy_trees() {
         };
         let (trees, _) = planned(&["--method", "trees"]);
         let (greedy, _) = planned(&["--method", "greedy"]);
+        // Greedy trees are taken where they gain 2 %.
         let (best, taken) = planned(&[]);
-        assert!(taken && best == greedy && greedy < trees, "{collective}: {greedy} {trees}");
+        assert_eq!(taken, greedy < 0.98 * trees, "{collective}: {greedy} {trees}");
+        assert!(best == if taken { greedy } else { trees }, "{collective}: {best}");
+        takes += usize::from(taken);
         let report = run(&s, &["-D", "n=16384", "--no-data", "--no-proof"]);
         let ns = report["time_ns"].as_f64().expect("a time");
-        assert!((ns - greedy).abs() < 0.02 * ns, "{collective}: {ns} ns, planned {greedy} ns");
+        assert!((ns - best).abs() < 0.02 * ns, "{collective}: {ns} ns, planned {best} ns");
     }
+    assert!(takes > 0);
     let words = ["synth", "mesh(4, 4)", "all_gather", "--sizes", "--format", "json"];
     let ran = kbc(s.path(), &words, "");
     assert_eq!(ran.code, 0, "{}", ran.stderr);
@@ -352,7 +357,7 @@ fn small_sizes_take_greedy_trees() {
             ["planned_ns", "trees_ns", "greedy_ns"].map(|n| row[n].as_f64().expect("a time"));
         assert_eq!(ns, trees.min(greedy));
     }
-    assert_eq!(rows[0]["method"], "greedy");
+    assert!(rows.iter().any(|row| row["method"] == "greedy"));
 }
 
 /// The text of the graph names pieces, and means the same trees to a pipeline that begins with it.

@@ -71,8 +71,8 @@ region @out local after @g
     assert_eq!(result, Some(interp::run(&s, &given, &options(4, None)).unwrap()));
 }
 
-/// A slot that is read twice, and in between what was put there is overwritten at its source: by the
-/// rank's own copy, by a sum, and at the beginning of the next call.
+/// A slot that is read twice, and in between what was put there is overwritten at its source: by
+/// the rank's own copy, by a sum, and at the beginning of the next call.
 #[test]
 fn a_slot_that_is_read_again_holds_what_was_put_there() {
     let text = |again: &str| {
@@ -133,8 +133,8 @@ region @out local after @g
     assert!(kbc_ir::text::parse(kbc_diag::FileId(0), &text("combine max v, @w[call % 2]")).is_ok());
 }
 
-/// Memories that are not written take none: windows whose slots are read where they come from, inputs,
-/// and results that are copies.
+/// Memories that are not written take none: windows whose slots are read where they come from,
+/// inputs, and results that are copies.
 #[test]
 fn memory_is_counted_when_it_is_written() {
     let code_bytes = |bytes: usize, most: u64| {

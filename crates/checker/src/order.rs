@@ -60,6 +60,7 @@ struct PlaceHistory {
     write: AccessRecord,
     reads: [AccessRecord; 2],
     /// Further reads. Few places have some, and there may be millions of places.
+    #[expect(clippy::box_collection, reason = "a third of the size of a list, which is seldom there")]
     more: Option<Box<Vec<AccessRecord>>>,
 }
 
@@ -81,15 +82,15 @@ fn keep(pool: &mut Vec<Clock>, clock: Clock) {
 #[derive(Debug)]
 enum Knowledge {
     /// Clock T of the issuer.
-    Clock(Told),
+    Clock(ToldClock),
     /// The notifies for which the issuer had waited.
     Chain(Link),
 }
 
-/// Clock T of an issuer. A rank that sends to many others before it waits tells all of them the same
-/// about other ranks, so those notifies share one clock.
+/// Clock T of an issuer. A rank that sends to many others before it waits tells all of them the
+/// same about other ranks, so those notifies share one clock.
 #[derive(Debug)]
-struct Told {
+struct ToldClock {
     /// What is known of the streams of other ranks; the entries of the own rank are 0.
     others: Rc<Clock>,
     /// The first stream of the own rank, and for each of its streams the position up to which the
@@ -128,7 +129,7 @@ impl Positions {
     }
 }
 
-impl Told {
+impl ToldClock {
     /// Returns the entry of stream `i`.
     fn get(&self, i: usize) -> u32 {
         let own = i.checked_sub(self.first as usize).and_then(|k| self.own.list().get(k));
@@ -342,15 +343,15 @@ impl<'g> Order<'g> {
             None => {
                 let others = self.others(si, first);
                 let own = Positions::new(&self.clocks[si].told);
-                Knowledge::Clock(Told { others, first: first as u32, own })
+                Knowledge::Clock(ToldClock { others, first: first as u32, own })
             }
         };
         let release = self.clocks[si].releases.last().copied().unwrap_or(0);
         NotifySnapshot { knowledge, release, pos, control: self.done(si, own).map(Box::new) }
     }
 
-    /// Returns what a stream knows of the streams of other ranks. `first` is the first stream of its
-    /// own rank.
+    /// Returns what a stream knows of the streams of other ranks. `first` is the first stream of
+    /// its own rank.
     fn others(&mut self, si: usize, first: usize) -> Rc<Clock> {
         let c = &mut self.clocks[si];
         let (pool, width) = (&mut self.pool, self.width);
@@ -450,7 +451,7 @@ impl<'g> Order<'g> {
 
     /// Records what a peer knows of the streams of this rank. The peer was notified of it, so it
     /// may be reported again.
-    fn returned(&mut self, si: usize, moved: u64, theirs: &Told) {
+    fn returned(&mut self, si: usize, moved: u64, theirs: &ToldClock) {
         if self.width == 1 {
             return;
         }

@@ -11,9 +11,9 @@ use kbc_reference::{Blocks, EvalOptions, LargestNumbers};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// Evaluates a call in blocks and compares them with what the ranks hold, so that the expected values
-/// of a whole result never exist. Returns a comparison for each result, or None if the values must be
-/// evaluated as a whole.
+/// Evaluates a call in blocks and compares them with what the ranks hold, so that the expected
+/// values of a whole result never exist. Returns a comparison for each result, or None if the
+/// values must be evaluated as a whole.
 ///
 /// # Errors
 /// Returns the errors of the evaluator.

@@ -1,10 +1,10 @@
-//! Ready expressions: resolved expressions with straight code, for guards that are evaluated on many
-//! ranks and in many steps.
+//! Ready expressions: resolved expressions with straight code, for guards that are evaluated on
+//! many ranks and in many steps.
 //!
-//! The inverse of a peer contains the same parts again and again (`r & -r` in every line of a tree).
-//! The code of an expression computes each part once, and skips the operands that the tree skips. If
-//! an operation has no value, the code has none either, and the tree is evaluated, which reports the
-//! reason. Code and tree therefore agree.
+//! The inverse of a peer contains the same parts again and again (`r & -r` in every line of a
+//! tree). The code of an expression computes each part once, and skips the operands that the tree
+//! skips. If an operation has no value, the code has none either, and the tree is evaluated, which
+//! reports the reason. Code and tree therefore agree.
 
 use crate::expr::{BinOp, EvalError, Expr, Tree, UnOp, apply_un};
 use crate::resolved::{Resolved, Scope, Unknown, quick_bin, resolve};

@@ -219,8 +219,8 @@ impl Data {
         each!(self, v => v.iter().map(|x| x.value().as_f64()).collect())
     }
 
-    /// Converts the elements from `start` on as [`Data::to_f64`] does. There are as many as `out` has
-    /// room for.
+    /// Converts the elements from `start` on as [`Data::to_f64`] does. There are as many as `out`
+    /// has room for.
     pub fn read_f64(&self, start: usize, out: &mut [f64]) {
         let end = start + out.len();
         if self.dtype().is_float() && self.dtype().bytes() < 4 {

@@ -9,8 +9,8 @@ use std::thread;
 const WORTH_A_THREAD: usize = 1 << 25;
 
 /// Runs `work` on every piece, on this thread and beside it on as many more as the `size` of all
-/// pieces is worth, in multiplications. The threads have the name of this one, because their work is
-/// part of its work.
+/// pieces is worth, in multiplications. The threads have the name of this one, because their work
+/// is part of its work.
 pub fn shared_out<P>(size: usize, pieces: impl Iterator<Item = P> + Send, work: impl Fn(P) + Sync) {
     let worth = size / WORTH_A_THREAD;
     if worth < 2 {

@@ -141,8 +141,8 @@ fn exact_inputs_have_no_period_and_differ_everywhere() {
     }
 }
 
-/// Inputs are made in pieces, on several threads, by remainders without divisions, and small integers
-/// come from a table.
+/// Inputs are made in pieces, on several threads, by remainders without divisions, and small
+/// integers come from a table.
 #[test]
 fn exact_inputs_are_the_same_however_they_are_made() {
     let m = mesh(&[("a", 2)]);

@@ -1,5 +1,5 @@
-//! Programs whose results depend, element by element, on the same elements of their inputs: they are
-//! evaluated a block of elements at a time, so that nothing as large as a result is held.
+//! Programs whose results depend, element by element, on the same elements of their inputs: they
+//! are evaluated a block of elements at a time, so that nothing as large as a result is held.
 //!
 //! The module decides which programs these are. Programs of collectives are: in the evaluation a
 //! change of placement is the identity, and an input that is partial is combined element by

@@ -88,8 +88,8 @@ fn blocks_have_the_values_and_bounds_of_the_whole() {
     }
 }
 
-/// The rule for sums of integers, which is faster, is that for all numbers: halves of the terms have
-/// halves of the bounds.
+/// The rule for sums of integers, which is faster, is that for all numbers: halves of the terms
+/// have halves of the bounds.
 #[test]
 fn sums_of_integers_have_the_bounds_of_other_sums() {
     let sums = |scale: f64, large: f64| {

@@ -1,8 +1,7 @@
 //! Fabric: what a member reaches through switches at a moment, and which pieces members have for
 //! one another.
 
-use crate::match_network::MatchNetwork;
-use crate::matching::NEVER;
+use crate::match_network::{MatchNetwork, NEVER};
 use std::collections::VecDeque;
 
 /// Pieces that are compared for one receiver.

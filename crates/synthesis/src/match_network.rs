@@ -6,6 +6,9 @@ use crate::moves::EdgeTiming;
 use crate::network::Network;
 use crate::paths::{EdgeTable, ShortestPaths, UNREACHED};
 
+/// Time of what has not happened.
+pub(crate) const NEVER: u64 = u64::MAX;
+
 /// Units of time in the longest time of an edge: times are compared exactly, and sums of the
 /// largest number of messages stay below 2^63.
 const STEPS: f64 = (1u64 << 36) as f64;
@@ -45,8 +48,8 @@ pub(crate) struct MatchNetwork {
     pub uneven: bool,
     /// Nanoseconds of a unit of time.
     pub unit: f64,
-    /// Length of each edge. A message passes switches with its head, and is complete when it reaches
-    /// a member. A length of 0 would leave the order of nodes open.
+    /// Length of each edge. A message passes switches with its head, and is complete when it
+    /// reaches a member. A length of 0 would leave the order of nodes open.
     lengths: Vec<u64>,
     table: EdgeTable,
 }

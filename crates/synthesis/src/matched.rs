@@ -10,9 +10,8 @@ use crate::collective::TreeCollective;
 use crate::error::SynthesisError;
 use crate::match_network::{MatchNetwork, RootReach};
 use crate::matching::{MatchChoice, MatchRule, Matched, Matcher, Moves, Pieces};
-use crate::moves::EdgeTiming;
+use crate::moves::{EdgeTiming, fits, possible};
 use crate::network::Network;
-use crate::rounds::{fits, possible};
 use std::collections::BTreeMap;
 
 /// Moves of all rules that are tried; the first is tried in any case.
@@ -84,7 +83,8 @@ pub struct MatchedPassage {
 pub struct Matching {
     /// Trees of each root; of an all-reduce, all trees.
     pub trees: u64,
-    /// Trees to the roots: those of a reduce-scatter, a reduce, and the first half of an all-reduce.
+    /// Trees to the roots: those of a reduce-scatter, a reduce, and the first half of an
+    /// all-reduce.
     pub up: Vec<MatchedTree>,
     /// Trees from the roots: those of an all-gather, a broadcast, and the second half of an
     /// all-reduce, tree by tree those of the first half.
@@ -130,8 +130,9 @@ pub enum MatchedRoots {
 /// # Errors
 /// [`SynthesisError::Unreachable`] if the members that must be reached are not;
 /// [`SynthesisError::NotAMember`] and [`SynthesisError::NodeOutOfRange`] for the root;
-/// [`SynthesisError::ZeroTrees`]; [`SynthesisError::Overflow`] if there are more than 2^22 messages;
-/// [`SynthesisError::NotATime`]; [`SynthesisError::Inconsistent`] for an edge without times.
+/// [`SynthesisError::ZeroTrees`]; [`SynthesisError::Overflow`] if there are more than 2^22
+/// messages; [`SynthesisError::NotATime`]; [`SynthesisError::Inconsistent`] for an edge without
+/// times.
 pub fn match_trees(
     network: &Network,
     edges: &[EdgeTiming],

@@ -17,12 +17,9 @@
 //! ([`crate::fabric`]).
 
 use crate::fabric::{Fabric, PieceSets};
-use crate::match_network::MatchNetwork;
+use crate::match_network::{MatchNetwork, NEVER};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-
-/// Time of what has not happened.
-pub(crate) const NEVER: u64 = u64::MAX;
 
 /// Pieces that an edge leaves out in one look for a faster edge to bring them.
 const LEFT_OUT: usize = 16;

@@ -1,5 +1,10 @@
 //! Moves: the messages of trees in rounds as plain data, and what their times depend on.
 
+use crate::error::SynthesisError;
+
+/// Largest number of messages of a plan.
+const MOST_MOVES: u128 = 1 << 22;
+
 /// Times of a directed edge of the network.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct EdgeTiming {
@@ -55,4 +60,28 @@ pub struct RoundPlan {
     /// Time of the busiest edge in nanoseconds, without latencies. No plan of these trees is
     /// faster.
     pub least_ns: f64,
+}
+
+/// Checks that bytes and times are finite and not negative.
+pub(crate) fn possible(bytes: f64, edges: &[EdgeTiming]) -> Result<(), SynthesisError> {
+    let time = |x: f64| x.is_finite() && x >= 0.0;
+    let what = match edges.iter().find(|e| !time(e.latency_ns) || !time(e.ns_per_byte)) {
+        Some(e) if !time(e.latency_ns) => "a latency",
+        Some(_) => "the time of a byte",
+        None if !time(bytes) => "the number of bytes",
+        None => return Ok(()),
+    };
+    Err(SynthesisError::NotATime { what })
+}
+
+/// Checks that the number of messages is within the limit.
+pub(crate) fn fits(trees: u128, per_tree: u128, cuts: u64) -> Result<(), SynthesisError> {
+    if cuts == 0 {
+        return Err(SynthesisError::ZeroPieces);
+    }
+    let moves = trees.checked_mul(per_tree).and_then(|m| m.checked_mul(u128::from(cuts)));
+    match moves {
+        Some(moves) if moves <= MOST_MOVES => Ok(()),
+        _ => Err(SynthesisError::Overflow { what: "the number of messages" }),
+    }
 }

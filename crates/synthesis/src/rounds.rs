@@ -7,14 +7,11 @@
 use crate::certificate::{SpanningPacking, TreeDirection, TreePacking};
 use crate::error::SynthesisError;
 use crate::matched::Matching;
-use crate::moves::{EdgeTiming, PieceMove, RoundPlan, Waiting};
+use crate::moves::{EdgeTiming, PieceMove, RoundPlan, Waiting, fits, possible};
 use crate::orders::{Orders, TreeJobs};
 use crate::planner::{Planner, Tried};
 use crate::rooting::{RootedTree, given, level};
 use std::collections::BTreeMap;
-
-/// Largest number of messages of a plan.
-const MOST_MOVES: u128 = 1 << 22;
 
 /// Returns the rounds in which the trees of a packing carry the data, each tree in `cuts` pieces.
 /// Each root has `bytes` bytes. `edges` has the times of every edge of the network once.
@@ -282,26 +279,4 @@ fn rooted_orders(trees: &[RootedTree], edges: &[EdgeTiming]) -> Result<Orders, S
         }
     }
     Ok(orders)
-}
-
-pub(crate) fn possible(bytes: f64, edges: &[EdgeTiming]) -> Result<(), SynthesisError> {
-    let time = |x: f64| x.is_finite() && x >= 0.0;
-    let what = match edges.iter().find(|e| !time(e.latency_ns) || !time(e.ns_per_byte)) {
-        Some(e) if !time(e.latency_ns) => "a latency",
-        Some(_) => "the time of a byte",
-        None if !time(bytes) => "the number of bytes",
-        None => return Ok(()),
-    };
-    Err(SynthesisError::NotATime { what })
-}
-
-pub(crate) fn fits(trees: u128, per_tree: u128, cuts: u64) -> Result<(), SynthesisError> {
-    if cuts == 0 {
-        return Err(SynthesisError::ZeroPieces);
-    }
-    let moves = trees.checked_mul(per_tree).and_then(|m| m.checked_mul(u128::from(cuts)));
-    match moves {
-        Some(moves) if moves <= MOST_MOVES => Ok(()),
-        _ => Err(SynthesisError::Overflow { what: "the number of messages" }),
-    }
 }

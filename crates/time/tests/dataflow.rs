@@ -26,7 +26,7 @@ fn same(schedule: &Schedule, topo: &Topology, calls: u32) -> Timing {
                 assert_eq!(a, b);
             }
             assert_eq!(t, engine);
-            let short = simulate(schedule, topo, &TimeOptions { path: false, ..options }).unwrap();
+            let short = simulate(schedule, topo, &TimeOptions { path: false, ..options }).expect("times");
             assert_eq!(short, Timing { path: vec![], ..t.clone() });
             t
         }

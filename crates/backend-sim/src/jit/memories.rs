@@ -13,8 +13,8 @@ use kbc_ir::walk::{Mem, Program};
 use kbc_numerics::tensor::{Data, Tensor, for_rows, side_by_side};
 use std::collections::BTreeMap;
 
-/// The memories of all ranks: buffers, then windows. A memory gets storage when an element of its own
-/// is written.
+/// The memories of all ranks: buffers, then windows. A memory gets storage when an element of its
+/// own is written.
 pub(super) struct Memories<'p> {
     pub(super) program: &'p Program<'p>,
     /// Number of memories of a rank.
@@ -143,8 +143,8 @@ impl<'p> Memories<'p> {
         Some(Data::zeros(dtype, n as usize))
     }
 
-    /// Gives the storage of a large memory that is needed no more to others. Returns whether it did,
-    /// or None if what others still need of it cannot be copied.
+    /// Gives the storage of a large memory that is needed no more to others. Returns whether it
+    /// did, or None if what others still need of it cannot be copied.
     pub(super) fn ended(&mut self, place: usize) -> Option<bool> {
         let all = Piece { place, start: 0, len: self.capacity(place) };
         if self.bytes(place, all.len as i64) < self.put_off || self.storage[place].is_none() {

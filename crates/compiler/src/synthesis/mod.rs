@@ -1,5 +1,5 @@
-//! Synthesis: an algorithm for one machine, made from trees that are packed into its links or matched
-//! with them.
+//! Synthesis: an algorithm for one machine, made from trees that are packed into its links or
+//! matched with them.
 //!
 //! The passes turn the machine into a network, pack trees and make tables of their messages
 //! (`kbc_passes::packed`). `text.rs` writes the algorithm of the library with these tables as

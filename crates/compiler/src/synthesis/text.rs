@@ -105,7 +105,7 @@ fn algorithm(request: &PackedRequest, made: &[PackedTable]) -> String {
     let from = source.find(&begin).map_or("", |at| &source[at..]);
     let mut text = from.split_inclusive("\n}\n").next().unwrap_or("").replace(HEAD, "algorithm synthesised");
     if request.collective.has_root() {
-        let condition = "where packed_ranks(p) == p";
+        let condition = "where packed_on(p) == p";
         text = text.replace(condition, &format!("{condition} && c == {}", request.root));
     }
     // Kinds of messages that do not occur.

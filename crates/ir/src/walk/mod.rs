@@ -5,6 +5,7 @@
 //! expressions, chunk addresses and peers, and returns a [`Fault`] for those that have no value. It
 //! knows nothing of memory contents, visibility or time.
 
+mod brief_code;
 mod compile;
 mod cursor;
 mod outline;
@@ -12,9 +13,9 @@ mod range;
 mod steady;
 mod timed;
 
+pub use brief_code::Outline;
 pub use compile::{CLine, Program};
 pub use cursor::{Cursor, Step};
-pub use outline::Outline;
 pub use steady::Turn;
 pub use timed::{Brief, Timed, TimedOp, Walks};
 

@@ -5,7 +5,7 @@
 //! wait asks for grows by the same amount in each turn. The counter that an operation names may
 //! alternate. The loop then repeats itself after a period of a few turns.
 
-use super::outline::{Ins, Outline, OutlinePeer, Outlines, Size, Sum, Value};
+use super::brief_code::{Ins, Outline, OutlinePeer, Outlines, Size, Sum, Value};
 use super::timed::Walks;
 use crate::form::Form;
 use crate::op::OpPart;

@@ -6,9 +6,9 @@
 //! the operation if the outline keeps it whole, or if one of its expressions has no value; all
 //! faults are therefore those of the cursor.
 
+use super::brief_code::{Fixed, Indexed, Ins, Outline, OutlinePeer, Outlined, Size, Value};
 use super::compile::Program;
 use super::cursor::{Cursor, MAX_IDLE};
-use super::outline::{Fixed, Indexed, Ins, Outline, OutlinePeer, Outlined, Size, Value};
 use super::{Access, Act, Concrete, Fault, Mem};
 use crate::op::{Op, Repr, Translate};
 use crate::ready::ReadyExpression;

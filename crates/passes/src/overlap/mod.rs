@@ -226,8 +226,8 @@ struct Planner<'a> {
     tasks: bool,
     /// Prices of collectives, by everything that they depend on.
     prices: RefCell<BTreeMap<String, f64>>,
-    /// Calls of algorithms, by everything but the size and the type of their elements; None if there
-    /// is no such call.
+    /// Calls of algorithms, by everything but the size and the type of their elements; None if
+    /// there is no such call.
     calls: RefCell<BTreeMap<String, Option<Rc<CallPrices>>>>,
 }
 

@@ -10,7 +10,6 @@
 //! `select` completes a use: it chooses pieces and trees for the size and writes them down. Later
 //! passes pack the same trees from the machine and these numbers.
 
-mod greedy;
 mod network;
 mod phases;
 mod tables;

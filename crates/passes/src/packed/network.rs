@@ -51,8 +51,8 @@ pub fn whole_network(topology: &Topology) -> Result<MachineNetwork, SynthesisErr
 /// nothing if another route between them has less latency, and of several switches between two
 /// devices all messages pass the same.
 ///
-/// Trees need relays with equal bandwidth in and out. If the routes do not leave that, all links are
-/// returned.
+/// Trees need relays with equal bandwidth in and out. If the routes do not leave that, all links
+/// are returned.
 fn usable(topology: &Topology) -> Vec<Link> {
     let devices = topology.device_count() as u32;
     let relay = |d: DeviceId| d.0 >= devices;

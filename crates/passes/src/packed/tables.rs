@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// The function whose file holds the packed algorithms: the number of ranks for which trees are
 /// packed.
-pub(super) const RANKS: &str = "packed_ranks";
+pub(super) const RANKS: &str = "packed_on";
 
 /// The number of rounds.
 const ROUNDS: &str = "packed_rounds";

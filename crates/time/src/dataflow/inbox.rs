@@ -58,7 +58,7 @@ struct Run {
 
 /// An arrival that was found, with the run that it belongs to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Found {
+pub(super) struct FoundArrival {
     pub(super) arrival: Arrival,
     /// Spacing of its run. None if the arrival is alone.
     pub(super) spacing: Option<Spacing>,
@@ -127,14 +127,14 @@ impl Inbox {
     }
 
     /// Returns an arrival by number, if it is there and has not been dropped.
-    pub(super) fn get(&self, number: u64) -> Option<Found> {
+    pub(super) fn get(&self, number: u64) -> Option<FoundArrival> {
         let mut place = number.checked_sub(self.dropped + 1)?;
         if number > self.total {
             return None;
         }
         for run in &self.runs {
             if place < run.count {
-                return Some(Found {
+                return Some(FoundArrival {
                     arrival: run.first.later(&run.spacing, place),
                     spacing: (run.count > 1).then_some(run.spacing),
                     before: place,

@@ -380,7 +380,7 @@ impl<'a, 'p> Dataflow<'a, 'p> {
         let sequence = t.sequence;
         t.sequence += 1;
         let sent = t.now.at;
-        let mut way = Way {
+        let mut way = RoutedMessage {
             at: sent + setup.endpoint,
             lag: Time::ZERO,
             cause: t.last,
@@ -422,7 +422,13 @@ impl<'a, 'p> Dataflow<'a, 'p> {
 
     /// Lets a message pass a link.
     #[inline]
-    fn hop(&mut self, thread: u32, way: &mut Way, (link, op): (u32, u32), bytes: u64) -> Result<(), Unfit> {
+    fn hop(
+        &mut self,
+        thread: u32,
+        way: &mut RoutedMessage,
+        (link, op): (u32, u32),
+        bytes: u64,
+    ) -> Result<(), Unfit> {
         let (topo, links) = (self.setup.topo, &mut self.state.links);
         let id = LinkId(link);
         // A thread's messages keep their order on a link if they come to it over the same link.
@@ -541,7 +547,7 @@ impl<'a, 'p> Dataflow<'a, 'p> {
 }
 
 /// A message on its route.
-struct Way {
+struct RoutedMessage {
     /// Time at which its head requests the next link, and the delay of its tail behind it.
     at: Time,
     lag: Time,
