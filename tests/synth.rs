@@ -31,6 +31,10 @@ fn run(s: &Scratch, more: &[&str]) -> Value {
     serde_json::from_str(&ran.stdout).expect("JSON")
 }
 
+/// Four devices with links of their own: unequal, and one way.
+const OWN_LINKS: &str = "{devices: 4, links: {'(0)<->(1)': '75 GB/s, 500 ns', '(1)<->(2)': '50 GB/s, 500 ns', \
+     '(2)<->(3)': '50 GB/s, 1 us', '(3)<->(0)': '33.3 GB/s, 500 ns', '(2)->(0)': '25 GB/s, 500 ns'}}";
+
 #[test]
 fn every_collective_is_proven_and_right_on_every_kind_of_machine() {
     let s = Scratch::new();
@@ -43,9 +47,7 @@ fn every_collective_is_proven_and_right_on_every_kind_of_machine() {
         "switch(4)",
         "tree(2, 2)",
         "hierarchy(full(2), switch(3))",
-        // Links of their own: unequal, and one way.
-        "{devices: 4, links: {'(0)<->(1)': '75 GB/s, 500 ns', '(1)<->(2)': '50 GB/s, 500 ns', \
-         '(2)<->(3)': '50 GB/s, 1 us', '(3)<->(0)': '33.3 GB/s, 500 ns', '(2)->(0)': '25 GB/s, 500 ns'}}",
+        OWN_LINKS,
     ];
     for machine in machines {
         for collective in COLLECTIVES {
@@ -298,8 +300,7 @@ fn greedy_trees_are_proven_and_right() {
         "switch(4)",
         "tree(2, 2)",
         "hierarchy(full(2), switch(3))",
-        "{devices: 4, links: {'(0)<->(1)': '75 GB/s, 500 ns', '(1)<->(2)': '50 GB/s, 500 ns', \
-         '(2)<->(3)': '50 GB/s, 1 us', '(3)<->(0)': '33.3 GB/s, 500 ns', '(2)->(0)': '25 GB/s, 500 ns'}}",
+        OWN_LINKS,
     ];
     for machine in machines {
         for collective in COLLECTIVES.into_iter().filter(|c| *c != "all_to_all") {

@@ -5,6 +5,7 @@ use crate::common;
 use common::*;
 use kbc_backend_sim::interp::{self, RunOptions};
 use kbc_backend_sim::jit;
+use kbc_ir::schedule::Schedule;
 
 fn options(calls: u32, seed: Option<u64>) -> RunOptions {
     RunOptions { calls, seed, ..RunOptions::default() }
@@ -71,21 +72,19 @@ region @out local after @g
     assert_eq!(result, Some(interp::run(&s, &given, &options(4, None)).unwrap()));
 }
 
-/// A slot that is read twice, and in between what was put there is overwritten at its source: by
-/// the rank's own copy, by a sum, and at the beginning of the next call.
-#[test]
-fn a_slot_that_is_read_again_holds_what_was_put_there() {
-    let text = |again: &str| {
-        format!(
-            "kir 1
-module @again
+/// An all-reduce of `n` elements on two ranks by one exchange; then `more`, which may wait for the
+/// counter `@done`.
+fn exchange(n: u64, more: &str) -> Schedule {
+    parse(&format!(
+        "kir 1
+module @exchange
 mesh tp 2
 props expanded allocated synchronized
 schedule calls any
-buffer %x : i32[9] hbm input 0 : i32[9] partial(sum@tp)
-buffer %t : i32[9] hbm temp
-buffer %y : i32[9] hbm output 0 : i32[9]
-window @w : i32[2 x 9] hbm at 0
+buffer %x : i32[{n}] hbm input 0 : i32[{n}] partial(sum@tp)
+buffer %t : i32[{n}] hbm temp
+buffer %y : i32[{n}] hbm output 0 : i32[{n}]
+window @w : i32[2 x {n}] hbm at 0
 signal @arrived[1] arrival at 0
 signal @done[1] arrival at 64
 
@@ -95,7 +94,7 @@ region @copied local
       copy %t = %x
 
 region @g over tp as (r of 2) after @copied
-  on v = %t line 9
+  on v = %t line {n}
   promise all_reduce sum
   role all
     stream main
@@ -105,20 +104,22 @@ region @g over tp as (r of 2) after @copied
       wait @arrived[0] >= call + 1
       fence.acquire
       combine sum v, @w[call % 2]
-      notify (1 - r) : @done[0]
-      wait @done[0] >= call + 1
-      {again}
-
+{more}
 region @out local after @g
   role all
     stream main
       copy %y = %t
 "
-        )
-    };
-    for again in ["combine max v, @w[call % 2]", "copy v[0 of 3] = @w[call % 2][0 of 3]", "copy v = v"] {
-        let Ok(module) = kbc_ir::text::parse(kbc_diag::FileId(0), &text(again)) else { continue };
-        let s = module.schedule().expect("a schedule").clone();
+    ))
+}
+
+/// A slot that is read twice, and in between what was put there is overwritten at its source: by
+/// the rank's own copy, by a sum, and at the beginning of the next call.
+#[test]
+fn a_slot_that_is_read_again_holds_what_was_put_there() {
+    let done = "      notify (1 - r) : @done[0]\n      wait @done[0] >= call + 1\n";
+    for again in ["combine max v, @w[call % 2]", "copy v = @w[call % 2]", "copy v = v"] {
+        let s = exchange(9, &format!("{done}      {again}\n"));
         let feeds = inputs(&s, 2);
         let want = interp::run(&s, &feeds, &options(4, None)).unwrap();
         let mut code = jit::compile(&s).unwrap();
@@ -130,7 +131,6 @@ region @out local after @g
             }
         }
     }
-    assert!(kbc_ir::text::parse(kbc_diag::FileId(0), &text("combine max v, @w[call % 2]")).is_ok());
 }
 
 /// Memories that are not written take none: windows whose slots are read where they come from,
@@ -138,41 +138,7 @@ region @out local after @g
 #[test]
 fn memory_is_counted_when_it_is_written() {
     let code_bytes = |bytes: usize, most: u64| {
-        let s = parse(
-            "kir 1
-module @m
-mesh tp 2
-props expanded allocated synchronized
-schedule calls any
-buffer %x : i32[100] hbm input 0 : i32[100] partial(sum@tp)
-buffer %t : i32[100] hbm temp
-buffer %y : i32[100] hbm output 0 : i32[100]
-window @w : i32[2 x 100] hbm at 0
-signal @arrived[1] arrival at 0
-
-region @copied local
-  role all
-    stream main
-      copy %t = %x
-
-region @g over tp as (r of 2) after @copied
-  on v = %t line 100
-  promise all_reduce sum
-  role all
-    stream main
-      put v -> (1 - r) : @w[call % 2]
-      fence.release
-      notify (1 - r) : @arrived[0]
-      wait @arrived[0] >= call + 1
-      fence.acquire
-      combine sum v, @w[call % 2]
-
-region @out local after @g
-  role all
-    stream main
-      copy %y = %t
-",
-        );
+        let s = exchange(100, "");
         let feeds = inputs(&s, 1);
         let mut code = jit::compile(&s).unwrap();
         code.put_off_from(bytes);
