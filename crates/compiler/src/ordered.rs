@@ -3,27 +3,45 @@
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::Module;
 use kbc_ir::schedule::Schedule;
-use kbc_order::{AdditionOrders, OrderAcrossSizes, OrderOptions, OrderReport, across_sizes};
+use kbc_order::{AdditionOrders, OrderAcrossSizes, OrderOptions, OrderReport, across_sizes, is_fixed};
 use kbc_passes::OrderModel;
 
 /// Orders of schedules, executed with trees in place of numbers.
 pub struct Ordered;
 
 impl OrderModel for Ordered {
-    fn difference(&self, modules: &[Module]) -> Result<Option<String>, Diagnostics> {
-        let schedules = modules.iter().filter_map(Module::schedule);
-        let reports = schedules.map(report).collect::<Result<Vec<_>, _>>()?;
-        match across_sizes(&reports.iter().collect::<Vec<_>>()) {
-            OrderAcrossSizes::Exact | OrderAcrossSizes::Fixed => Ok(None),
-            OrderAcrossSizes::SameSequence(why) | OrderAcrossSizes::Varies(why) => {
-                let [a, b] = why.texts;
-                Ok(Some(format!("some elements are added as {a}, others as {b}")))
+    fn orders(&self, algorithms: &[Vec<Module>]) -> Vec<Result<usize, String>> {
+        // The reports of one algorithm for each order.
+        let mut orders: Vec<Vec<OrderReport>> = vec![];
+        let number = |modules: &Vec<Module>| -> Result<usize, String> {
+            let reports: Result<Vec<_>, Diagnostics> =
+                modules.iter().filter_map(Module::schedule).map(report).collect();
+            let reports = reports.map_err(|found| {
+                found.list.first().map_or(String::new(), |d| format!("{}: {}", d.code, d.title))
+            })?;
+            match across_sizes(&reports.iter().collect::<Vec<_>>()) {
+                OrderAcrossSizes::Exact | OrderAcrossSizes::Fixed => {}
+                OrderAcrossSizes::SameSequence(why) | OrderAcrossSizes::Varies(why) => {
+                    let [a, b] = why.texts;
+                    return Err(format!("some elements are added as {a}, others as {b}"));
+                }
             }
-        }
+            let same = |other: &Vec<OrderReport>| is_fixed(&other.iter().chain(&reports).collect::<Vec<_>>());
+            let known = orders.iter().position(same);
+            Ok(known.unwrap_or_else(|| {
+                orders.push(reports);
+                orders.len() - 1
+            }))
+        };
+        algorithms.iter().map(number).collect()
     }
 }
 
-fn report(schedule: &Schedule) -> Result<OrderReport, Diagnostics> {
+/// Returns the orders of additions of a schedule.
+///
+/// # Errors
+/// Of the execution, and E354 for more trees than the limit.
+pub fn report(schedule: &Schedule) -> Result<OrderReport, Diagnostics> {
     AdditionOrders::of(schedule, &OrderOptions::default())?.report()
 }
 

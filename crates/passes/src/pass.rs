@@ -220,16 +220,13 @@ pub trait TimeModel {
 /// Compares orders of additions. The driver supplies an implementation, because this crate does not
 /// execute schedules.
 pub trait OrderModel {
-    /// Compares the orders in which modules add the elements of their results. The modules are one
-    /// collective at several sizes or with several algorithms; they are at the schedule level and
+    /// Compares the orders in which algorithms add the elements of a collective. An algorithm is
+    /// given as the collective at several sizes; the modules are at the schedule level and
     /// synchronized.
     ///
-    /// Returns `None` if every element is added in one order, whatever its position and in all
-    /// modules, or if no order can change its bits. Otherwise returns two orders, in words.
-    ///
-    /// # Errors
-    /// Returns the reason why the modules cannot be executed.
-    fn difference(&self, modules: &[Module]) -> Result<Option<String>, Diagnostics>;
+    /// Returns for each algorithm why it has no fixed order, or a number. Two algorithms with one
+    /// number add every element in one order, at all sizes, or no order can change their bits.
+    fn orders(&self, algorithms: &[Vec<Module>]) -> Vec<Result<usize, String>>;
 }
 
 /// The context of a pass: what it may use besides the module.

@@ -395,7 +395,7 @@ impl Chooser<'_> {
             out.push(self.packed_candidate(site, (alg, &job), best));
         }
         out.sort_by(order);
-        self.keep_fixed(site, &job, &mut out)?;
+        self.keep_fixed(site, &job, &mut out);
         out.sort_by(order);
         self.simulate(site, &mut out)?;
         out.sort_by(order);

@@ -6,13 +6,13 @@
 use crate::build::build;
 use crate::failure::Outcome;
 use crate::options::Source;
+use crate::ordered::report;
 use crate::report::amounts::count;
 use crate::watch::Unwatched;
 use crate::workspace::Workspace;
 use kbc_diag::Diagnostic;
 use kbc_order::{
-    AdditionOrders, ClassPlace, NotFixed, OrderAcrossSizes, OrderClass, OrderOptions, OrderReport,
-    OrderedValue, ValueUse, across_sizes,
+    ClassPlace, NotFixed, OrderAcrossSizes, OrderClass, OrderReport, OrderedValue, ValueUse, across_sizes,
 };
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ pub fn orders(workspace: &mut Workspace, source: &Source, also: &[String]) -> Ou
         of.define.extend(more.cloned());
         let at = Source { of, ..source.clone() };
         let built = build(workspace, &at, "default", &mut Unwatched)?;
-        let report = AdditionOrders::of(built.schedule()?, &OrderOptions::default())?.report()?;
+        let report = report(built.schedule()?)?;
         sizes.push((more.cloned().into_iter().collect(), report));
     }
     Ok(ProgramOrders { sizes })

@@ -11,7 +11,6 @@ use super::{Chooser, SelectSite, first, search};
 use crate::cost::{self, Job};
 use crate::findings::select::{Candidate, Verdict};
 use crate::packed::is_packed;
-use crate::pass::OrderModel;
 use crate::pipeline::Pipeline;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::graph::{CollKind, GraphOp, Using};
@@ -44,78 +43,73 @@ impl Chooser<'_> {
         let mut alone = using.clone();
         alone.options.retain(|o| o.0 != *"overlap");
         let modules = self.at_sizes(site, alone).map_err(first)?;
-        match model.difference(&modules).map_err(first)? {
-            None => Ok(()),
-            Some(why) => Err(Diagnostic::error("E597", "the order of additions is not fixed")
+        match model.orders(&[modules]).pop() {
+            Some(Err(why)) => Err(Diagnostic::error("E597", "the order of additions is not fixed")
                 .primary(at, format!("`{}` has no fixed order", using.alg))
                 .note(why)
                 .help("leave out the algorithm; kbc then takes one with a fixed order")),
+            Some(Ok(_)) | None => Ok(()),
         }
     }
 
     /// Rejects candidates that have no fixed order, or another one than the algorithm that is the
     /// fastest at [`REFERENCE_BYTES`].
-    pub(super) fn keep_fixed(
-        &self,
-        site: &SelectSite<'_>,
-        job: &Job<'_>,
-        list: &mut [Candidate],
-    ) -> Result<(), Diagnostic> {
-        let Some(model) = self.cx.order.filter(|_| self.fixes(site.coll.kind)) else { return Ok(()) };
-        let elements = REFERENCE_BYTES / job.element_bytes.max(1);
-        let reference = Job { elements, ..job.clone() };
-        let mut fixed: Vec<(f64, usize, Vec<Module>)> = vec![];
-        for (i, c) in list.iter_mut().enumerate() {
-            if !matches!(c.verdict, Verdict::Priced(_)) {
-                continue;
-            }
-            match self.ordered(site, model, &reference, c) {
-                Ok((ns, modules)) => fixed.push((ns, i, modules)),
+    pub(super) fn keep_fixed(&self, site: &SelectSite<'_>, job: &Job<'_>, list: &mut [Candidate]) {
+        let Some(model) = self.cx.order.filter(|_| self.fixes(site.coll.kind)) else { return };
+        let reference = Job { elements: REFERENCE_BYTES / job.element_bytes.max(1), ..job.clone() };
+        // Candidates that exist at all sizes, with their estimated nanoseconds for the reference.
+        let mut sized: Vec<(usize, f64)> = vec![];
+        let mut modules = vec![];
+        for (i, c) in list.iter_mut().enumerate().filter(|(_, c)| matches!(c.verdict, Verdict::Priced(_))) {
+            match self.sized(site, &reference, c) {
+                Ok((ns, of)) => {
+                    sized.push((i, ns));
+                    modules.push(of);
+                }
                 Err(why) => c.verdict = Verdict::Rejected(why),
             }
         }
-        let earlier = |a: &&(f64, usize, Vec<Module>), b: &&(f64, usize, Vec<Module>)| {
-            a.0.total_cmp(&b.0).then_with(|| list[a.1].algorithm.cmp(&list[b.1].algorithm))
+        let orders = model.orders(&modules);
+        let earlier = |a: &(usize, f64), b: &(usize, f64)| {
+            a.1.total_cmp(&b.1).then_with(|| list[a.0].algorithm.cmp(&list[b.0].algorithm))
         };
-        let Some((_, chosen, of_chosen)) = fixed.iter().min_by(earlier) else { return Ok(()) };
-        let name = list[*chosen].algorithm.clone();
-        for (_, i, modules) in fixed.iter().filter(|f| f.1 != *chosen) {
-            let both = [&of_chosen[..], &modules[..]].concat();
-            if model.difference(&both).map_err(first)?.is_some() {
-                list[*i].verdict = Verdict::Rejected(format!("it adds in another order than {name}"));
+        let fixed = sized.iter().zip(&orders).filter_map(|(c, order)| Some((*c, *order.as_ref().ok()?)));
+        let chosen = fixed.min_by(|a, b| earlier(&a.0, &b.0));
+        let name = chosen.map(|((i, _), _)| list[i].algorithm.clone());
+        for ((i, _), order) in sized.into_iter().zip(orders) {
+            match (order, &name) {
+                (Err(why), _) => {
+                    list[i].verdict =
+                        Verdict::Rejected(format!("its order of additions is not fixed: {why}"));
+                }
+                (Ok(order), Some(name)) if chosen.is_none_or(|c| c.1 != order) => {
+                    list[i].verdict = Verdict::Rejected(format!("it adds in another order than {name}"));
+                }
+                (Ok(_), _) => {}
             }
         }
-        Ok(())
     }
 
     /// Returns the estimated nanoseconds of a candidate for the reference, and its schedules at
-    /// [`SIZES`], or why it has no fixed order.
-    fn ordered(
+    /// [`SIZES`], or why it does not have them.
+    fn sized(
         &self,
         site: &SelectSite<'_>,
-        model: &dyn OrderModel,
         reference: &Job<'_>,
         candidate: &Candidate,
     ) -> Result<(f64, Vec<Module>), String> {
-        let words = |found: Diagnostics| {
-            found.list.first().map_or(String::new(), |d| format!("{}: {}", d.code, d.title))
-        };
         let library = reference.library;
         let using = candidate.using();
-        let alg = library
-            .find_algorithm(site.file, site.id, &using.alg, site.op.span)
-            .map_err(|d| format!("{}: {}", d.code, d.title))?;
+        let alg =
+            library.find_algorithm(site.file, site.id, &using.alg, site.op.span).map_err(|d| coded(&d))?;
         if is_packed(library, alg) {
             return Err("its trees depend on the size".into());
         }
         let args = search::values(&candidate.arguments);
         let call = legal(library, alg, site.axis, site.coll.root, args)?;
         let ns = cost::price(reference, &call)?.ns;
-        let modules = self.at_sizes(site, using).map_err(words)?;
-        match model.difference(&modules).map_err(words)? {
-            None => Ok((ns, modules)),
-            Some(why) => Err(format!("its order of additions is not fixed: {why}")),
-        }
+        let modules = self.at_sizes(site, using).map_err(|d| d.list.first().map_or(String::new(), coded))?;
+        Ok((ns, modules))
     }
 
     /// Returns the collective alone with an algorithm, lowered at several sizes.
@@ -138,6 +132,11 @@ impl Chooser<'_> {
         }
         Ok(out)
     }
+}
+
+/// Returns the code and the title of a message.
+fn coded(d: &Diagnostic) -> String {
+    format!("{}: {}", d.code, d.title)
 }
 
 /// Returns a type with another size of its first dimension, or `None` if it has none that can have
