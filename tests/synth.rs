@@ -294,14 +294,8 @@ fn packed_trees_of_groups_are_proven_and_right() {
 #[test]
 fn greedy_trees_are_proven_and_right() {
     let s = Scratch::new();
-    let machines = [
-        "ring(5)",
-        "mesh(3, 3)",
-        "switch(4)",
-        "tree(2, 2)",
-        "hierarchy(full(2), switch(3))",
-        OWN_LINKS,
-    ];
+    let machines =
+        ["ring(5)", "mesh(3, 3)", "switch(4)", "tree(2, 2)", "hierarchy(full(2), switch(3))", OWN_LINKS];
     for machine in machines {
         for collective in COLLECTIVES.into_iter().filter(|c| *c != "all_to_all") {
             for more in [&[][..], &["--trees", "3", "--pieces", "2"]] {

@@ -10,11 +10,10 @@
 //! * [`all_to_all_flow`], [`all_to_all_v_flow`]: paths for an all-to-all, with equal demands or
 //!   with a matrix of them, and a bound of the rate.
 //! * [`all_to_all_rounds`], [`fastest_all_to_all_rounds`]: its messages in rounds.
-//! * [`tree_rounds`], [`spanning_rounds`]: the order in which pieces of data move along the trees,
-//!   and its time; [`fastest_tree_rounds`] and [`fastest_spanning_rounds`] also choose the number
+//! * [`tree_rounds`]: the order in which pieces of data move along trees, its time, and the number
 //!   of pieces.
 //! * [`match_trees`], [`match_all_reduce`]: trees of low latency, by greedy matching of pieces and
-//!   free edges in time; [`matched_rounds`] and [`fastest_matched_rounds`] order their messages.
+//!   free edges in time.
 //!
 //! ```
 //! use kbc_synthesis::{ExactRatio, Network, TreeCollective, pack_trees};
@@ -103,8 +102,5 @@ pub use matched::{
 };
 pub use moves::{EdgeTiming, PieceMove, RoundPlan, Waiting};
 pub use network::{Network, NetworkEdge};
-pub use rounds::{
-    fastest_matched_rounds, fastest_spanning_rounds, fastest_tree_rounds, matched_rounds, spanning_rounds,
-    tree_rounds,
-};
+pub use rounds::{CarryingTrees, PieceNumber, tree_rounds};
 pub use spanning::pack_spanning_trees;

@@ -13,112 +13,83 @@ use crate::planner::{Planner, Tried};
 use crate::rooting::{RootedTree, given, level};
 use std::collections::BTreeMap;
 
-/// Returns the rounds in which the trees of a packing carry the data, each tree in `cuts` pieces.
-/// Each root has `bytes` bytes. `edges` has the times of every edge of the network once.
-///
-/// # Errors
-/// [`SynthesisError::Overflow`] if there are more than 2^22 messages;
-/// [`SynthesisError::ZeroPieces`] and [`SynthesisError::NotATime`];
-/// [`SynthesisError::Inconsistent`] for an edge without times, and for a packing whose parts do not
-/// fit together, which is none that this crate returns.
-pub fn tree_rounds(
-    packing: &TreePacking,
-    cuts: u64,
-    bytes: f64,
-    edges: &[EdgeTiming],
-    waiting: Waiting,
-) -> Result<RoundPlan, SynthesisError> {
-    possible(bytes, edges)?;
-    let (orders, trees) = tree_orders(packing, cuts, edges)?;
-    finished(Planner::new(vec![orders], bytes / trees as f64, waiting).fixed(cuts as usize), trees)
+/// Trees whose messages are ordered.
+#[derive(Clone, Copy, Debug)]
+pub enum CarryingTrees<'a> {
+    /// Packed trees. Each root has the bytes that are given.
+    Rooted(&'a TreePacking),
+    /// Spanning trees of an all-reduce: each piece is reduced up its tree and broadcast down again.
+    /// The bytes are those of the vector.
+    Spanning(&'a SpanningPacking),
+    /// Matched trees. The bytes are those of each root, or of the vector of an all-reduce.
+    Matched(&'a Matching),
 }
 
-/// Returns the rounds of the trees of a packing, with the number of pieces that is fastest among
-/// those with at most `most_messages` messages. Each root has `bytes` bytes.
-///
-/// # Errors
-/// [`SynthesisError::Overflow`] if one piece of each tree is more than `most_messages` messages;
-/// others as [`tree_rounds`].
-pub fn fastest_tree_rounds(
-    packing: &TreePacking,
-    bytes: f64,
-    edges: &[EdgeTiming],
-    waiting: Waiting,
-    most_messages: usize,
-) -> Result<RoundPlan, SynthesisError> {
-    possible(bytes, edges)?;
-    let (orders, trees) = tree_orders(packing, 1, edges)?;
-    finished(Planner::new(vec![orders], bytes / trees as f64, waiting).fastest(most_messages), trees)
+impl<'a> From<&'a TreePacking> for CarryingTrees<'a> {
+    fn from(packing: &'a TreePacking) -> Self {
+        CarryingTrees::Rooted(packing)
+    }
 }
 
-/// Returns the rounds of an all-reduce of `bytes` bytes: each piece is reduced up its tree and
-/// broadcast down again, each tree in `cuts` pieces.
-///
-/// # Errors
-/// As [`tree_rounds`].
-pub fn spanning_rounds(
-    packing: &SpanningPacking,
-    cuts: u64,
-    bytes: f64,
-    edges: &[EdgeTiming],
-    waiting: Waiting,
-) -> Result<RoundPlan, SynthesisError> {
-    possible(bytes, edges)?;
-    let orders = spanning_orders(packing, cuts, edges)?;
-    let trees = packing.trees as u64;
-    finished(Planner::new(orders, bytes / trees as f64, waiting).fixed(cuts as usize), trees)
+impl<'a> From<&'a SpanningPacking> for CarryingTrees<'a> {
+    fn from(packing: &'a SpanningPacking) -> Self {
+        CarryingTrees::Spanning(packing)
+    }
 }
 
-/// Returns the rounds of an all-reduce of `bytes` bytes, with the number of pieces that is fastest
-/// among those with at most `most_messages` messages.
-///
-/// # Errors
-/// As [`fastest_tree_rounds`].
-pub fn fastest_spanning_rounds(
-    packing: &SpanningPacking,
-    bytes: f64,
-    edges: &[EdgeTiming],
-    waiting: Waiting,
-    most_messages: usize,
-) -> Result<RoundPlan, SynthesisError> {
-    possible(bytes, edges)?;
-    let orders = spanning_orders(packing, 1, edges)?;
-    let trees = packing.trees as u64;
-    finished(Planner::new(orders, bytes / trees as f64, waiting).fastest(most_messages), trees)
+impl<'a> From<&'a Matching> for CarryingTrees<'a> {
+    fn from(matching: &'a Matching) -> Self {
+        CarryingTrees::Matched(matching)
+    }
 }
 
-/// Returns the rounds of matched trees, each tree in `cuts` pieces. Each root has `bytes` bytes, or
-/// an all-reduce as a whole.
-///
-/// # Errors
-/// As [`tree_rounds`].
-pub fn matched_rounds(
-    matching: &Matching,
-    cuts: u64,
-    bytes: f64,
-    edges: &[EdgeTiming],
-    waiting: Waiting,
-) -> Result<RoundPlan, SynthesisError> {
-    possible(bytes, edges)?;
-    let planner = matched_planner(matching, cuts, bytes, edges, waiting)?;
-    finished(planner.fixed(cuts as usize), matching.trees)
+/// The number of pieces into which each tree is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PieceNumber {
+    /// This number.
+    Fixed(u64),
+    /// The fastest number among those with at most so many messages.
+    FastestUpTo(usize),
 }
 
-/// Returns the rounds of matched trees, with the number of pieces that is fastest among those with
-/// at most `most_messages` messages.
+/// Returns the rounds in which trees carry the data. `edges` has the times of every edge of the
+/// network once.
 ///
 /// # Errors
-/// As [`fastest_tree_rounds`].
-pub fn fastest_matched_rounds(
-    matching: &Matching,
+/// [`SynthesisError::Overflow`] if there are more than 2^22 messages, or if one piece of each tree
+/// is more messages than [`PieceNumber::FastestUpTo`] allows; [`SynthesisError::ZeroPieces`] and
+/// [`SynthesisError::NotATime`]; [`SynthesisError::Inconsistent`] for an edge without times, and for
+/// a packing whose parts do not fit together, which is none that this crate returns.
+pub fn tree_rounds<'a>(
+    trees: impl Into<CarryingTrees<'a>>,
+    pieces: PieceNumber,
     bytes: f64,
     edges: &[EdgeTiming],
     waiting: Waiting,
-    most_messages: usize,
 ) -> Result<RoundPlan, SynthesisError> {
     possible(bytes, edges)?;
-    let planner = matched_planner(matching, 1, bytes, edges, waiting)?;
-    finished(planner.fastest(most_messages), matching.trees)
+    let cuts = match pieces {
+        PieceNumber::Fixed(cuts) => cuts,
+        PieceNumber::FastestUpTo(_) => 1,
+    };
+    let (planner, number) = match trees.into() {
+        CarryingTrees::Rooted(packing) => {
+            let (orders, number) = tree_orders(packing, cuts, edges)?;
+            (Planner::new(vec![orders], bytes / number as f64, waiting), number)
+        }
+        CarryingTrees::Spanning(packing) => {
+            let number = packing.trees as u64;
+            (Planner::new(spanning_orders(packing, cuts, edges)?, bytes / number as f64, waiting), number)
+        }
+        CarryingTrees::Matched(matching) => {
+            (matched_planner(matching, cuts, bytes, edges, waiting)?, matching.trees)
+        }
+    };
+    let found = match pieces {
+        PieceNumber::Fixed(cuts) => planner.fixed(cuts as usize),
+        PieceNumber::FastestUpTo(messages) => planner.fastest(messages),
+    };
+    finished(found, number)
 }
 
 /// Returns the planner of matched trees, which knows when the matching sends their messages.

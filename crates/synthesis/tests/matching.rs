@@ -6,9 +6,9 @@
 use crate::streams::{Waits, simulate, timing};
 use crate::topologies::{self, Dice, Sketch, random, random_regular};
 use kbc_synthesis::{
-    EdgeTiming, MatchedRoots, MatchedTree, Matching, Network, PieceMove, RoundPlan, SynthesisError,
-    TreeCollective, Waiting, best_rate, fastest_matched_rounds, fastest_spanning_rounds, fastest_tree_rounds,
-    match_all_reduce, match_trees, matched_rounds, pack_some_trees, pack_spanning_trees, pack_trees,
+    EdgeTiming, MatchedRoots, MatchedTree, Matching, Network, PieceMove, PieceNumber, RoundPlan,
+    SynthesisError, TreeCollective, Waiting, best_rate, match_all_reduce, match_trees, pack_some_trees,
+    pack_spanning_trees, pack_trees, tree_rounds,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -159,7 +159,7 @@ fn every_network_is_matched() {
         found.up.iter().for_each(|t| spans(&network, t, true));
         on_time(&found, &times, bytes);
         for (waiting, cuts) in [(Waiting::WhenNeeded, 1), (Waiting::WhenNeeded, 3), (Waiting::EachRound, 2)] {
-            let plan = matched_rounds(&found, cuts, bytes, &times, waiting).expect("a plan");
+            let plan = tree_rounds(&found, PieceNumber::Fixed(cuts), bytes, &times, waiting).expect("a plan");
             assert_eq!((plan.cuts, plan.pieces), (cuts, trees * cuts), "network {i}");
             right(&network, &found, &plan);
             let piece = bytes / plan.pieces as f64;
@@ -193,7 +193,8 @@ fn all_reduces_are_matched() {
             let roots = |trees: &[MatchedTree]| trees.iter().map(|t| t.root).collect::<Vec<_>>();
             assert_eq!(roots(&found.up), roots(&found.down));
             for (waiting, cuts) in [(Waiting::WhenNeeded, 2), (Waiting::EachRound, 1)] {
-                let plan = matched_rounds(&found, cuts, bytes, &times, waiting).expect("a plan");
+                let plan =
+                    tree_rounds(&found, PieceNumber::Fixed(cuts), bytes, &times, waiting).expect("a plan");
                 right(&network, &found, &plan);
                 let piece = bytes / plan.pieces as f64;
                 let waits =
@@ -329,7 +330,13 @@ fn fastest(
         if trees > 1 && messages > most {
             break;
         }
-        let plan = fastest_matched_rounds(&found, bytes, times, Waiting::WhenNeeded, most.max(messages));
+        let plan = tree_rounds(
+            &found,
+            PieceNumber::FastestUpTo(most.max(messages)),
+            bytes,
+            times,
+            Waiting::WhenNeeded,
+        );
         let plan = plan.expect("a plan");
         if plan.ns < best.2 {
             best = (trees, plan.cuts, plan.ns, found.ns);
@@ -359,7 +366,7 @@ fn figures_of_matching() {
                 let few = pack_some_trees(&network, collective, 1);
                 let plan = |p: &_| {
                     let waiting = Waiting::WhenNeeded;
-                    let plan = fastest_tree_rounds(p, bytes, &times, waiting, most);
+                    let plan = tree_rounds(p, PieceNumber::FastestUpTo(most), bytes, &times, waiting);
                     plan.map_or(f64::INFINITY, |p| p.ns)
                 };
                 full.into_iter().chain(few).map(|p| plan(&p)).fold(f64::INFINITY, f64::min)
@@ -397,7 +404,8 @@ fn figures_of_matching() {
                 bytes / broadcast_rate,
             );
             let spanning = pack_spanning_trees(&network).map(|p| {
-                let plan = fastest_spanning_rounds(&p, bytes, &times, Waiting::WhenNeeded, most);
+                let plan =
+                    tree_rounds(&p, PieceNumber::FastestUpTo(most), bytes, &times, Waiting::WhenNeeded);
                 (plan.map_or(f64::INFINITY, |p| p.ns), p.rate.to_f64() * 50.0)
             });
             let (trees, rate) =
@@ -450,7 +458,8 @@ fn speed_of_matching() {
             found.ns
         );
         let start = Instant::now();
-        let plan = matched_rounds(&found, 1, bytes, &times, Waiting::WhenNeeded).expect("a plan");
+        let plan =
+            tree_rounds(&found, PieceNumber::Fixed(1), bytes, &times, Waiting::WhenNeeded).expect("a plan");
         let seconds = start.elapsed().as_secs_f64();
         eprintln!("  {} rounds in {seconds:.2} s, {:.0} ns", plan.rounds.len(), plan.ns);
     }

@@ -5,8 +5,8 @@
 use crate::streams::{GIGABYTES, Waits, simulate, timing};
 use crate::topologies::{self, Dice, Sketch};
 use kbc_synthesis::{
-    ExactRatio, Network, PieceMove, RoundPlan, TreeCollective, TreePacking, Waiting, fastest_spanning_rounds,
-    fastest_tree_rounds, pack_some_trees, pack_spanning_trees, pack_trees, tree_rounds,
+    ExactRatio, Network, PieceMove, PieceNumber, RoundPlan, TreeCollective, TreePacking, Waiting,
+    pack_some_trees, pack_spanning_trees, pack_trees, tree_rounds,
 };
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -106,13 +106,16 @@ fn reached(network: &Network, bytes: f64, waiting: Waiting, most: usize) -> Vec<
     let both = [("all-gather", TreeCollective::AllGather), ("reduce-scatter", TreeCollective::ReduceScatter)];
     for (name, collective) in both {
         let packing = pack_trees(network, collective).expect("trees");
-        let plan = |bytes| fastest_tree_rounds(&packing, bytes, &times, waiting, most).expect(name);
+        let plan = |bytes| {
+            tree_rounds(&packing, PieceNumber::FastestUpTo(most), bytes, &times, waiting).expect(name)
+        };
         let amounts = (bytes / members, packing.rate);
         all.push((name, Reached::new(network, amounts, waiting, plan, routes(&packing))));
     }
     if let Ok(packing) = pack_spanning_trees(network) {
-        let plan =
-            |bytes| fastest_spanning_rounds(&packing, bytes, &times, waiting, most).expect("all-reduce");
+        let plan = |bytes| {
+            tree_rounds(&packing, PieceNumber::FastestUpTo(most), bytes, &times, waiting).expect("all-reduce")
+        };
         let route = |m: &PieceMove| vec![m.from, m.to];
         all.push(("all-reduce", Reached::new(network, (bytes, packing.rate), waiting, plan, route)));
     }
@@ -176,7 +179,9 @@ fn figures_of_plans() {
         }
         let (torus, bytes) = (topologies::grid(&[8, 8, 8], true).network(), BYTES / 512.0);
         let packing = pack_some_trees(&torus, TreeCollective::AllGather, 1).expect("trees");
-        let plan = |bytes| tree_rounds(&packing, 1, bytes, &timing(&torus), waiting).expect("plan");
+        let plan = |bytes| {
+            tree_rounds(&packing, PieceNumber::Fixed(1), bytes, &timing(&torus), waiting).expect("plan")
+        };
         let route = |m: &PieceMove| vec![m.from, m.to];
         let reached = Reached::new(&torus, (bytes, packing.rate), waiting, plan, route);
         print("torus 8x8x8, one tree per root", "all-gather", waiting, &reached);

@@ -3,9 +3,8 @@
 use crate::streams::timing;
 use crate::topologies::{self, Sketch};
 use kbc_synthesis::{
-    EdgeTiming, Network, PieceMove, RoundPlan, SynthesisError, TreeCollective, TreePacking, Waiting,
-    fastest_spanning_rounds, fastest_tree_rounds, pack_spanning_trees, pack_trees, spanning_rounds,
-    tree_rounds,
+    EdgeTiming, Network, PieceMove, PieceNumber, RoundPlan, SynthesisError, TreeCollective, TreePacking,
+    Waiting, pack_spanning_trees, pack_trees, tree_rounds,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,7 +93,8 @@ fn every_piece_arrives_once() {
             let packing = pack_trees(&network, collective).expect("trees");
             let roots: Vec<usize> = packing.roots.iter().map(|r| r.0).collect();
             for (cuts, waiting) in [1, 3, 16].into_iter().flat_map(|c| WAITING.map(|w| (c, w))) {
-                let plan = tree_rounds(&packing, cuts, BYTES, &times, waiting).expect("rounds");
+                let plan =
+                    tree_rounds(&packing, PieceNumber::Fixed(cuts), BYTES, &times, waiting).expect("rounds");
                 assert_eq!(
                     (plan.cuts, u128::from(plan.pieces)),
                     (cuts, packing.roots[0].1 * u128::from(cuts))
@@ -134,7 +134,8 @@ fn every_contribution_is_added_once() {
             let packing = pack_trees(&network, collective).expect("trees");
             let roots: Vec<usize> = packing.roots.iter().map(|r| r.0).collect();
             for waiting in WAITING {
-                let plan = tree_rounds(&packing, 2, BYTES, &times, waiting).expect("rounds");
+                let plan =
+                    tree_rounds(&packing, PieceNumber::Fixed(2), BYTES, &times, waiting).expect("rounds");
                 let mut start = Holdings::new();
                 for (&m, &r) in members.iter().flat_map(|m| roots.iter().map(move |r| (m, r))) {
                     start.extend((0..plan.pieces).map(|p| ((m, r, p), 1 << m)));
@@ -156,7 +157,8 @@ fn an_all_reduce_goes_up_and_down() {
         let all: u64 = members.iter().map(|m| 1 << m).sum();
         let packing = pack_spanning_trees(&network).expect("trees");
         for (cuts, waiting) in [1, 4].into_iter().flat_map(|c| WAITING.map(|w| (c, w))) {
-            let plan = spanning_rounds(&packing, cuts, BYTES, &timing(&network), waiting).expect("rounds");
+            let plan = tree_rounds(&packing, PieceNumber::Fixed(cuts), BYTES, &timing(&network), waiting)
+                .expect("rounds");
             let places = || members.iter().flat_map(|&m| (0..plan.pieces).map(move |p| (m, 0, p)));
             let end = run(&plan, places().map(|at| (at, 1 << at.0)).collect());
             assert_eq!(end, places().map(|at| (at, all)).collect());
@@ -176,7 +178,8 @@ fn pieces_fill_the_edges() {
     let packing = pack_spanning_trees(&network).expect("trees");
     for waiting in WAITING {
         let share = |cuts: u64| {
-            let plan = spanning_rounds(&packing, cuts, 1e9, &timing(&network), waiting).expect("rounds");
+            let plan = tree_rounds(&packing, PieceNumber::Fixed(cuts), 1e9, &timing(&network), waiting)
+                .expect("rounds");
             plan.least_ns / plan.ns
         };
         assert!(share(1) < share(8) && share(8) < share(32));
@@ -191,22 +194,25 @@ fn the_number_of_pieces_follows_the_bytes() {
     let (packing, gather) = (pack_spanning_trees(&network), pack_trees(&network, TreeCollective::AllGather));
     let (packing, gather) = (packing.expect("trees"), gather.expect("trees"));
     for waiting in WAITING {
-        let fastest = |bytes| fastest_spanning_rounds(&packing, bytes, &times, waiting, 8192).expect("plan");
+        let fastest = |bytes| {
+            tree_rounds(&packing, PieceNumber::FastestUpTo(8192), bytes, &times, waiting).expect("plan")
+        };
         let plans: Vec<RoundPlan> = [1e3, 3e4, 1e9].into_iter().map(fastest).collect();
         assert_eq!(plans[0].cuts, 1);
         assert!(plans[1].cuts <= plans[2].cuts && plans[2].cuts > 1);
         for (plan, bytes) in plans.iter().zip([1e3, 3e4, 1e9]) {
             assert!(plan.rounds.iter().map(Vec::len).sum::<usize>() <= 8192);
             for cuts in [1, 4] {
-                let other = spanning_rounds(&packing, cuts, bytes, &times, waiting).expect("plan");
+                let other =
+                    tree_rounds(&packing, PieceNumber::Fixed(cuts), bytes, &times, waiting).expect("plan");
                 // A larger number must gain 2 %.
                 assert!(plan.ns <= other.ns * 1.05, "{bytes} bytes in {cuts} pieces");
             }
         }
-        let few = fastest_tree_rounds(&gather, 1e9, &times, waiting, 960).expect("plan");
+        let few = tree_rounds(&gather, PieceNumber::FastestUpTo(960), 1e9, &times, waiting).expect("plan");
         assert!(few.rounds.iter().map(Vec::len).sum::<usize>() <= 960);
         let refused = Err(SynthesisError::Overflow { what: "the number of messages" });
-        assert_eq!(fastest_tree_rounds(&gather, 1e9, &times, waiting, 100), refused);
+        assert_eq!(tree_rounds(&gather, PieceNumber::FastestUpTo(100), 1e9, &times, waiting), refused);
     }
 }
 
@@ -216,12 +222,15 @@ fn too_many_messages_are_refused() {
     let times = timing(&network);
     let packing = pack_trees(&network, TreeCollective::AllGather).expect("trees");
     let refused = SynthesisError::Overflow { what: "the number of messages" };
-    let rounds = |cuts| tree_rounds(&packing, cuts, BYTES, &times, Waiting::WhenNeeded);
+    let rounds = |cuts| tree_rounds(&packing, PieceNumber::Fixed(cuts), BYTES, &times, Waiting::WhenNeeded);
     assert_eq!(rounds(1 << 40), Err(refused));
     assert_eq!(rounds(u64::MAX), Err(refused));
     assert_eq!(rounds(0), Err(SynthesisError::ZeroPieces));
     let packing = pack_spanning_trees(&network).expect("trees");
-    assert_eq!(spanning_rounds(&packing, u64::MAX, BYTES, &times, Waiting::WhenNeeded), Err(refused));
+    assert_eq!(
+        tree_rounds(&packing, PieceNumber::Fixed(u64::MAX), BYTES, &times, Waiting::WhenNeeded),
+        Err(refused)
+    );
 }
 
 #[test]
@@ -231,7 +240,7 @@ fn what_is_no_time_is_refused() {
     let refused = |bytes, change: fn(&mut EdgeTiming), what| {
         let mut times = timing(&network);
         change(&mut times[1]);
-        let plan = spanning_rounds(&packing, 1, bytes, &times, Waiting::WhenNeeded);
+        let plan = tree_rounds(&packing, PieceNumber::Fixed(1), bytes, &times, Waiting::WhenNeeded);
         assert_eq!(plan, Err(SynthesisError::NotATime { what }));
     };
     refused(f64::NAN, |_| {}, "the number of bytes");
@@ -248,7 +257,7 @@ fn no_time_is_a_time() {
     let mut times = timing(&network);
     times.iter_mut().for_each(|e| e.latency_ns = 0.0);
     for (bytes, waiting) in [0.0, 1.0].into_iter().flat_map(|b| WAITING.map(|w| (b, w))) {
-        let plan = tree_rounds(&packing, 2, bytes, &times, waiting).expect("rounds");
+        let plan = tree_rounds(&packing, PieceNumber::Fixed(2), bytes, &times, waiting).expect("rounds");
         assert_eq!(plan.ns > 0.0, bytes > 0.0);
         let mut held = Holdings::new();
         for (m, r) in (0..9).flat_map(|m| (0..9).map(move |r| (m, r))) {
@@ -265,7 +274,9 @@ fn parts_that_do_not_fit_are_refused() {
     let network = topologies::ring(4).network();
     let refused = Err(SynthesisError::Inconsistent { step: "the rounds" });
     let times = timing(&network);
-    let rounds = |packing: &TreePacking, times| tree_rounds(packing, 1, BYTES, times, Waiting::WhenNeeded);
+    let rounds = |packing: &TreePacking, times| {
+        tree_rounds(packing, PieceNumber::Fixed(1), BYTES, times, Waiting::WhenNeeded)
+    };
     let mut packing = pack_trees(&network, TreeCollective::AllGather).expect("trees");
     let whole = packing.clone();
     assert_eq!(rounds(&packing, &times[1..]), refused, "an edge without times");

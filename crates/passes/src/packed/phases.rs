@@ -4,11 +4,10 @@ use super::network::MachineNetwork;
 use kbc_ir::expr::gcd;
 use kbc_ir::graph::CollKind;
 use kbc_synthesis::{
-    AllToAllFlow, AllToAllPlan, MatchedRoots, Matching, RoundCost, RoundPlan, SpanningPacking,
-    SynthesisError, TreeCollective, TreePacking, all_to_all_flow, all_to_all_rounds, best_rate,
-    fastest_all_to_all_rounds, fastest_matched_rounds, fastest_spanning_rounds, fastest_tree_rounds,
-    match_all_reduce, match_trees, matched_rounds, pack_some_trees, pack_spanning_trees, pack_trees,
-    spanning_rounds, tree_rounds,
+    AllToAllFlow, AllToAllPlan, CarryingTrees, MatchedRoots, Matching, PieceNumber, RoundCost, RoundPlan,
+    SpanningPacking, SynthesisError, TreeCollective, TreePacking, all_to_all_flow, all_to_all_rounds,
+    best_rate, fastest_all_to_all_rounds, match_all_reduce, match_trees, pack_some_trees,
+    pack_spanning_trees, pack_trees, tree_rounds,
 };
 
 /// A collective for which trees can be packed.
@@ -395,19 +394,16 @@ pub(super) fn ordered(
 ) -> Result<OrderedPhase, SynthesisError> {
     let bytes = PackedRequest { collective, ..*request }.root_bytes(machine);
     let (times, waiting, most) = (&machine.timings, machine.waiting, request.messages as usize);
-    let fixed = |cuts: u64| match &trees {
-        PhaseTrees::Rooted(packing) => tree_rounds(packing, cuts, bytes, times, waiting),
-        PhaseTrees::Spanning(packing) => spanning_rounds(packing, cuts, bytes, times, waiting),
-        PhaseTrees::Matched(matching) => matched_rounds(matching, cuts, bytes, times, waiting),
+    let carrying = match &trees {
+        PhaseTrees::Rooted(packing) => CarryingTrees::Rooted(packing),
+        PhaseTrees::Spanning(packing) => CarryingTrees::Spanning(packing),
+        PhaseTrees::Matched(matching) => CarryingTrees::Matched(matching),
     };
-    let fastest = || match &trees {
-        PhaseTrees::Rooted(packing) => fastest_tree_rounds(packing, bytes, times, waiting, most),
-        PhaseTrees::Spanning(packing) => fastest_spanning_rounds(packing, bytes, times, waiting, most),
-        PhaseTrees::Matched(matching) => fastest_matched_rounds(matching, bytes, times, waiting, most),
-    };
-    let plan = match request.pieces.map_or_else(fastest, fixed) {
+    let rounds = |pieces: PieceNumber| tree_rounds(carrying, pieces, bytes, times, waiting);
+    let pieces = request.pieces.map_or(PieceNumber::FastestUpTo(most), PieceNumber::Fixed);
+    let plan = match rounds(pieces) {
         // Whole trees may be more messages than trees are cut into.
-        Err(SynthesisError::Overflow { .. }) if request.pieces.is_none() => fixed(1)?,
+        Err(SynthesisError::Overflow { .. }) if request.pieces.is_none() => rounds(PieceNumber::Fixed(1))?,
         other => other?,
     };
     let phase = OrderedPhase { collective, trees, plan };
