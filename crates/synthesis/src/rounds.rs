@@ -58,8 +58,8 @@ pub enum PieceNumber {
 /// # Errors
 /// [`SynthesisError::Overflow`] if there are more than 2^22 messages, or if one piece of each tree
 /// is more messages than [`PieceNumber::FastestUpTo`] allows; [`SynthesisError::ZeroPieces`] and
-/// [`SynthesisError::NotATime`]; [`SynthesisError::Inconsistent`] for an edge without times, and for
-/// a packing whose parts do not fit together, which is none that this crate returns.
+/// [`SynthesisError::NotATime`]; [`SynthesisError::Inconsistent`] for an edge without times, and
+/// for a packing whose parts do not fit together, which is none that this crate returns.
 pub fn tree_rounds<'a>(
     trees: impl Into<CarryingTrees<'a>>,
     pieces: PieceNumber,

@@ -6,6 +6,10 @@
 //! here. Bounds are in [`kbc_machine::bounds`], data is computed in [`kbc_backend_sim::interp`],
 //! and charts are drawn by the caller.
 //!
+//! Two simulators give the same result. The engine processes events, one after another. Where
+//! streams share nothing, `dataflow` simulates each stream as a whole. `dataflow` tries first and
+//! gives up at the first conflict.
+//!
 //! Memory grows with the number of ranks, their streams and counters, and the messages in flight.
 //! The record behind the critical path has a fixed size.
 
