@@ -7,7 +7,7 @@
 
 use crate::profile::{FenceStep, Profile};
 use kbc_diag::Diagnostics;
-use kbc_tiles::tile::order::{Fault, Finding, analyse};
+use kbc_tiles::tile::order::{Fault, Finding, Trials, analyse};
 use kbc_tiles::tile::{Barrier, Kernel, Op, Stmt, path, tasks};
 
 /// Replaces the fences of a kernel.
@@ -28,20 +28,16 @@ fn one(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
         let place = places.max_by_key(Vec::len).unwrap_or(at);
         path::insert(kernel, &place, [barrier()]);
     }
-    let mut rest = analyse(kernel);
-    let candidates: Vec<path::Path> = path::ops(kernel)
-        .into_iter()
-        .filter(|(_, op)| matches!(op, Op::Barrier(Barrier::All) | Op::MemoryBarrier))
-        .map(|(p, _)| p)
-        .collect();
-    for at in candidates {
-        let Some(old) = path::replace(kernel, &at, path::blank()) else { continue };
-        let now = analyse(kernel);
-        if now.iter().all(|f| rest.binary_search(f).is_ok()) {
-            rest = now;
-        } else {
-            path::replace(kernel, &at, old);
+    let mut trials = Trials::new(kernel);
+    let mut unneeded = vec![];
+    for (at, op) in path::ops(kernel) {
+        if matches!(op, Op::Barrier(Barrier::All) | Op::MemoryBarrier) && trials.leave_out(&[&at], |_| false)
+        {
+            unneeded.push(at);
         }
+    }
+    for at in unneeded {
+        path::replace(kernel, &at, path::blank());
     }
     path::sweep(&mut kernel.body);
     debug_assert!(!analyse(kernel).iter().any(unfenced), "every wait and notify is fenced");

@@ -10,7 +10,7 @@
 
 use crate::profile::Profile;
 use kbc_diag::Diagnostics;
-use kbc_tiles::tile::order::{Fault, Finding, analyse};
+use kbc_tiles::tile::order::{Fault, Finding, Trials, analyse};
 use kbc_tiles::tile::path::{self, Path};
 use kbc_tiles::tile::{Barrier, Kernel, Op, Pipe, Stmt, TURN, tasks};
 
@@ -25,7 +25,7 @@ fn one(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
     // The whole kernel is then analysed only for the few conflicts between statements.
     let mut at = 0;
     while at < kernel.body.len() {
-        at += on_statement(kernel, at, |k, _| {
+        at += on_statement(kernel, at, |k| {
             let before = k.body.len();
             order(k);
             k.body.len() + 1 - before
@@ -80,14 +80,14 @@ fn stored(set: bool, event: u8) -> Stmt {
 }
 
 /// Runs `f` on a kernel that consists of statement `at` alone, after the `let`s of the whole
-/// kernel. The second argument of `f` is the index that the statement has there.
-fn on_statement<T>(kernel: &mut Kernel, at: usize, f: impl FnOnce(&mut Kernel, usize) -> T) -> T {
+/// kernel.
+fn on_statement<T>(kernel: &mut Kernel, at: usize, f: impl FnOnce(&mut Kernel) -> T) -> T {
     let mut body = std::mem::take(&mut kernel.body);
     let names = body.iter().filter(|s| matches!(s, Stmt::Let { .. }));
     kernel.body = names.cloned().collect();
     let place = kernel.body.len();
     kernel.body.push(std::mem::replace(&mut body[at], path::blank()));
-    let out = f(kernel, place);
+    let out = f(kernel);
     let done = kernel.body.split_off(place);
     body.splice(at..=at, done);
     kernel.body = body;
@@ -125,83 +125,40 @@ fn order(kernel: &mut Kernel) {
     }
 }
 
-/// Returns the faults that must not occur whichever events are used.
-fn faults(kernel: &Kernel) -> Vec<Finding> {
-    let mut all = analyse(kernel);
-    all.retain(|f| !matches!(f.fault, Fault::SetEarly(_)));
-    all
-}
-
-/// Checks whether the top-level statement around a line of synchronisation, analysed alone, has
-/// further faults without it; then the kernel needs the line. `own` caches the faults of the
-/// statement that was analysed last, with all its lines.
-fn needed(
-    kernel: &mut Kernel,
-    own: &mut Option<(usize, Vec<Finding>)>,
-    at: &Path,
-    next: Option<&Path>,
-) -> bool {
-    let [stmt, rest @ ..] = &at[..] else { return false };
-    if rest.is_empty() {
-        return false;
-    }
-    let stmt = *stmt as usize;
-    on_statement(kernel, stmt, |k, place| {
-        if own.as_ref().is_none_or(|o| o.0 != stmt) {
-            *own = Some((stmt, faults(k)));
-        }
-        let inside = |p: &Path| {
-            let mut p = p.clone();
-            p[0] = place as _;
-            p
-        };
-        let places: Vec<Path> = std::iter::once(at).chain(next).map(inside).collect();
-        let old: Vec<Option<Stmt>> = places.iter().map(|p| path::replace(k, p, path::blank())).collect();
-        let less = faults(k);
-        for (p, s) in places.iter().zip(old) {
-            s.and_then(|s| path::replace(k, p, s));
-        }
-        let has = |f: &Finding| own.as_ref().is_some_and(|o| o.1.binary_search(f).is_ok());
-        !less.iter().all(has)
-    })
-}
-
-/// Removes synchronisation that nothing needs: first barriers of all pipes, then the rest.
+/// Removes synchronisation that nothing needs: first barriers of all pipes, then the rest. An event
+/// that may be in use does not count: it gets another number later.
 fn prune(kernel: &mut Kernel) {
-    let rest = faults(kernel);
+    let rest = analyse(kernel);
+    let allowed = |f: &Finding| matches!(f.fault, Fault::SetEarly(_)) || rest.binary_search(f).is_ok();
+    let ops = path::ops(kernel);
+    let mut trials = Trials::new(kernel);
+    let mut unneeded: Vec<Path> = vec![];
     for whole in [true, false] {
-        let candidates: Vec<(Path, Option<Path>)> = path::ops(kernel)
-            .into_iter()
-            .filter_map(|(at, op)| match op {
-                Op::Barrier(Barrier::All) if whole => Some((at, None)),
-                Op::MemoryBarrier | Op::Barrier(Barrier::Pipe(_)) if !whole => Some((at, None)),
+        for (at, op) in &ops {
+            let wait = match op {
+                Op::Barrier(Barrier::All) if whole => None,
+                Op::MemoryBarrier | Op::Barrier(Barrier::Pipe(_)) if !whole => None,
                 Op::SetFlag { from, to, event } if !whole => {
                     // The set and the wait of a pair are adjacent.
                     let mut next = at.clone();
-                    *next.last_mut()? += 1;
-                    let wait = flag(false, *from, *to, *event);
-                    (path::stmt(kernel, &next) == Some(&wait)).then_some((at, Some(next)))
+                    if let Some(n) = next.last_mut() {
+                        *n += 1;
+                    }
+                    if path::stmt(kernel, &next) != Some(&flag(false, *from, *to, *event)) {
+                        continue;
+                    }
+                    Some(next)
                 }
-                _ => None,
-            })
-            .collect();
-        let mut own: Option<(usize, Vec<Finding>)> = None;
-        for (at, next) in candidates {
-            if needed(kernel, &mut own, &at, next.as_ref()) {
-                continue;
-            }
-            let old = path::replace(kernel, &at, path::blank());
-            let old_next = next.as_ref().and_then(|n| path::replace(kernel, n, path::blank()));
-            if faults(kernel).iter().all(|f| rest.binary_search(f).is_ok()) {
-                continue;
-            }
-            if let Some(s) = old {
-                path::replace(kernel, &at, s);
-            }
-            if let (Some(n), Some(s)) = (next, old_next) {
-                path::replace(kernel, &n, s);
+                _ => continue,
+            };
+            let line: Vec<&Path> = std::iter::once(at).chain(&wait).collect();
+            if trials.leave_out(&line, allowed) {
+                unneeded.extend(line.into_iter().cloned());
             }
         }
+    }
+    for at in unneeded {
+        path::replace(kernel, &at, path::blank());
     }
     path::sweep(&mut kernel.body);
 }

@@ -232,6 +232,16 @@ fn block(gm: &Gm, write: bool) -> Option<Access> {
     Some(Access { touched: Touched::Block { object: gm.object, slot: gm.slot.clone() }, write })
 }
 
+impl Node {
+    /// Returns the sites of the statement.
+    pub fn sites(&self) -> Range<usize> {
+        match self {
+            Node::Op(site) => *site..site + 1,
+            Node::Loop(_, sites, _) | Node::Perhaps(sites, _) | Node::If(sites, ..) => sites.clone(),
+        }
+    }
+}
+
 impl<'k> HazardProgram<'k> {
     /// Builds the operations and loops of a kernel.
     pub fn new(kernel: &'k Kernel) -> HazardProgram<'k> {
