@@ -102,6 +102,98 @@ fn a_fixed_order_can_be_asked_for() {
     assert!(small.1 > 3 && small.1 == large.1, "{small:?} {large:?}");
 }
 
+/// `order: fixed` in a collective takes what `--order fixed` takes; other collectives of the program
+/// stay as they are.
+#[test]
+fn a_program_asks_for_a_fixed_order() {
+    let s = Scratch::new();
+    let program = |first: &str, second: &str| {
+        let head = "param n = 100000\ntopology sys = full(8)\nmesh m = sys[tp]\n";
+        let body = format!(
+            "let a = all_reduce(x, sum, over: tp{first})\n    let b = all_reduce(y, sum, over: tp{second})\n    (a, b)"
+        );
+        let sum = "f32[n] partial(sum@tp)";
+        format!("{head}program p(x: {sum}, y: {sum}) -> (f32[n], f32[n]) {{\n    {body}\n}}\n")
+    };
+    let json = |text: &str, words: &[&str]| -> Value {
+        s.write("p.kb", text.as_bytes());
+        let ran = kbc(s.path(), &[words, &["p.kb", "--format", "json"]].concat(), "");
+        assert_eq!(ran.code, 0, "{words:?}: {}", ran.stderr);
+        serde_json::from_str(&ran.stdout).expect("JSON")
+    };
+    let taken = |text: &str, more: &[&str]| -> Vec<String> {
+        let all = json(text, &[&["explain", "select"], more].concat());
+        let list = all["collectives"].as_array().expect("collectives").iter();
+        list.map(|c| c["algorithm"].as_str().expect("a name").to_owned()).collect()
+    };
+    let (any, fixed) = (program("", ", order: any"), program(", order: fixed", ", order: fixed"));
+    let (free, asked) = (taken(&any, &[]), taken(&any, &["--order", "fixed"]));
+    assert!(free[0] == free[1] && free[0] != asked[0], "{free:?} {asked:?}");
+    assert_eq!(taken(&fixed, &[]), asked);
+    assert_eq!(taken(&program(", order: fixed", ""), &[]), [asked[0].clone(), free[1].clone()]);
+
+    // The finished schedule is looked at where all collectives must have a fixed order.
+    assert_eq!(json(&fixed, &["run", "--no-data"])["order"]["verdict"], "fixed");
+    assert!(json(&program(", order: fixed", ""), &["run", "--no-data"]).get("order").is_none());
+
+    // What the graph says is kept by its text.
+    let args = ["compile", "p.kb", "-q", "--no-data", "--emit", "graph=graph.kir"];
+    s.write("p.kb", fixed.as_bytes());
+    assert_eq!(kbc(s.path(), &args, "").code, 0);
+    let graph = std::fs::read_to_string(s.path().join("graph.kir")).expect("it was written");
+    assert_eq!(graph.matches(" order fixed using ").count(), 2, "{graph}");
+
+    for (text, code, words) in [
+        (program(", order: fixed, using: ring", ""), "E597", "`ring` has no fixed order"),
+        (program(", order: sideways", ""), "E006", "expected fixed or any"),
+        (
+            program("", "").replace("all_reduce(x, sum, over: tp)", "all_gather(x, dim: 0, order: fixed)"),
+            "E006",
+            "order",
+        ),
+    ] {
+        s.write("p.kb", text.as_bytes());
+        let ran = kbc(s.path(), &["check", "p.kb"], "");
+        assert!(ran.code == 1 && ran.stderr.contains(code) && ran.stderr.contains(words), "{}", ran.stderr);
+    }
+}
+
+/// A page says in which order contributions are added; a report says it where the order had to be
+/// fixed. Both say what `kbc explain order` says.
+#[test]
+fn reports_have_the_order() {
+    let s = Scratch::new();
+    s.write("p.kb", PROGRAM.replace("ALGORITHM", "ring").as_bytes());
+    let json = |words: &[&str]| -> Value {
+        let ran = kbc(s.path(), words, "");
+        assert_eq!(ran.code, 0, "{words:?}: {}", ran.stderr);
+        serde_json::from_str(&ran.stdout).expect("JSON")
+    };
+    let made = json(&["report", "p.kb", "-D", "n=1000", "-o", "page.html", "--format", "json"]);
+    let explained = json(&["explain", "order", "p.kb", "-D", "n=1000", "--format", "json"]);
+    let (order, size) = (&made["order"], &explained["sizes"][0]);
+    assert_eq!((&order["verdict"], &order["why"]), (&explained["order"], &explained["why"]));
+    assert_eq!(order["equal_on_ranks"], size["equal_on_ranks"]);
+    let added = |v: &&Value| v["orders"].as_array().is_some_and(|o| o.iter().any(|c| c["depth"] != 0));
+    let counts = size["values"].as_array().expect("values").iter().filter(added).map(|v| {
+        let orders = v["orders"].as_array().expect("orders");
+        (v["name"].clone(), orders.iter().filter(|c| c["depth"] != 0).count())
+    });
+    let listed = order["values"].as_array().expect("values").iter();
+    let listed = listed.map(|v| (v["name"].clone(), v["orders"].as_u64().expect("a number") as usize));
+    assert!(listed.eq(counts), "{order:#}\n{size:#}");
+    let page = std::fs::read_to_string(s.path().join("page.html")).expect("it was written");
+    assert!(page.contains("\"order\":{\"verdict\":\"by_position\""));
+
+    let plain = json(&["run", "p.kb", "-D", "n=1000", "--format", "json"]);
+    assert!(plain.get("order").is_none());
+    s.write("p.kb", PROGRAM.replace("ALGORITHM", "recursive_doubling").as_bytes());
+    let fixed = json(&["run", "p.kb", "-D", "n=1000", "--order", "fixed", "--format", "json"]);
+    assert_eq!(fixed["order"]["verdict"], "fixed");
+    let said = kbc(s.path(), &["run", "p.kb", "-D", "n=1000", "--order", "fixed"], "").stdout;
+    assert!(said.contains("order of additions: one for all elements of a value; all ranks"), "{said}");
+}
+
 /// The first elements have the same bits whatever the number of elements, which is the reason for a
 /// fixed order; without one they differ.
 #[test]

@@ -43,6 +43,7 @@ fn the_page_and_the_reports_agree() {
             "run specs/all_reduce.kb --topology '{shape: \"package(ring(4), mesh(1, 2), 2)\", ranks: sip, placement: {default: {cube: column_wise}}}'",
             0,
         ),
+        ("run specs/all_reduce.kb --order fixed", 0),
         ("run host.kir", 0),
         ("run fails.kir --no-proof", 1),
         ("run specs/broadcast.kb --no-data --perturb '{stragglers: [{share: 100%, late: 1 us}]}'", 0),

@@ -237,6 +237,33 @@ fn the_same_machine_gives_the_same_text() {
 }
 
 /// The written file names the machine such that it is found from the folder of the file.
+/// The schedule is that of the program in the `.kb` file, whatever the machine is called.
+#[test]
+fn a_schedule_can_be_written_in_place_of_a_program() {
+    let s = Scratch::new();
+    std::fs::write(s.path().join("own.yaml"), OWN_LINKS).expect("a scratch folder");
+    for (machine, collective) in
+        [("mesh(2, 3)", "all_reduce"), ("own.yaml", "all_gather"), (OWN_LINKS, "all_to_all")]
+    {
+        made(&s, machine, collective, &[]);
+        let compiled =
+            kbc(s.path(), &["compile", "made.kb", "--no-data", "-q", "--emit", "kir=want.kir"], "");
+        assert_eq!(compiled.code, 0, "{machine}: {}", compiled.stderr);
+        // Another folder has no machine file beside it.
+        let alone = Scratch::new();
+        let file = alone.path().join("made.kir").to_string_lossy().into_owned();
+        let ran = kbc(s.path(), &["synth", machine, collective, "-o", &file, "--format", "json"], "");
+        assert_eq!(ran.code, 0, "{machine}: {}", ran.stderr);
+        let answer: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+        assert_eq!(answer["output"], *file);
+        let read = |file: &std::path::Path| std::fs::read_to_string(file).expect("it was written");
+        assert_eq!(read(file.as_ref()), read(&s.path().join("want.kir")), "{machine}");
+        assert_eq!(alone.path().read_dir().expect("a folder").count(), 1, "only the schedule is written");
+        let checked = kbc(s.path(), &["check", &file], "");
+        assert_eq!(checked.code, 0, "{machine}: {}", checked.stderr);
+    }
+}
+
 #[test]
 fn machines_of_files_are_found_again() {
     let s = Scratch::new();

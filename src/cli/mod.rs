@@ -305,6 +305,8 @@ pub struct Synth {
     #[arg(value_name = "COLLECTIVE", value_parser = packed_collective())]
     pub collective: PackedCollective,
     /// The `.kb` file; `-` is standard output. Without it, only the summary is printed.
+    ///
+    /// A file with the ending `.kir` gets the schedule of the program in the `.kb` file.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<String>,
     /// Sets a property of the machine: `forward: drain`.

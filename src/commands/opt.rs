@@ -8,6 +8,7 @@ use crate::session::{Outcome, Session};
 use crate::watch::{self, Watching};
 use kbc_compiler::artefacts;
 use kbc_compiler::build::pipeline_of_machine;
+use kbc_compiler::ordered::Ordered;
 use kbc_compiler::pipeline;
 use kbc_compiler::simulated::Simulated;
 use kbc_diag::Diagnostics;
@@ -46,7 +47,7 @@ pub fn run(session: &mut Session, args: &Opt) -> Outcome<Option<Command>> {
     };
     // The same conditions as in `kbc compile`: its pipeline for this machine, and its clock.
     let time = topology.as_ref().map(|topology| Simulated { topology });
-    let mut cx = PassCx::new(&library, topology.as_ref());
+    let mut cx = PassCx::new(&library, topology.as_ref()).with_order(&Ordered, false);
     if let Some(time) = &time {
         cx = cx.with_time(time);
     }

@@ -4,9 +4,11 @@
 use super::output;
 use crate::cli::{Selection, Synth};
 use crate::session::{Failure, Outcome, Session};
+use kbc_compiler::artefacts;
 use kbc_compiler::load::refuse;
 use kbc_compiler::machine::machine;
 use kbc_compiler::synthesis::{CUT_MESSAGES, PackedRequest, TreeMethod, synthesize};
+use kbc_compiler::{Options, Source, compile};
 use kbc_diag::Diagnostic;
 use kbc_machine::topology::Topology;
 use serde_json::Value;
@@ -46,19 +48,36 @@ pub fn run(session: &mut Session, args: &Synth) -> Outcome {
     let (Some(path), Some(named), Some(text)) = (&args.output, named, &made.text) else {
         return Ok(session.answer(&made.summary, &made.json)?);
     };
-    if let Some((file, text)) = &named.file {
-        output::write_text(session, file, text)?;
+    let schedule = path.ends_with(".kir");
+    match (&named.file, schedule) {
+        (file, true) => output::write_text(session, path, &lowered(session, path, text, file.as_ref())?)?,
+        (file, false) => {
+            if let Some((file, text)) = file {
+                output::write_text(session, file, text)?;
+            }
+            output::write_text(session, path, text)?;
+        }
     }
-    output::write_text(session, path, text)?;
     if path == "-" {
         return Ok(());
     }
     if let Value::Object(json) = &mut made.json {
         json.insert("output".to_owned(), path.as_str().into());
     }
-    let next =
-        format!("{path}: the algorithm `synthesised` and a program that uses it\nnext: kbc run {path}\n");
+    let what =
+        if schedule { "the schedule" } else { "the algorithm `synthesised` and a program that uses it" };
+    let next = format!("{path}: {what}\nnext: kbc run {path}\n");
     Ok(session.answer(&(made.summary + &next), &made.json)?)
+}
+
+/// Returns the schedule of the synthesised program as `.kir`. `machine` is a machine file that the
+/// program names and that does not exist.
+fn lowered(session: &Session, path: &str, text: &str, machine: Option<&(String, String)>) -> Outcome<String> {
+    let name = Path::new(path).with_extension("kb").display().to_string();
+    let texts = machine.cloned().into_iter().chain([(name.clone(), text.to_owned())]).collect();
+    let mut apart = session.fresh(texts);
+    let built = compile(&mut apart, &Source::of(name), &Options::default())?;
+    Ok(artefacts::text(&built, "kir"))
 }
 
 /// A machine as the written file names it.

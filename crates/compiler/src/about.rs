@@ -34,6 +34,7 @@ pub fn begin(command: &'static str, file: &str, built: &Built, schedule: &Schedu
     Report {
         machine: Some(built.topology.to_string()),
         chosen: built.chosen.clone(),
+        order: built.order.clone(),
         params: built.params.iter().map(|(n, v)| ParamReport { name: n.clone(), value: v.clone() }).collect(),
         collectives: analyse::collectives(schedule, &analyse::names_algorithm(built)),
         ..about_schedule(command, file, &built.module, schedule)

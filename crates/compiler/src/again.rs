@@ -9,9 +9,9 @@ use kbc_frontend::lower::{LowerOptions, Lowered, lower, ranks};
 use kbc_ir::Body;
 use kbc_ir::graph::{Graph, OpKind, Using};
 use kbc_ir::schedule::Schedule;
+use kbc_passes::PassCx;
 use kbc_passes::findings::select::SelectTable;
 use kbc_passes::pipeline::Pipeline;
-use kbc_passes::{OrderModel, PassCx};
 
 /// `overlap` as targets have it.
 const TASKS: &str = "overlap{tasks=true},";
@@ -77,8 +77,9 @@ pub fn select_again(built: &Built, options: &str) -> Result<SelectTable, Diagnos
     let lowered = lower_again(built, None, &[])?;
     let mut module = lowered.module;
     let time = Simulated { topology: &lowered.topology };
-    let order = built.origin.fixed_order.then_some(&Ordered as &dyn OrderModel);
-    let cx = PassCx::new(&lowered.library, Some(&lowered.topology)).with_time(&time).with_order(order);
+    let cx = PassCx::new(&lowered.library, Some(&lowered.topology))
+        .with_time(&time)
+        .with_order(&Ordered, built.origin.fixed_order);
     let passes = format!("infer,place,select{{{options}}}");
     Pipeline::parse(&passes, Span::NONE.file)?.run(&mut module, &cx, &mut [])?;
     Ok(cx.findings.into_inner().select)

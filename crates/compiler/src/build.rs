@@ -8,9 +8,10 @@ use crate::failure::Outcome;
 use crate::keep::GraphRecorder;
 use crate::load::load_parts;
 use crate::options::Source;
-use crate::ordered::{self, Ordered};
+use crate::ordered::{self, Ordered, all_fixed};
 use crate::own_algorithms::{right_algorithms, uses};
 use crate::pipeline;
+use crate::report::OrderOfAdditions;
 use crate::simulated::Simulated;
 use crate::watch::Watch;
 use crate::workspace::{Stage, Workspace};
@@ -26,10 +27,10 @@ use kbc_machine::memory;
 use kbc_machine::policy::Placements;
 use kbc_machine::topology::Topology;
 use kbc_machine::topology::perturb::Perturb;
+use kbc_passes::PassCx;
 use kbc_passes::findings::overlap::OverlapTable;
 use kbc_passes::findings::select::SelectTable;
 use kbc_passes::pipeline::Pipeline;
-use kbc_passes::{OrderModel, PassCx};
 
 /// A program in the pipeline.
 pub struct Built {
@@ -63,6 +64,8 @@ pub struct Built {
     pub select: SelectTable,
     /// What `overlap` found.
     pub overlap: OverlapTable,
+    /// The order of additions, if all collectives that combine had to have a fixed one.
+    pub order: Option<OrderOfAdditions>,
     /// What it was made from, to make it again at other sizes.
     pub origin: Origin,
 }
@@ -166,10 +169,9 @@ pub fn assemble(
     let using = if alone { vec![] } else { using(workspace, &source.of.using)? };
     let names: Vec<(Name, Span)> = using.iter().map(|u| (u.alg.clone(), u.span)).collect();
     let fixed_order = fixed_order(&source.of)?;
-    let order = fixed_order.then_some(&Ordered as &dyn OrderModel);
     let cx = PassCx::new(&lowered.library, Some(&lowered.topology))
         .with_time(&time)
-        .with_order(order)
+        .with_order(&Ordered, fixed_order)
         .with_using(using);
     let mut keep = GraphRecorder::default();
     workspace.progress("compiling");
@@ -177,9 +179,6 @@ pub fn assemble(
     pipeline::run(workspace, &mut module, passes, &cx, watch, Some(&mut keep))?;
     if let Some(schedule) = module.schedule() {
         memory::lay_out(schedule, &lowered.topology, &lowered.placements)?;
-        if fixed_order {
-            ordered::require_fixed(schedule)?;
-        }
     }
     let (select, overlap) = {
         let found = cx.findings.borrow();
@@ -187,6 +186,12 @@ pub fn assemble(
     };
     check_all_used(&loaded, &select, &names)?;
     let placed = keep.placed.unwrap_or_default();
+    let order = match module.schedule() {
+        Some(schedule) if fixed_order || all_fixed(&placed, keep.local.as_ref()) => {
+            Some(OrderOfAdditions::from(&ordered::require_fixed(schedule)?))
+        }
+        _ => None,
+    };
     let plain = match overlap.changed() && module.schedule().is_some() {
         true => Some(plain(&module, &placed, keep.local.as_ref(), &cx)?),
         false => None,
@@ -223,6 +228,7 @@ pub fn assemble(
         params: lowered.params.iter().map(|(n, v)| (n.clone(), v.to_string())).collect(),
         select,
         overlap,
+        order,
     };
     Ok((built, wrong))
 }

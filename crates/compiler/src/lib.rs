@@ -224,7 +224,7 @@ pub mod measure;
 pub mod memory_budget;
 pub mod msccl;
 pub mod options;
-mod ordered;
+pub mod ordered;
 mod own_algorithms;
 pub mod perturb;
 pub mod pipeline;

@@ -138,6 +138,9 @@ pub struct Collective {
     pub stream: Option<Name>,
     /// Whether the program contains the collective; false if a pass inserted it.
     pub explicit: bool,
+    /// Whether every element must be added in one order, whatever its position and the size of the
+    /// tensor.
+    pub fixed_order: bool,
 }
 
 impl Collective {

@@ -162,6 +162,7 @@ fn operands_that_were_removed_are_missed() {
         using: None,
         stream: None,
         explicit: true,
+        fixed_order: false,
     };
     let b = g.push(op(OpKind::Collective(c), "b"), &[a]);
     g.push(op(OpKind::Output(0), "c"), &[b]);

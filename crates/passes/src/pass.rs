@@ -237,9 +237,12 @@ pub struct PassCx<'a> {
     pub topology: Option<&'a Topology>,
     /// Measures schedules, if the driver supplies a model.
     pub time: Option<&'a dyn TimeModel>,
-    /// Admits only collectives whose elements are all added in one order, at every size, if the
-    /// caller asks for that.
+    /// Finds orders of additions, if the driver supplies a model. Without one, no algorithm is asked
+    /// for its order.
     pub order: Option<&'a dyn OrderModel>,
+    /// Whether all collectives that combine must have a fixed order, and not only those for which
+    /// the program says so.
+    pub fixed_order: bool,
     /// Algorithms for collectives for which the program names none. If several fit a collective,
     /// the first is taken.
     pub using: Vec<Using>,
@@ -257,6 +260,7 @@ impl<'a> PassCx<'a> {
             topology,
             time: None,
             order: None,
+            fixed_order: false,
             using: vec![],
             findings: RefCell::default(),
             packed: Rc::default(),
@@ -277,9 +281,9 @@ impl<'a> PassCx<'a> {
         PassCx { time: Some(time), ..self }
     }
 
-    /// Asks for a fixed order of additions.
-    pub fn with_order(self, order: Option<&'a dyn OrderModel>) -> Self {
-        PassCx { order, ..self }
+    /// Adds a model that finds orders of additions, and says whether all of them must be fixed.
+    pub fn with_order(self, order: &'a dyn OrderModel, fixed_order: bool) -> Self {
+        PassCx { order: Some(order), fixed_order, ..self }
     }
 
     /// Adds algorithms that the caller asks for and the program does not name.

@@ -238,6 +238,7 @@ fn operation(step: &ReshardStep, name: kbc_ir::Name, span: kbc_diag::Span) -> Gr
         using: None,
         stream: None,
         explicit: false,
+        fixed_order: false,
     });
     GraphOp { kind, name, ty: Some(step.result.clone()), want: None, span }
 }

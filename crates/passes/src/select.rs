@@ -345,7 +345,7 @@ impl Chooser<'_> {
         if c.using.is_none() {
             let Some(best) = entry.candidates.first().filter(|c| matches!(c.verdict, Verdict::Priced(_)))
             else {
-                return Err(nothing_fits(&entry, op.span, self.fixes(c.kind)));
+                return Err(nothing_fits(&entry, op.span, self.fixes(c)));
             };
             let (fastest, transfers) = self.fastest(&site, best, &entry.candidates)?;
             (entry.chosen, entry.arguments, entry.transfers) = (fastest.alg, fastest.args, transfers);

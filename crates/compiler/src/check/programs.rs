@@ -8,6 +8,7 @@ use crate::arguments;
 use crate::build::Origin;
 use crate::failure::Outcome;
 use crate::options::Source;
+use crate::ordered::Ordered;
 use crate::report::ProgramReport;
 use crate::simulated::Simulated;
 use crate::workspace::Workspace;
@@ -75,7 +76,7 @@ pub fn known(loaded: &Loaded, source: &Source) -> Outcome {
 fn judge(lowered: Lowered) -> Result<(), Diagnostics> {
     let Lowered { mut module, library, topology, .. } = lowered;
     let time = Simulated { topology: &topology };
-    let cx = PassCx::new(&library, Some(&topology)).with_time(&time);
+    let cx = PassCx::new(&library, Some(&topology)).with_time(&time).with_order(&Ordered, false);
     let passes = if topology.settings().queues().is_some() { "queues" } else { "default" };
     Pipeline::parse(passes, FileId::default())?.run(&mut module, &cx, &mut [])?;
     let Some(schedule) = module.schedule() else { return Ok(()) };

@@ -139,7 +139,8 @@ impl ProgramOrders {
     }
 }
 
-fn read_by(value: &OrderedValue) -> String {
+/// Returns what reads a value, in words.
+pub fn read_by(value: &OrderedValue) -> String {
     match &value.read_by {
         ValueUse::Operand { region } => format!("operand in {region}"),
         ValueUse::HostRead => "read by the host".to_owned(),

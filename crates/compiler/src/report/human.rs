@@ -85,6 +85,9 @@ pub fn human(r: &Report) -> String {
     for c in r.compare.iter().chain(&r.expect) {
         compare(c, &mut line);
     }
+    if let Some(order) = &r.order {
+        line(format!("order of additions: {}", order.words()));
+    }
     if let Some(a) = &r.adversarial {
         line(format!(
             "adversarial: {}, {} elements compared: {}",

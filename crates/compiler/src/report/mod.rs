@@ -3,11 +3,13 @@
 
 pub mod amounts;
 pub mod human;
+pub mod order;
 pub mod path;
 pub mod timed;
 mod torch;
 
 pub use human::human;
+pub use order::{OrderOfAdditions, OrdersOfValue};
 pub use torch::{TorchCollective, TorchCount, TorchGroup, TorchPlaced, TorchPlacements, TorchReport};
 
 use serde::Serialize;
@@ -49,6 +51,10 @@ pub struct Report {
     pub compare: Option<CompareReport>,
     /// Comparisons with stored results that the program names.
     pub expect: Vec<CompareReport>,
+    /// In which order contributions are added; present in pages, and where the order had to be
+    /// fixed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<OrderOfAdditions>,
     /// Adversarial runs.
     pub adversarial: Option<AdversarialReport>,
     /// Values that the host read, call by call and rank by rank; at most 64.

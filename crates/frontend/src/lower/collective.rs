@@ -81,6 +81,7 @@ impl Lowering<'_> {
             }
             None => Some(None),
         };
+        let fixed_order = self.fixed_order(kind, &mut named);
         let sound = named.finish(&mut self.found);
         let collective = Collective {
             kind,
@@ -95,6 +96,7 @@ impl Lowering<'_> {
             using: using?,
             stream: None,
             explicit: true,
+            fixed_order: fixed_order?,
         };
         let x = operand?;
         let ranks = self.cx.mesh.axis(&collective.axis).map_or(1, |a| a.size);
@@ -109,6 +111,23 @@ impl Lowering<'_> {
         // it.
         let body = Scalar::bin(ScalarBin::Div, Scalar::Arg(0), Scalar::Num(ranks as f64));
         self.map(function("average", 1, body), vec![(done, span)], span)
+    }
+
+    /// Returns whether `order: fixed` is given. Collectives that combine nothing have no such
+    /// argument.
+    pub(super) fn fixed_order(&mut self, kind: CollKind, named: &mut Arguments<'_>) -> Option<bool> {
+        if !kind.reduces() {
+            return Some(false);
+        }
+        let Some(order) = named.take("order") else { return Some(false) };
+        match &order.value {
+            OptionValue::Expr(Expr { kind: ExprKind::Name(word), .. }) if word == "fixed" => Some(true),
+            OptionValue::Expr(Expr { kind: ExprKind::Name(word), .. }) if word == "any" => Some(false),
+            _ => {
+                self.found.push(cannot(order, "fixed or any"));
+                None
+            }
+        }
     }
 
     /// Reports `from:` or `to:` beside `counts:`. With counts, the collective always moves rows to

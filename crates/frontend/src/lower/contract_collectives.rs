@@ -87,6 +87,7 @@ impl Lowering<'_> {
             using: using?,
             stream: None,
             explicit: true,
+            fixed_order: false,
         };
         let x = operand?;
         sound.then(|| self.push(OpKind::Collective(c), self.named_after(call), &[x], span))
@@ -159,6 +160,7 @@ impl Lowering<'_> {
             using: using?,
             stream: None,
             explicit: true,
+            fixed_order: false,
         };
         sound.then(|| {
             let moved = self.push(OpKind::Collective(c), self.named_after(call), &[operand], span);

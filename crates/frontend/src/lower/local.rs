@@ -309,6 +309,7 @@ impl Lowering<'_> {
             },
             None => Some(None),
         };
+        let fixed_order = self.fixed_order(kind, &mut named);
         let sound = named.finish(&mut self.found);
         let (mut axes, axis) = (axes?, axis?);
         let first = axes.remove(0);
@@ -325,6 +326,7 @@ impl Lowering<'_> {
             using: using?,
             stream: None,
             explicit: true,
+            fixed_order: fixed_order?,
         };
         let x: OpId = operand.filter(|_| sound)?;
         let known = self.result_of(&collective, x);

@@ -193,6 +193,7 @@ pub(super) fn lower(
         using: Some(requested_use(cx, decl, asked)?),
         stream: None,
         explicit: true,
+        fixed_order: false,
     };
     let y = graph.push(op(OpKind::Collective(done), "y"), &[x]);
     graph.push(op(OpKind::Output(0), "out"), &[y]);

@@ -426,6 +426,10 @@ fn collective(
     let root = if c.eat_word("root") { Some(c.int("the root's coordinate")?) } else { None };
     let counts = if c.eat_word("counts") { Some(rows(c)?) } else { None };
     let explicit = !c.eat_word("inserted");
+    let fixed_order = c.eat_word("order");
+    if fixed_order {
+        c.expect_word("fixed")?;
+    }
     let start = c.here();
     let using = if c.eat_word("using") { Some(using(c, start)?) } else { None };
     let stream = if c.eat_word("stream") { Some(c.word("a stream")?) } else { None };
@@ -442,6 +446,7 @@ fn collective(
         using,
         stream,
         explicit,
+        fixed_order,
     })
 }
 

@@ -158,6 +158,9 @@ fn collective(c: &Collective, args: &str, locs: bool) -> String {
     if !c.explicit {
         out += " inserted";
     }
+    if c.fixed_order {
+        out += " order fixed";
+    }
     if let Some(u) = &c.using {
         out += &using(u, locs);
     }

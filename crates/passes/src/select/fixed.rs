@@ -13,7 +13,7 @@ use crate::findings::select::{Candidate, Verdict};
 use crate::packed::is_packed;
 use crate::pipeline::Pipeline;
 use kbc_diag::{Diagnostic, Diagnostics};
-use kbc_ir::graph::{CollKind, GraphOp, Using};
+use kbc_ir::graph::{Collective, GraphOp, Using};
 use kbc_ir::types::{CutRule, TensorType};
 use kbc_ir::{Module, Name};
 
@@ -25,11 +25,10 @@ const REFERENCE_BYTES: u64 = 1 << 20;
 const SIZES: [(u64, u64); 5] = [(1, 0), (0, 1), (1, 1), (2, 0), (3, 2)];
 
 impl Chooser<'_> {
-    /// Returns whether collectives of this kind must have a fixed order. Collectives of the
-    /// program's own contracts do not exist at every size; the finished schedule is checked for
-    /// them.
-    pub(super) fn fixes(&self, kind: CollKind) -> bool {
-        self.cx.order.is_some() && kind.reduces()
+    /// Returns whether a collective must have a fixed order. Collectives of the program's own
+    /// contracts do not exist at every size; the finished schedule is checked for them.
+    pub(super) fn fixes(&self, c: &Collective) -> bool {
+        c.kind.reduces() && (c.fixed_order || self.cx.fixed_order)
     }
 
     /// Checks the algorithm that the program names.
@@ -37,7 +36,7 @@ impl Chooser<'_> {
     /// # Errors
     /// Returns E597 if it has no fixed order.
     pub(super) fn require_fixed(&self, site: &SelectSite<'_>, using: &Using) -> Result<(), Diagnostic> {
-        let Some(model) = self.cx.order.filter(|_| self.fixes(site.coll.kind)) else { return Ok(()) };
+        let Some(model) = self.cx.order.filter(|_| self.fixes(site.coll)) else { return Ok(()) };
         let at = if using.span.is_none() { site.op.span } else { using.span };
         // A collective by itself has nothing to overlap with.
         let mut alone = using.clone();
@@ -55,7 +54,7 @@ impl Chooser<'_> {
     /// Rejects candidates that have no fixed order, or another one than the algorithm that is the
     /// fastest at [`REFERENCE_BYTES`].
     pub(super) fn keep_fixed(&self, site: &SelectSite<'_>, job: &Job<'_>, list: &mut [Candidate]) {
-        let Some(model) = self.cx.order.filter(|_| self.fixes(site.coll.kind)) else { return };
+        let Some(model) = self.cx.order.filter(|_| self.fixes(site.coll)) else { return };
         let reference = Job { elements: REFERENCE_BYTES / job.element_bytes.max(1), ..job.clone() };
         // Candidates that exist at all sizes, with their estimated nanoseconds for the reference.
         let mut sized: Vec<(usize, f64)> = vec![];

@@ -15,7 +15,7 @@ use kbc_compiler::load::{read_schedule, refuse};
 use kbc_compiler::machine::machine;
 use kbc_compiler::options::{Data, Source};
 use kbc_compiler::perturb;
-use kbc_compiler::report::{Report, timed};
+use kbc_compiler::report::{OrderOfAdditions, Report, timed};
 use kbc_compiler::timeline::holders;
 use kbc_compiler::timeline::scene::Scene;
 use kbc_compiler::watch::Unwatched;
@@ -135,6 +135,7 @@ fn timed_page(
     topology: &Topology,
     built: Option<&Built>,
 ) -> Outcome<(String, Report)> {
+    report.order.get_or_insert_with(|| OrderOfAdditions::of(schedule));
     workspace.progress("timing");
     let of = built.map_or_else(|| schedule.into(), |b| b.subject(schedule));
     let timing = analyse::time(workspace, &mut report, of, topology, &TimeOptions::default())?;

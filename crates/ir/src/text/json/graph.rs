@@ -134,12 +134,13 @@ choice!(OpKind, "graph_operation", n, "op" {
     },
     "concat" => OpKind::Shape(ShapeOp::Concat { dim }) => { "dim": usize = dim },
     "collective" => OpKind::Collective(Collective {
-        kind, own, red, axis, joined, dim, from_dim, root, counts, using, stream, explicit,
+        kind, own, red, axis, joined, dim, from_dim, root, counts, using, stream, explicit, fixed_order,
     }) => {
         "kind": CollKind = kind, "own": Option<Box<ContractCollective>> = own, "combiner": Option<ReduceOp> = red,
         "axis": Name = axis, "joined": Vec<Name> = joined, "dim": Option<usize> = dim,
         "from": Option<usize> = from_dim, "root": Option<u64> = root, "counts": Option<Parts> = counts,
         "using": Option<Using> = using, "stream": Option<Name> = stream, "inserted": bool = &!*explicit,
+        "fixed_order": bool = fixed_order,
     },
     "demand" => OpKind::Demand => {},
     "ask" => OpKind::PartialDemand(open) => { "open": Vec<usize> = open },

@@ -39,6 +39,14 @@ function comparisonWords(c) {
   return c.result + ": " + head + "; largest error " + (c.max_err === null ? "unlimited" : c.max_err.toPrecision(3)) + " of its bound" + worst + (c.unbounded ? "; " + c.unbounded + " pass without a bound" : "") + (c.hints.length ? "; " + c.hints.join("; ") : "");
 }
 
+function orderWords(o) {
+  const verdict = { exact: "it changes no bits", fixed: "one for all elements of a value", by_position: "by position of the element" }[o.verdict] || "not found out";
+  const out = [verdict + (o.why ? " (" + o.why + ")" : "")];
+  if (o.equal_on_ranks !== null) out.push(o.equal_on_ranks ? "all ranks have equal bits" : "ranks may differ in bits");
+  o.values.forEach((v) => out.push(v.name + " (" + v.read_by + "): " + plural(v.orders, "order") + ", at most " + plural(v.additions, "addition") + " for a contribution"));
+  return out.join("; ");
+}
+
 function drawEvidence(at) {
   const r = REPORT, v = r.verified, facts = [];
   const fact = (name, ...words) => facts.push(el("dt", {}, name), el("dd", {}, ...words));
@@ -52,6 +60,7 @@ function drawEvidence(at) {
   if (!r.inputs.length && r.engine) fact("Inputs", "generated: exact integers.");
   if (r.compare) fact("Compared", comparisonWords(r.compare) + ".");
   r.expect.forEach((c) => fact("Stored result", comparisonWords(c) + "."));
+  if (r.order) fact("Order of additions", orderWords(r.order) + ".");
   if (r.time_ns !== null) fact("Timed", timeWords(r.time_ns) + " for one call on " + machineWords(r.machine) + "; simulated: " + r.simulated + ". The timeline is the same run with every rank observed.");
   if (r.perturb) fact("Perturbed", plural(r.perturb.runs, "run") + " from seed " + r.perturb.seed + ": " + timeWords(r.perturb.min_ns) + " to " + timeWords(r.perturb.max_ns) + ", median " + timeWords(r.perturb.median_ns) + ".");
   const not = [];
