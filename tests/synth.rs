@@ -441,6 +441,42 @@ fn select_takes_packed_trees_where_they_are_faster() {
     );
 }
 
+/// `--effort` is the option of the pass, and a key of sweeps.
+#[test]
+fn more_effort_finds_faster_trees() {
+    let s = Scratch::new();
+    s.write("made.kb", program("mesh(4, 4)", "tp", "all_reduce").replace(", USING", "").as_bytes());
+    let report = |more: &[&str]| -> Value {
+        let size = ["run", "made.kb", "-D", "n=67108864", "--no-data", "--format", "json"];
+        let ran = kbc(s.path(), &[&size[..], more].concat(), "");
+        assert_eq!(ran.code, 0, "{more:?}: {}", ran.stderr);
+        serde_json::from_str(&ran.stdout).expect("JSON")
+    };
+    let (none, some, more) = (report(&["--effort", "0"]), report(&[]), report(&["--effort", "4"]));
+    let algorithm = |r: &Value| r["collectives"][0]["algorithm"].as_str().expect("a name").to_owned();
+    assert!(!algorithm(&none).starts_with("packed"), "{}", algorithm(&none));
+    let time = |r: &Value| r["time_ns"].as_f64().expect("a time");
+    assert!(time(&more) < time(&some) && time(&some) < time(&none), "{more:#}");
+    assert!(more["messages"].as_u64() > some["messages"].as_u64());
+    let by_pass = ["--passes", "infer,place,select{effort=4},overlap,expand,allocate,synchronize"];
+    assert_eq!((time(&report(&by_pass)), time(&report(&["--effort", "1"]))), (time(&more), time(&some)));
+
+    s.write(
+        "grid.yaml",
+        b"file: made.kb\ndefine: {n: 1048576}\naxes: {effort: [0, 4]}\neffort: '{effort}'\n",
+    );
+    let swept = kbc(s.path(), &["sweep", "grid.yaml", "-o", "grid.csv"], "");
+    assert_eq!(swept.code, 0, "{}", swept.stderr);
+    let rows = String::from_utf8(s.files().remove("grid.csv").expect("a table")).expect("text");
+    let taken: Vec<bool> = rows.lines().skip(1).map(|row| row.contains("packed(")).collect();
+    assert_eq!(taken, [false, true], "{rows}");
+
+    for wrong in ["17", "-1", "much"] {
+        let ran = kbc(s.path(), &["run", "made.kb", &format!("--effort={wrong}")], "");
+        assert!(ran.code != 0 && ran.stderr.contains("an integer from 0 to 16"), "{}", ran.stderr);
+    }
+}
+
 #[test]
 fn packed_trees_that_do_not_exist_are_refused_with_a_place() {
     let s = Scratch::new();

@@ -67,13 +67,20 @@ pub struct Selection {
     /// position of an element or on the number of elements.
     #[arg(long, value_name = "ORDER", value_parser = ["any", "fixed"], help_heading = "Program")]
     pub order: Option<String>,
+    /// How long trees are searched that are packed into the links of the machine: 0 to 16.
+    ///
+    /// With k, `select` considers trees of up to 16,384 k messages; with 0 none. The default is 1,
+    /// and 0 for targets with kernels.
+    #[arg(long, value_name = "K", help_heading = "Program")]
+    pub effort: Option<String>,
 }
 
 impl Selection {
     /// The same as options of the compiler.
     pub fn plain(&self) -> options::Selection {
-        let Selection { define, topology, mesh, set, program, algorithm, ranks, using, order } = self.clone();
-        options::Selection { define, topology, mesh, set, program, algorithm, ranks, using, order }
+        let Selection { define, topology, mesh, set, program, algorithm, ranks, using, order, effort } =
+            self.clone();
+        options::Selection { define, topology, mesh, set, program, algorithm, ranks, using, order, effort }
     }
 }
 

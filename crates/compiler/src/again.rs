@@ -36,7 +36,7 @@ pub fn rebuild_at(
 ) -> Result<Resized, Diagnostics> {
     let lowered = lower_again(built, line, defines)?;
     let mut module = lowered.module;
-    let cx = PassCx::new(&lowered.library, Some(&lowered.topology));
+    let cx = PassCx::new(&lowered.library, Some(&lowered.topology)).with_effort(built.origin.effort);
     let mut keep = GraphRecorder::default();
     Pipeline::parse("infer,place", Span::NONE.file)?.run(&mut module, &cx, &mut [&mut keep])?;
     if let Body::Graph(graph) = &mut module.body {
@@ -79,7 +79,8 @@ pub fn select_again(built: &Built, options: &str) -> Result<SelectTable, Diagnos
     let time = Simulated { topology: &lowered.topology };
     let cx = PassCx::new(&lowered.library, Some(&lowered.topology))
         .with_time(&time)
-        .with_order(&Ordered, built.origin.fixed_order);
+        .with_order(&Ordered, built.origin.fixed_order)
+        .with_effort(built.origin.effort);
     let passes = format!("infer,place,select{{{options}}}");
     Pipeline::parse(&passes, Span::NONE.file)?.run(&mut module, &cx, &mut [])?;
     Ok(cx.findings.into_inner().select)

@@ -121,8 +121,18 @@ pub fn topology(workspace: &mut Workspace, of: &Selection) -> Outcome<TopologyOp
 pub(crate) fn lower_options(workspace: &mut Workspace, of: &Selection) -> Outcome<LowerOptions> {
     // Which program or algorithm is meant, on how many ranks and with which algorithms for its
     // collectives, depends on what the file has; the caller adds it.
-    let Selection { define, topology: _, mesh, set, program: _, algorithm: _, ranks: _, using: _, order: _ } =
-        of;
+    let Selection {
+        define,
+        topology: _,
+        mesh,
+        set,
+        program: _,
+        algorithm: _,
+        ranks: _,
+        using: _,
+        order: _,
+        effort: _,
+    } = of;
     let (topology, machine) = topology(workspace, of)?;
     Ok(LowerOptions {
         set: settings(workspace, set)?,
@@ -146,6 +156,23 @@ pub(crate) fn fixed_order(of: &Selection) -> Outcome<bool> {
         Some("fixed") => Ok(true),
         Some(other) => Err(Diagnostic::error("E420", format!("--order {other}: not an order of additions"))
             .help("`fixed` or `any`")
+            .into()),
+    }
+}
+
+/// The largest effort of the search for packed trees.
+const MOST_EFFORT: u64 = 16;
+
+/// `--effort`: how long packed trees are searched.
+///
+/// # Errors
+/// E420 for anything but an integer up to [`MOST_EFFORT`].
+pub(crate) fn effort(of: &Selection) -> Outcome<Option<u64>> {
+    let Some(text) = &of.effort else { return Ok(None) };
+    match text.parse() {
+        Ok(effort) if effort <= MOST_EFFORT => Ok(Some(effort)),
+        _ => Err(Diagnostic::error("E420", format!("--effort {text}: not an effort"))
+            .help(format!("an integer from 0 to {MOST_EFFORT}"))
             .into()),
     }
 }

@@ -1,7 +1,7 @@
 //! Build: from a file to a schedule, the part that `compile`, `check`, `run` and `explain` share.
 
 use crate::algorithm_request;
-use crate::arguments::{fixed_order, lower_options, on_ranks, using};
+use crate::arguments::{effort, fixed_order, lower_options, on_ranks, using};
 use crate::bounds::Subject;
 use crate::data;
 use crate::failure::Outcome;
@@ -97,6 +97,8 @@ pub struct Origin {
     pub passes: String,
     /// Whether every element must be added in one order.
     pub fixed_order: bool,
+    /// How long packed trees are searched.
+    pub effort: Option<u64>,
 }
 
 /// Loads, lowers and runs the pipeline.
@@ -169,9 +171,11 @@ pub fn assemble(
     let using = if alone { vec![] } else { using(workspace, &source.of.using)? };
     let names: Vec<(Name, Span)> = using.iter().map(|u| (u.alg.clone(), u.span)).collect();
     let fixed_order = fixed_order(&source.of)?;
+    let effort = effort(&source.of)?;
     let cx = PassCx::new(&lowered.library, Some(&lowered.topology))
         .with_time(&time)
         .with_order(&Ordered, fixed_order)
+        .with_effort(effort)
         .with_using(using);
     let mut keep = GraphRecorder::default();
     workspace.progress("compiling");
@@ -215,7 +219,7 @@ pub fn assemble(
     let built = Built {
         module,
         verdict,
-        origin: Origin { loaded, options, passes: passes.to_owned(), fixed_order },
+        origin: Origin { loaded, options, passes: passes.to_owned(), fixed_order, effort },
         typed,
         placed,
         arranged,

@@ -25,12 +25,14 @@ pub struct Selection {
     pub using: Vec<String>,
     /// What the order of additions must be: `fixed`, or `any`, which is the default.
     pub order: Option<String>,
+    /// How long packed trees are searched: 0 to 16; the pipeline says it if it is absent.
+    pub effort: Option<String>,
 }
 
 impl Selection {
     /// The flags of the command line, each with its values in order.
-    pub fn flags(&self) -> [(&'static str, &[String]); 9] {
-        let Selection { define, topology, mesh, set, program, algorithm, ranks, using, order } = self;
+    pub fn flags(&self) -> [(&'static str, &[String]); 10] {
+        let Selection { define, topology, mesh, set, program, algorithm, ranks, using, order, effort } = self;
         [
             ("-D", define),
             ("--topology", topology.as_slice()),
@@ -41,12 +43,13 @@ impl Selection {
             ("--ranks", ranks.as_slice()),
             ("--using", using),
             ("--order", order.as_slice()),
+            ("--effort", effort.as_slice()),
         ]
     }
 
     /// The flags of the command line, and whether each was given, for places where one means
     /// nothing.
-    pub fn given(&self) -> [(&'static str, bool); 9] {
+    pub fn given(&self) -> [(&'static str, bool); 10] {
         self.flags().map(|(flag, values)| (flag, !values.is_empty()))
     }
 }

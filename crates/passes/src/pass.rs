@@ -243,6 +243,8 @@ pub struct PassCx<'a> {
     /// Whether all collectives that combine must have a fixed order, and not only those for which
     /// the program says so.
     pub fixed_order: bool,
+    /// How long packed trees are searched, in place of the option `effort` of `select`.
+    pub effort: Option<u64>,
     /// Algorithms for collectives for which the program names none. If several fit a collective,
     /// the first is taken.
     pub using: Vec<Using>,
@@ -261,6 +263,7 @@ impl<'a> PassCx<'a> {
             time: None,
             order: None,
             fixed_order: false,
+            effort: None,
             using: vec![],
             findings: RefCell::default(),
             packed: Rc::default(),
@@ -284,6 +287,11 @@ impl<'a> PassCx<'a> {
     /// Adds a model that finds orders of additions, and says whether all of them must be fixed.
     pub fn with_order(self, order: &'a dyn OrderModel, fixed_order: bool) -> Self {
         PassCx { order: Some(order), fixed_order, ..self }
+    }
+
+    /// Sets the effort of the search for packed trees.
+    pub fn with_effort(self, effort: Option<u64>) -> Self {
+        PassCx { effort, ..self }
     }
 
     /// Adds algorithms that the caller asks for and the program does not name.

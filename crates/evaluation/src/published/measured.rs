@@ -196,6 +196,7 @@ fn measured(
             ranks: None,
             using: vec![],
             order: None,
+            effort: None,
         },
         post: None,
     };

@@ -61,6 +61,9 @@ pub struct Spec {
     /// A template: the value of `--order`.
     #[serde(default)]
     pub order: Option<String>,
+    /// A template: the value of `--effort`.
+    #[serde(default)]
+    effort: Option<Value>,
     /// Templates: the values of `-D`.
     #[serde(default)]
     define: BTreeMap<String, Value>,
@@ -124,6 +127,8 @@ pub struct Read {
     pub columns: Vec<NamedTemplate>,
     /// Template of `--ranks`.
     pub ranks: Option<String>,
+    /// Template of `--effort`.
+    pub effort: Option<String>,
     /// Id of the file.
     pub file: FileId,
 }
@@ -209,6 +214,7 @@ pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
                 ("algorithm", spec.algorithm.is_some()),
                 ("ranks", spec.ranks.is_some()),
                 ("order", spec.order.is_some()),
+                ("effort", spec.effort.is_some()),
             ];
             if let Some((key, _)) = flags.iter().find(|f| f.1) {
                 let title = format!("`{key}` does not apply to a `ccl`: set keys of its file in `define`");
@@ -221,9 +227,12 @@ pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
         }
         _ => {}
     }
-    let number =
-        |v: &Value| scalar(v).ok_or_else(|| wrong("`ranks` must be a number or a template", at("ranks")));
-    let ranks = spec.ranks.as_ref().map(number).transpose()?;
+    let number = |key: &str, v: &Option<Value>| {
+        let refused = || wrong(format!("`{key}` must be a number or a template"), at(key));
+        v.as_ref().map(|v| scalar(v).ok_or_else(refused)).transpose()
+    };
+    let ranks = number("ranks", &spec.ranks)?;
+    let effort = number("effort", &spec.effort)?;
     let mut axes: Vec<Axis> = vec![];
     for (name, values) in &spec.axes {
         let name = name_of(name)
@@ -270,7 +279,7 @@ pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
     };
     let columns = templates("columns", &mut spec.columns.iter().map(|(n, v)| (name_of(n), v)))?;
     let define = templates("define", &mut spec.define.iter().map(|(n, v)| (Some(n.clone()), v)))?;
-    Ok(Read { spec, axes, define, columns, ranks, file })
+    Ok(Read { spec, axes, define, columns, ranks, effort, file })
 }
 
 /// Returns a name that may be written between braces.

@@ -41,8 +41,15 @@ impl Chooser<'_> {
             return Ok(None);
         }
         let at = if using.span.is_none() { site.op.span } else { using.span };
-        let found = self.packed_site(site, CUT_MESSAGES).pack(&using.args, &self.cx.packed);
+        // Whoever names packed trees has them, whatever the effort.
+        let messages = CUT_MESSAGES.saturating_mul(self.effort().max(1));
+        let found = self.packed_site(site, messages).pack(&using.args, &self.cx.packed);
         found.map(Some).map_err(|why| refused(Some(self.topology), using, at, &why))
+    }
+
+    /// Returns the effort of the search for packed trees.
+    fn effort(&self) -> u64 {
+        self.cx.effort.or(self.options.count("effort")).unwrap_or(1)
     }
 
     fn packed_site<'s>(&'s self, site: &'s SelectSite<'_>, messages: u64) -> PackedSite<'s> {
@@ -64,7 +71,7 @@ impl Chooser<'_> {
         (alg, job): (AlgId, &Job<'_>),
         best: f64,
     ) -> Candidate {
-        let effort = self.options.count("effort").unwrap_or(1);
+        let effort = self.effort();
         let mut out = Candidate {
             algorithm: Name::from(&job.library.algorithm_name(alg).node),
             arguments: vec![],
@@ -72,7 +79,7 @@ impl Chooser<'_> {
         };
         let few = cost::exact_ranks(self.topology).min(super::SEARCHED_RANKS);
         let left = if effort == 0 {
-            Some("effort=0 packs no trees".to_owned())
+            Some("with an effort of 0 no trees are packed".to_owned())
         } else if site.axis.size > few {
             Some(format!("not searched for more than {few} ranks"))
         } else if self.topology.settings().queues().is_some() || self.topology.is_package() {
