@@ -258,7 +258,8 @@ fn a_schedule_can_be_written_in_place_of_a_program() {
         assert_eq!(answer["output"], *file);
         let read = |file: &std::path::Path| std::fs::read_to_string(file).expect("it was written");
         assert_eq!(read(file.as_ref()), read(&s.path().join("want.kir")), "{machine}");
-        assert_eq!(alone.path().read_dir().expect("a folder").count(), 1, "only the schedule is written");
+        let written: Vec<String> = alone.files().into_keys().collect();
+        assert_eq!(written, ["made.kir"], "only the schedule is written");
         let checked = kbc(s.path(), &["check", &file], "");
         assert_eq!(checked.code, 0, "{machine}: {}", checked.stderr);
     }
@@ -463,7 +464,7 @@ fn more_effort_finds_faster_trees() {
 
     s.write(
         "grid.yaml",
-        b"file: made.kb\ndefine: {n: 1048576}\naxes: {effort: [0, 4]}\neffort: '{effort}'\n",
+        b"sweep: 1\ntitle: Effort\nfile: made.kb\ndefine: {n: 1048576}\naxes: {effort: [0, 4]}\neffort: '{effort}'\n",
     );
     let swept = kbc(s.path(), &["sweep", "grid.yaml", "-o", "grid.csv"], "");
     assert_eq!(swept.code, 0, "{}", swept.stderr);
@@ -473,6 +474,11 @@ fn more_effort_finds_faster_trees() {
 
     for wrong in ["17", "-1", "much"] {
         let ran = kbc(s.path(), &["run", "made.kb", &format!("--effort={wrong}")], "");
+        assert!(ran.code == 2 && ran.stderr.contains("--effort <K>"), "{}", ran.stderr);
+        let grid =
+            format!("sweep: 1\ntitle: Effort\nfile: made.kb\naxes: {{k: ['{wrong}']}}\neffort: '{{k}}'\n");
+        s.write("grid.yaml", grid.as_bytes());
+        let ran = kbc(s.path(), &["sweep", "grid.yaml", "-o", "grid.csv"], "");
         assert!(ran.code != 0 && ran.stderr.contains("an integer from 0 to 16"), "{}", ran.stderr);
     }
 }

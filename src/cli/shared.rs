@@ -56,7 +56,7 @@ pub struct Selection {
     /// A check also takes `2..9,16`.
     #[arg(long, value_name = "RANKS", help_heading = "Program")]
     pub ranks: Option<String>,
-    /// Algorithm of collectives that name none: `'ring with (pipeline: 4)'`.
+    /// Algorithm where none is named: `'ring with (pipeline: 4)'`.
     ///
     /// Repeatable, for collectives of several kinds.
     #[arg(long, value_name = "ALGORITHM", help_heading = "Program")]
@@ -67,12 +67,12 @@ pub struct Selection {
     /// position of an element or on the number of elements.
     #[arg(long, value_name = "ORDER", value_parser = ["any", "fixed"], help_heading = "Program")]
     pub order: Option<String>,
-    /// How long trees are searched that are packed into the links of the machine: 0 to 16.
+    /// Effort of the search for packed trees: 0 to 16.
     ///
     /// With k, `select` considers trees of up to 16,384 k messages; with 0 none. The default is 1,
     /// and 0 for targets with kernels.
-    #[arg(long, value_name = "K", help_heading = "Program")]
-    pub effort: Option<String>,
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u8).range(0..=16), help_heading = "Program")]
+    pub effort: Option<u8>,
 }
 
 impl Selection {
@@ -80,6 +80,7 @@ impl Selection {
     pub fn plain(&self) -> options::Selection {
         let Selection { define, topology, mesh, set, program, algorithm, ranks, using, order, effort } =
             self.clone();
+        let effort = effort.map(|k| k.to_string());
         options::Selection { define, topology, mesh, set, program, algorithm, ranks, using, order, effort }
     }
 }

@@ -82,7 +82,9 @@ impl<'r> Compared<'r> {
         for (i, report) in self.reports.iter().enumerate() {
             let mut set = BTreeMap::new();
             for value in &report.values {
-                for tree in value.added(report) {
+                // Other orders of the rest give the same bits.
+                let matters = |tree: &usize| report.trees[*tree].order_matters;
+                for tree in value.added(report).into_iter().filter(matters) {
                     let first = *known.entry((&value.name, &value.read_by)).or_insert((i, tree));
                     if self.numbers[first.0][first.1] != self.numbers[i][tree] {
                         return Some(self.not_fixed(&value.name, first, (i, tree)));

@@ -308,6 +308,7 @@ impl Chooser<'_> {
             arguments: vec![],
             transfers: None,
             requested: c.using.as_ref().is_some_and(|u| !u.span.is_none()),
+            fixed: c.red.filter(|_| self.fixes(c)).map(|red| (red, site.operand.dtype)),
         };
         if let Some(using) = &c.using {
             let mut using = using.clone();
@@ -336,7 +337,7 @@ impl Chooser<'_> {
             let same =
                 (&e.kind, &e.axis, e.bytes, e.span.file) == (&entry.kind, &entry.axis, entry.bytes, file);
             let priced = e.candidates.iter().all(|c| c.verdict != Verdict::Unpriced);
-            same && priced && c.root.is_none() && site.file == file && plain
+            same && e.fixed == entry.fixed && priced && c.root.is_none() && site.file == file && plain
         });
         entry.candidates = match twin {
             Some(t) => t.candidates.clone(),

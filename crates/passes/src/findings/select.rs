@@ -4,6 +4,7 @@ use crate::cost::{Method, Price};
 use kbc_diag::Span;
 use kbc_ir::Name;
 use kbc_ir::graph::{Using, UsingArg};
+use kbc_ir::types::{DType, ReduceOp};
 use std::fmt;
 
 /// The alternatives that `select` considered, one entry per collective in program order.
@@ -39,6 +40,9 @@ pub struct Selection {
     pub transfers: Option<Transfers>,
     /// Whether the algorithm was asked for by name.
     pub requested: bool,
+    /// What is combined, if the order of additions must be fixed: whether another order changes
+    /// bits depends on it.
+    pub fixed: Option<(ReduceOp, DType)>,
 }
 
 /// Simulated times of a collective in nanoseconds, by who moves its messages.
