@@ -6,6 +6,7 @@ use kbc_compiler::options;
 use kbc_compiler::run::RunRequest;
 use kbc_compiler::torch::files::TorchArguments;
 use kbc_diag::Diagnostic;
+use kbc_passes::select::MOST_EFFORT;
 use kbc_time::TimeOptions;
 
 /// Parses a number that is not 0.
@@ -71,7 +72,7 @@ pub struct Selection {
     ///
     /// With k, `select` considers trees of up to 16,384 k messages; with 0 none. The default is 1,
     /// and 0 for targets with kernels.
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u8).range(0..=16), help_heading = "Program")]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u8).range(0..=MOST_EFFORT as i64), help_heading = "Program")]
     pub effort: Option<u8>,
 }
 

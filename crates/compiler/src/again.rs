@@ -36,7 +36,9 @@ pub fn rebuild_at(
 ) -> Result<Resized, Diagnostics> {
     let lowered = lower_again(built, line, defines)?;
     let mut module = lowered.module;
-    let cx = PassCx::new(&lowered.library, Some(&lowered.topology)).with_effort(built.origin.effort);
+    let cx = PassCx::new(&lowered.library, Some(&lowered.topology))
+        .with_order(&Ordered, built.origin.fixed_order)
+        .with_effort(built.origin.effort);
     let mut keep = GraphRecorder::default();
     Pipeline::parse("infer,place", Span::NONE.file)?.run(&mut module, &cx, &mut [&mut keep])?;
     if let Body::Graph(graph) = &mut module.body {

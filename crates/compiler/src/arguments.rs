@@ -13,6 +13,7 @@ use kbc_ir::graph::Using;
 use kbc_ir::text;
 use kbc_machine::topology::perturb::Perturb;
 use kbc_machine::topology::{OwnLink, Settings, Shape, Topology};
+use kbc_passes::select::MOST_EFFORT;
 
 /// `NAME=VALUE`
 ///
@@ -159,9 +160,6 @@ pub(crate) fn fixed_order(of: &Selection) -> Outcome<bool> {
             .into()),
     }
 }
-
-/// The largest effort of the search for packed trees.
-const MOST_EFFORT: u64 = 16;
 
 /// `--effort`: how long packed trees are searched.
 ///

@@ -237,8 +237,8 @@ pub struct PassCx<'a> {
     pub topology: Option<&'a Topology>,
     /// Measures schedules, if the driver supplies a model.
     pub time: Option<&'a dyn TimeModel>,
-    /// Finds orders of additions, if the driver supplies a model. Without one, no algorithm is
-    /// asked for its order.
+    /// Finds orders of additions, if the driver supplies a model. Without one, a collective that
+    /// must have a fixed order is an error (E904).
     pub order: Option<&'a dyn OrderModel>,
     /// Whether all collectives that combine must have a fixed order, and not only those for which
     /// the program says so.

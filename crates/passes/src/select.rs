@@ -134,11 +134,14 @@ pub static INFO: PassInfo = PassInfo {
         PassOption {
             name: "effort",
             summary: "the search for packed trees: 0 packs none, k cuts them up to 16,384 k messages",
-            kind: OptionKind::Count { least: 0, most: 16 },
+            kind: OptionKind::Count { least: 0, most: MOST_EFFORT },
             default: "1",
         },
     ],
 };
+
+/// The largest value of the option `effort`.
+pub const MOST_EFFORT: u64 = 16;
 
 /// The pass `select`.
 pub struct Select {
@@ -396,7 +399,7 @@ impl Chooser<'_> {
             out.push(self.packed_candidate(site, (alg, &job), best));
         }
         out.sort_by(order);
-        self.keep_fixed(site, &job, &mut out);
+        self.keep_fixed(site, &job, &mut out)?;
         out.sort_by(order);
         self.simulate(site, &mut out)?;
         out.sort_by(order);

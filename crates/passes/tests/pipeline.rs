@@ -7,6 +7,7 @@ use kbc_diag::{Diagnostic, Diagnostics, FileId};
 use kbc_ir::graph::{CollKind, OpKind};
 use kbc_ir::scalar::Scalar;
 use kbc_ir::{Module, Props, text};
+use kbc_machine::topology::Topology;
 use kbc_passes::findings::select::Verdict;
 use kbc_passes::instrument::{
     DumpDir, Instrument, PassFilter, PrintAfter, Reproducer, RoundTrip, Timings, VerifyEach,
@@ -287,4 +288,23 @@ fn select_by_time_takes_the_fastest_finished_schedule() {
         assert!(priced.windows(2).all(|w| w[0].0 <= w[1].0), "{priced:?}");
         assert!(priced[0].0 < priced[priced.len() - 1].0 && entry.chosen == *priced[0].1);
     }
+}
+
+/// A fixed order that nothing can find is an error, and no order is taken for a fixed one.
+#[test]
+fn a_fixed_order_needs_a_model() {
+    let text = "kir 1\nmodule @m\nmachine ring(4)\nmesh tp 4\nprops typed placed\n\ngraph\n\
+        input @x : f32[8] partial(sum@tp)\nresult : f32[8]\n\n%x = input @x : f32[8] partial(sum@tp)\n\
+        %y = all_reduce sum %x over tp ORDER : f32[8]\n%out = output 0 %y : f32[8]\n";
+    let machine = Topology::parse("ring(4)", FileId(0)).unwrap();
+    let run = |order: &str| {
+        let mut module = parse(&text.replace("ORDER", order));
+        let cx = PassCx::new(library(), Some(&machine));
+        Pipeline::parse("select", FileId(1)).unwrap().run(&mut module, &cx, &mut [])
+    };
+    for order in ["order fixed", "order fixed using ring"] {
+        let found = run(order).expect_err("there is no model");
+        assert_eq!(found.list[0].code, "E904", "{order}");
+    }
+    assert!(run("").is_ok() && run("using ring").is_ok());
 }

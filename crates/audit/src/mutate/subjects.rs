@@ -10,6 +10,7 @@ use kbc_compiler::build::build;
 use kbc_compiler::failure::Outcome;
 use kbc_compiler::load::{everything, load_file, load_kir};
 use kbc_compiler::options::Source;
+use kbc_compiler::ordered::Ordered;
 use kbc_compiler::watch::Unwatched;
 use kbc_compiler::workspace::Workspace;
 use kbc_diag::{Diagnostic, Diagnostics};
@@ -167,7 +168,7 @@ fn module(loaded: &Loaded, options: &LowerOptions, n: u64) -> Result<Module, Dia
     options.defines.push(("n".into(), n.to_string()));
     let lowered = lower(loaded, &options)?;
     let mut module = lowered.module;
-    let cx = PassCx::new(&lowered.library, Some(&lowered.topology));
+    let cx = PassCx::new(&lowered.library, Some(&lowered.topology)).with_order(&Ordered, false);
     Pipeline::named("default")?.run(&mut module, &cx, &mut [])?;
     Ok(module)
 }

@@ -11,6 +11,7 @@ use super::{Chooser, SelectSite, first, search};
 use crate::cost::{self, Job};
 use crate::findings::select::{Candidate, Verdict};
 use crate::packed::is_packed;
+use crate::pass::OrderModel;
 use crate::pipeline::Pipeline;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::graph::{Collective, GraphOp, Using};
@@ -31,12 +32,28 @@ impl Chooser<'_> {
         c.kind.reduces() && (c.fixed_order || self.cx.fixed_order)
     }
 
+    /// Returns the model of orders, if the collective must have a fixed one.
+    ///
+    /// # Errors
+    /// Returns E904 if there is no model.
+    fn order_model(&self, site: &SelectSite<'_>) -> Result<Option<&dyn OrderModel>, Diagnostic> {
+        match self.cx.order {
+            _ if !self.fixes(site.coll) => Ok(None),
+            Some(model) => Ok(Some(model)),
+            None => Err(Diagnostic::error(
+                "E904",
+                "a fixed order needs a model of orders, which is not available here",
+            )
+            .primary(site.op.span, "for this collective")),
+        }
+    }
+
     /// Checks the algorithm that the program names.
     ///
     /// # Errors
-    /// Returns E597 if it has no fixed order.
+    /// Returns E597 if it has no fixed order, and the error of [`Chooser::order_model`].
     pub(super) fn require_fixed(&self, site: &SelectSite<'_>, using: &Using) -> Result<(), Diagnostic> {
-        let Some(model) = self.cx.order.filter(|_| self.fixes(site.coll)) else { return Ok(()) };
+        let Some(model) = self.order_model(site)? else { return Ok(()) };
         let at = if using.span.is_none() { site.op.span } else { using.span };
         // A collective by itself has nothing to overlap with.
         let mut alone = using.clone();
@@ -53,8 +70,16 @@ impl Chooser<'_> {
 
     /// Rejects candidates that have no fixed order, or another one than the algorithm that is the
     /// fastest at [`REFERENCE_BYTES`].
-    pub(super) fn keep_fixed(&self, site: &SelectSite<'_>, job: &Job<'_>, list: &mut [Candidate]) {
-        let Some(model) = self.cx.order.filter(|_| self.fixes(site.coll)) else { return };
+    ///
+    /// # Errors
+    /// That of [`Chooser::order_model`].
+    pub(super) fn keep_fixed(
+        &self,
+        site: &SelectSite<'_>,
+        job: &Job<'_>,
+        list: &mut [Candidate],
+    ) -> Result<(), Diagnostic> {
+        let Some(model) = self.order_model(site)? else { return Ok(()) };
         let reference = Job { elements: REFERENCE_BYTES / job.element_bytes.max(1), ..job.clone() };
         // Candidates that exist at all sizes, with their estimated nanoseconds for the reference.
         let mut sized: Vec<(usize, f64)> = vec![];
@@ -87,6 +112,7 @@ impl Chooser<'_> {
                 (Ok(_), _) => {}
             }
         }
+        Ok(())
     }
 
     /// Returns the estimated nanoseconds of a candidate for the reference, and its schedules at
