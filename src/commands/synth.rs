@@ -49,14 +49,13 @@ pub fn run(session: &mut Session, args: &Synth) -> Outcome {
         return Ok(session.answer(&made.summary, &made.json)?);
     };
     let schedule = path.ends_with(".kir");
-    match (&named.file, schedule) {
-        (file, true) => output::write_text(session, path, &lowered(session, path, text, file.as_ref())?)?,
-        (file, false) => {
-            if let Some((file, text)) = file {
-                output::write_text(session, file, text)?;
-            }
-            output::write_text(session, path, text)?;
+    if schedule {
+        output::write_text(session, path, &lowered(session, path, text, named.file.as_ref())?)?;
+    } else {
+        if let Some((file, text)) = &named.file {
+            output::write_text(session, file, text)?;
         }
+        output::write_text(session, path, text)?;
     }
     if path == "-" {
         return Ok(());

@@ -128,8 +128,7 @@ fn order(kernel: &mut Kernel) {
 /// Removes synchronisation that nothing needs: first barriers of all pipes, then the rest. An event
 /// that may be in use does not count: it gets another number later.
 fn prune(kernel: &mut Kernel) {
-    let rest = analyse(kernel);
-    let allowed = |f: &Finding| matches!(f.fault, Fault::SetEarly(_)) || rest.binary_search(f).is_ok();
+    let allowed = |f: &Finding| matches!(f.fault, Fault::SetEarly(_));
     let ops = path::ops(kernel);
     let mut trials = Trials::new(kernel);
     let mut unneeded: Vec<Path> = vec![];

@@ -64,7 +64,9 @@ impl<'k> Trials<'k> {
 
     /// Returns the statement that contains a site.
     fn statement(&self, site: usize) -> Option<usize> {
-        self.facts.program.root.iter().position(|node| node.sites().contains(&site))
+        let root = &self.facts.program.root;
+        let at = root.partition_point(|node| node.sites().end <= site);
+        (at < root.len()).then_some(at)
     }
 
     /// Walks the kernel from statement `first` on, at least up to statement `last`, to the end or

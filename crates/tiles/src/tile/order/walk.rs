@@ -55,6 +55,7 @@ impl<'k> Facts<'k> {
     }
 }
 
+/// A walk over statements, and what it has found.
 pub(super) struct Walk<'f, 'k> {
     pub(super) facts: &'f Facts<'k>,
     pub(super) found: BTreeSet<Finding>,
