@@ -124,6 +124,59 @@ fn rows_in_groups() {
     case.check_own(2);
 }
 
+/// Rows of a matrix that are further apart than the instruction for its blocks can state: a program
+/// is rejected, and a family leaves out the numbers of ranks at which they are.
+#[test]
+fn rows_that_are_too_far_apart_are_rejected() {
+    let text = "param tp = 2
+        topology sys = full(tp) { link: 50 GB/s, 500 ns }
+        mesh m = sys[tp]
+        program case(x: f16[4, 16], w: f16[16, 140000@tp]) -> f16[4, 140000@tp] { matmul(x, w) }\n";
+    let why = Case::new(text, &[]).err().expect("rows of 70000 elements are rejected");
+    assert!(
+        why.starts_with("E470 cannot emit a matmul: the distance between rows in elements is 70000"),
+        "{why}"
+    );
+    let ranks = emitted(&text.replace("tp = 2", "tp = 4")).ranks();
+    assert!(ranks.contains(&4) && !ranks.contains(&2), "{ranks:?}");
+    // A row of 65535 elements fits.
+    emitted(&text.replace("140000", "131070"));
+    // As many terms in a sum: the rows of the left operand are as long.
+    let long =
+        text.replace("f16[4, 16]", "f16[4, 140000@tp]").replace("f16[16, 140000@tp]", "f16[140000@tp, 16]");
+    let long = long.replace("-> f16[4, 140000@tp] {", "-> f16[4, 16] {");
+    let why = Case::new(&long, &[]).err().expect("rows of 70000 elements are rejected");
+    assert!(why.contains("is 70000"), "{why}");
+}
+
+/// The stand-in ends a run where the device would drop bits of a number, or read a flag that
+/// nothing has set.
+#[test]
+fn the_stand_in_narrows_as_the_device_does() {
+    let mut case = emitted(
+        "param tp = 2
+        topology sys = full(tp) { link: 50 GB/s, 500 ns }
+        mesh m = sys[tp]
+        program case(x: f32[4, 16], w: f32[16, 14@tp]) -> f32[4, 14@tp] { matmul(x, w) }\n",
+    );
+    case.check_own(1);
+    let sized = case.at(2, 0, 1);
+    let [printed] = &case.sources[..] else { panic!("one task") };
+    let changes = [
+        ("BlockStride(pitch)", "BlockStride(pitch + 65536)", "rows are 65552 elements apart: 16 bits"),
+        (".SetKAligned(false);", ".GetValidRow();", "the K alignment of a tile is not set"),
+    ];
+    for (from, to, expected) in changes {
+        assert!(printed.text.contains(from), "{}", printed.text);
+        let text = printed.text.replace(from, to);
+        let mut source = case.source();
+        source.kernels[0].text = &text;
+        let Some(program) = case.program_of(&source) else { return };
+        let why = program.run_one(&sized.job).err().unwrap_or_else(|| panic!("not noticed: {to}"));
+        assert!(why.contains(expected), "{why}");
+    }
+}
+
 /// `overlap: k`: a matmul shares nothing with the preceding collective, so the runtime runs both at
 /// the same time.
 #[test]

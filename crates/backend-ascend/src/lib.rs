@@ -10,6 +10,7 @@
 mod backend;
 pub mod cpp;
 pub mod elementwise;
+mod narrow;
 pub mod package;
 pub mod passes;
 pub mod profile;

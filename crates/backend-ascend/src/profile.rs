@@ -6,12 +6,12 @@
 //! revisions state it, and [`Seen::Inferred`] if it was concluded from several of them. Passes and
 //! verifier read profiles. The C++ spelling of an instruction belongs to the printer.
 
-use crate::elementwise;
+use crate::{elementwise, narrow};
 use kbc_diag::Diagnostic;
 use kbc_ir::interval::Interval;
 use kbc_ir::scalar::{CompareOp, ScalarFn};
 use kbc_ir::types::DType;
-use kbc_tiles::device::{Device, Limits};
+use kbc_tiles::device::{Device, Limits, NarrowField};
 use kbc_tiles::lower::chain::Chain;
 use kbc_tiles::range;
 use kbc_tiles::tile::{Barrier, Core, Dialect, LINE, Op, Rounding, Space, VecOp};
@@ -431,6 +431,10 @@ impl Device for Profile {
 
     fn barrier(&self, core: Core, barrier: Barrier) -> bool {
         self.barrier(core, barrier)
+    }
+
+    fn narrow_fields<'o>(&self, op: &'o Op) -> Vec<NarrowField<'o>> {
+        narrow::fields(op)
     }
 
     fn chain(&self, func: &ScalarFn, dtype: DType) -> Result<Chain, Diagnostic> {

@@ -8,7 +8,7 @@ use kbc_backend_ascend::passes::complete;
 use kbc_backend_ascend::profile::{Profile, find};
 use kbc_diag::FileId;
 use kbc_tiles::tile::text::{print, print_op};
-use kbc_tiles::tile::verify::{in_text, problems, verify};
+use kbc_tiles::tile::verify::{fit, in_text, problems, verify};
 use kbc_tiles::tile::{Kernel, Op, Stmt, path};
 use std::collections::BTreeSet;
 
@@ -137,4 +137,27 @@ fn unsound_files_yield_their_codes() {
     });
     let all = ["E449", "E450", "E451", "E452", "E453", "E454", "E455", "E456", "E459"];
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), all);
+}
+
+/// A number that depends on the launch fits on some numbers of ranks and not on others.
+#[test]
+fn a_number_that_depends_on_the_launch_fits_some_sizes() {
+    let text = "tile 1\nkernel @k aic\nscalar nranks\nscalar count\nscalar call\n\
+                tensor %x : f16[count * 128] in 0\ntensor %y : f32[4096] out 0\n\
+                table @gaps nranks 2 = [65535, 65536]\ntable @gaps nranks 3 = [7, 65535, 9]\n\
+                tile $a : f16[64 x 64] l1 at 0\ntile $e : f32[64 x 64] l0c at 0\n\nbody\n  \
+                let gap = count / nranks\n  load.block $a[16, 64] = %x[0] pitch gap\n  barrier all\n  \
+                load.block $a[16, 64] = %x[0] pitch @gaps[rank]\n  \
+                store.block %y[0] pitch 64 = $e[64, 64]\n";
+    let kernel = parse(text, FileId(0)).expect("a kernel");
+    let found = problems(&kernel, profile());
+    assert!(found.iter().all(|p| p.diagnostic.code != "E450"), "{found:#?}");
+    let why = |ranks, count| fit(&kernel, profile(), ranks, count).err().map(|d| d.title);
+    assert_eq!(why(3, 3 * 65_535), None);
+    let beyond = why(3, 3 * 65_536).expect("it does not fit");
+    assert!(beyond.contains("is 65536, and its field holds up to 65535"), "{beyond}");
+    let table = why(2, 8).expect("an entry of the table does not fit");
+    assert!(table.starts_with("on rank 1 of 2 ") && table.contains("is 65536"), "{table}");
+    // There is no table for four ranks.
+    assert!(why(4, 8).is_some());
 }

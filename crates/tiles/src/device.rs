@@ -7,8 +7,9 @@
 //! ([`crate::tile::Dialect`]).
 
 use crate::lower::chain::Chain;
-use crate::tile::{Barrier, Core, Dialect, Rounding, Space, VecOp};
+use crate::tile::{Barrier, Core, Dialect, Op, Rounding, Space, VecOp};
 use kbc_diag::Diagnostic;
+use kbc_ir::expr::Expr;
 use kbc_ir::scalar::{CompareOp, ScalarFn};
 use kbc_ir::types::DType;
 
@@ -35,6 +36,20 @@ pub struct Limits {
     pub block: u32,
     /// The number of which rows and columns of a tile of a matrix core are multiples.
     pub box_side: u32,
+}
+
+/// A number of an operation that an instruction keeps in a field of fewer bits. A larger number
+/// would lose its upper bits without a message, so the instruction would do something else.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct NarrowField<'o> {
+    /// What the number is: "distance between rows".
+    pub what: &'static str,
+    /// The number, which is at least 0.
+    pub value: &'o Expr,
+    /// The largest number that the instruction takes.
+    pub most: i64,
+    /// Where the limit is stated or follows from.
+    pub source: &'static str,
 }
 
 /// What the cores of a target can do. Where a question has a reason for its "no", the reason is a
@@ -103,6 +118,9 @@ pub trait Device: Sync {
 
     /// Checks whether a kind of core has this barrier.
     fn barrier(&self, core: Core, barrier: Barrier) -> bool;
+
+    /// Returns the numbers of an operation that its instructions keep in narrow fields.
+    fn narrow_fields<'o>(&self, op: &'o Op) -> Vec<NarrowField<'o>>;
 
     /// Returns the instructions that compute an elementwise function on elements of a type.
     ///

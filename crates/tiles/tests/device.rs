@@ -3,9 +3,9 @@
 use kbc_diag::Diagnostic;
 use kbc_ir::scalar::{CompareOp, ScalarFn};
 use kbc_ir::types::DType;
-use kbc_tiles::device::{Device, Limits};
+use kbc_tiles::device::{Device, Limits, NarrowField};
 use kbc_tiles::lower::chain::Chain;
-use kbc_tiles::tile::{Barrier, Core, Dialect, Pipe, Rounding, Space, VecOp};
+use kbc_tiles::tile::{Barrier, Core, Dialect, Op, Pipe, Rounding, Space, VecOp};
 
 /// Names of the device.
 pub static DIALECT: Dialect = Dialect {
@@ -107,6 +107,10 @@ impl Device for Plain {
 
     fn barrier(&self, _: Core, barrier: Barrier) -> bool {
         barrier != Barrier::Pipe(Pipe::Vector)
+    }
+
+    fn narrow_fields<'o>(&self, _: &'o Op) -> Vec<NarrowField<'o>> {
+        vec![]
     }
 
     fn chain(&self, func: &ScalarFn, _: DType) -> Result<Chain, Diagnostic> {

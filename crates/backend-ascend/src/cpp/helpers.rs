@@ -228,7 +228,8 @@ AICORE inline int64_t RowAt(Tile &ids, int64_t index, int64_t first) {
             }
             Helper::MatOf => {
                 "\
-// Blocks of matrices in L1, in L0A and L0B, and their sums in L0C.
+// Blocks of matrices in L1, in L0A and L0B, and their sums in L0C. Operands of float get
+// `SetKAligned(false)`, because the library may leave this flag uninitialised.
 template <typename T, int R, int C>
 using MatOf = pto::Tile<pto::TileType::Mat, T, R, C, pto::BLayout::ColMajor, pto::DYNAMIC, pto::DYNAMIC,
                         pto::SLayout::RowMajor, 512>;

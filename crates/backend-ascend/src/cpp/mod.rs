@@ -20,6 +20,7 @@ use body::Body;
 use helpers::Helper;
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::Expr;
+use kbc_ir::types::DType;
 use kbc_tiles::args::incomplete as refuse;
 use kbc_tiles::args::{ScalarArg, Status, TaskArg, TensorArg, scalars, task_tensors};
 use kbc_tiles::layout;
@@ -311,6 +312,10 @@ fn tiles(k: &Kernel, b: &mut Body, out: &mut Text) -> Result<(), Diagnostic> {
             let object = if copies == 1 { name.clone() } else { format!("{name}[{copy}]") };
             let offset = t.whole.map_or(0, |w| u64::from(w.offset)) + u64::from(copy) * tile.bytes();
             out.line(1, &format!("TASSIGN({object}, 0x{:x});", u64::from(at) + offset));
+            // The unit reads this flag of operands of f32 only.
+            if matches!(tile.space, Space::Left | Space::Right) && tile.dtype == DType::F32 {
+                out.line(1, &format!("{object}.SetKAligned(false);"));
+            }
         }
     }
     Ok(())

@@ -198,7 +198,7 @@ pub fn prepare(
     watch: &mut dyn Watch,
 ) -> Outcome<Prepared> {
     let emitted = for_profile(workspace, built, schedule, profile, watch)?;
-    let claim = claim(&emitted.family, &emitted.kernel, built)?;
+    let claim = claim(&emitted.family, &emitted.kernel, profile, built)?;
     Ok(Prepared { emitted, claim })
 }
 
@@ -298,9 +298,15 @@ pub fn text(prepared: &Prepared, kind: &str, report: &Report) -> Result<String, 
     })
 }
 
-/// Returns the sizes that the kernel serves. The largest count is the largest for which the window
-/// is at most [`LARGEST_WINDOW`] bytes at every number of ranks.
-fn claim(family: &Family, kernel: &Kernel, built: &Built) -> Result<Claim, Diagnostics> {
+/// Returns the sizes that the kernel serves. The largest count is the largest for which, at every
+/// number of ranks, the window is at most [`LARGEST_WINDOW`] bytes and all numbers fit into the
+/// fields of their instructions.
+fn claim(
+    family: &Family,
+    kernel: &Kernel,
+    profile: &dyn Target,
+    built: &Built,
+) -> Result<Claim, Diagnostics> {
     let bytes = layout::bytes(kernel);
     let window = |ranks: u64, count: u64| {
         bytes
@@ -313,7 +319,11 @@ fn claim(family: &Family, kernel: &Kernel, built: &Built) -> Result<Claim, Diagn
             .and_then(|b| u64::try_from(b).ok())
             .unwrap_or(u64::MAX)
     };
-    let fits = |count: u64| family.ranks.iter().all(|r| window(*r, count) <= LARGEST_WINDOW);
+    let fits = |count: u64| {
+        let fit =
+            |r: &u64| window(*r, count) <= LARGEST_WINDOW && verify::fit(kernel, profile, *r, count).is_ok();
+        family.ranks.iter().all(fit)
+    };
     let own = family.samples.first().map_or(0, |m| m.instance.count);
     if let Some((r, b)) = family.ranks.iter().map(|r| (r, window(*r, own))).find(|(_, b)| *b > LARGEST_WINDOW)
     {
@@ -321,6 +331,9 @@ fn claim(family: &Family, kernel: &Kernel, built: &Built) -> Result<Claim, Diagn
         return Err(Diagnostic::error("E472", format!("{needed} (limit: {LARGEST_WINDOW})"))
             .help("use fewer elements, or an algorithm with fewer or smaller slots (see kbc explain window)")
             .into());
+    }
+    for r in &family.ranks {
+        verify::fit(kernel, profile, *r, own)?;
     }
     let count = family.count.as_ref().map(|parameter| {
         let (mut good, mut bad) = (own, LARGEST_COUNT + 1);

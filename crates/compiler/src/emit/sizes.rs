@@ -16,7 +16,7 @@ use kbc_tiles::backend::Target;
 use kbc_tiles::family::{self, Instance};
 use kbc_tiles::lower::Staging;
 use kbc_tiles::package::{PackagedProgram, Sizes};
-use kbc_tiles::tile::Kernel;
+use kbc_tiles::tile::{Kernel, verify};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rank counts that are tried beside the program's own: small ones, powers of two and others.
@@ -213,6 +213,7 @@ impl<'a> Makers<'a> {
         let kernel =
             self.target.lower(&schedule, self.staging, &|span| places::of(&self.workspace.map, span)).ok()?;
         let count = count.map_or(0, |c| c.1);
+        verify::fit(&kernel, self.target, ranks, count).ok()?;
         Some(ProgramAtSize { typed, schedule, instance: Instance { ranks, count, kernel } })
     }
 

@@ -75,7 +75,8 @@ impl Lower<'_, '_> {
         let (n, k) = (sizes.n.clone(), sizes.k.clone());
         let steps =
             self.parts.and_then(|p| p.blocks.get(&dst).copied()).unwrap_or([self.device.limits().block; 3]);
-        self.blocks(dtype, &matrix(to, &n), [&matrix(left, &k), &matrix(right, &n)], (&sizes, steps));
+        let operands = [&matrix(left, &k), &matrix(right, &n)];
+        self.blocks(dtype, &matrix(to, &n), operands, (&sizes, steps), span)?;
         for (var, hi) in loops.into_iter().rev() {
             let body = self.build.close();
             self.build.push(Stmt::For { var, lo: Expr::Int(0), hi, body });
@@ -110,17 +111,22 @@ impl Lower<'_, '_> {
     }
 
     /// Lowers `to = left right`, in blocks of the given numbers of rows, columns and terms.
+    ///
+    /// # Errors
+    /// Returns E470 if the rows of a matrix are too far apart for the instructions.
     pub(super) fn blocks(
         &mut self,
         dtype: DType,
         to: &Matrix,
         [left, right]: [&Matrix; 2],
         (sizes, [rows, cols, terms]): (&Sizes, [u32; 3]),
-    ) {
+        span: Span,
+    ) -> Result<(), Diagnostic> {
         let [stage_a, stage_b] = [0, 1].map(|i| self.block_tile(Space::Stage, dtype, i));
         let (left_tile, right_tile) =
             (self.block_tile(Space::Left, dtype, 0), self.block_tile(Space::Right, dtype, 0));
         let sums = self.block_tile(Space::Sums, DType::F32, 0);
+        self.pitches_fit([(stage_a, left), (stage_b, right)], (sums, to), span)?;
         self.blocks_of(["i", "m"], (&sizes.m, rows), |this, i, m| {
             this.blocks_of(["j", "n"], (&sizes.n, cols), |this, j, n| {
                 this.blocks_of(["q", "k"], (&sizes.k, terms), |this, q, k| {
@@ -151,6 +157,43 @@ impl Lower<'_, '_> {
                 this.build.push(Stmt::Op(Op::StoreBlock { to, pitch, tile: sums, rows, cols }));
             });
         });
+        Ok(())
+    }
+
+    /// Checks that the distances between the rows of matrices fit into the fields of the
+    /// instructions that load and store their blocks.
+    fn pitches_fit(
+        &self,
+        loads: [(TileId, &Matrix); 2],
+        (tile, to): (TileId, &Matrix),
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        let one = || Expr::Int(1);
+        let load = |(tile, m): (TileId, &Matrix)| Op::LoadBlock {
+            tile,
+            rows: one(),
+            cols: one(),
+            from: m.at.clone(),
+            pitch: m.pitch.clone(),
+        };
+        let store =
+            Op::StoreBlock { to: to.at.clone(), pitch: to.pitch.clone(), tile, rows: one(), cols: one() };
+        let ops = loads.map(load).into_iter().chain([store]);
+        for op in ops {
+            for field in self.device.narrow_fields(&op) {
+                // A number that is no constant here differs between ranks.
+                let on = |rank: u64| self.expr_on(field.value, &Expr::Int(rank as i64)).as_int();
+                let largest = (0..self.program.ranks()).filter_map(on).max();
+                if let Some(v) = largest.filter(|v| *v > field.most) {
+                    let (what, most) = (field.what, field.most);
+                    let why = format!("a matmul: the {what} is {v}, and an instruction takes up to {most}");
+                    let help =
+                        "use more ranks, cut the matrix along its rows with `slice`, or use `--target sim`";
+                    return Err(refuse(span, why, help).note(field.source));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Returns the tile number `index` of an element type in a memory of a matrix core, and creates

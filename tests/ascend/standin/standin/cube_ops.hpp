@@ -47,7 +47,13 @@ void product(const Op &op, D &dst, A &a, B &b, bool add) {
     check_tile(op, dst);
     check_tile(op, a);
     check_tile(op, b);
+    if constexpr (std::is_same_v<T, float>) {
+        if (a.GetKAligned(op) || b.GetKAligned(op)) fail(op, "aligned K is not modelled");
+    }
     const uint64_t m = a.GetValidRow(), k = a.GetValidCol(), n = b.GetValidCol();
+    if (m > 4095 || k > 4095 || n > 4095) {
+        fail(op, "a product of %llu x %llu and %llu columns: up to 4095 each are possible", Big(m), Big(k), Big(n));
+    }
     if (b.GetValidRow() != k || dst.GetValidRow() != m || dst.GetValidCol() != n) {
         fail(op, "a product of %llu x %llu and %u x %llu into %u x %u", Big(m), Big(k), b.GetValidRow(), Big(n),
              dst.GetValidRow(), dst.GetValidCol());

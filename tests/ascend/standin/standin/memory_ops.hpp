@@ -57,6 +57,14 @@ void rows_of(const standin::Op &op, Tile_ &tile, Global &global, F row) {
         standin::fail(op, "the tile's valid size %u x %u is not the global shape %lld x %lld", tile.GetValidRow(),
                       tile.GetValidCol(), standin::Long(rows), standin::Long(n[4]));
     }
+    // Instructions of the cube keep these numbers in narrower fields; the rest of their bits is lost.
+    if (Tile_::Loc == TileType::Mat && s[3] > 65535) {
+        standin::fail(op, "rows are %lld elements apart: 16 bits are kept of that number", standin::Long(s[3]));
+    }
+    if (Tile_::Loc == TileType::Acc && (n[4] > 4095 || s[3] > 2147483647)) {
+        standin::fail(op, "%lld columns, rows %lld elements apart: 12 and 31 bits are kept of these numbers",
+                      standin::Long(n[4]), standin::Long(s[3]));
+    }
     if (n[3] >= 4096) standin::fail(op, "%lld rows: fewer than 4096 are possible", standin::Long(n[3]));
     if (s[4] != 1) standin::fail(op, "stride %lld of the last dimension", standin::Long(s[4]));
     uint64_t r = 0;

@@ -133,6 +133,16 @@ struct Tile {
         col_ = cols;
     }
 
+    // How many terms the cube unit takes at once for float. The library does not initialise the flag.
+    void SetKAligned(bool aligned) {
+        k_aligned_ = aligned;
+        k_aligned_set_ = true;
+    }
+    bool GetKAligned(const standin::Op &op) const {
+        if (!k_aligned_set_) standin::fail(op, "undefined: the K alignment of a tile is not set (SetKAligned)");
+        return k_aligned_;
+    }
+
     // Read by the scalar unit, as an access of its pipe.
     DType GetValue(uint32_t offset, int line = __builtin_LINE()) const {
         static_assert(!kCube, "the scalar unit reads tiles in UB");
@@ -153,6 +163,8 @@ struct Tile {
     uint64_t address = kNowhere;
 
 private:
+    bool k_aligned_ = false;
+    bool k_aligned_set_ = false;
     unsigned row_ = RowValid == DYNAMIC ? 0 : RowValid;
     unsigned col_ = ColValid == DYNAMIC ? 0 : ColValid;
 };

@@ -30,6 +30,9 @@
 //! * T9 (E449): no fence is left, and signals and areas have their offsets. At these offsets
 //!   (E459), they are lines of 64 bytes that overlap only within an arena.
 //! * T10 (E450): tensors, scalars, cores and ranks are within the device's limits.
+//! * T11 (E450): numbers of an operation fit into the fields that its instructions have for them
+//!   ([`Device::narrow_fields`]), in every launch or, where they depend on the arguments of a
+//!   launch, in some. A package claims only sizes at which they fit ([`fit`]).
 //!
 //! Rules T3 to T6, and that no fence is left, hold for devices whose pipes run on their own.
 //!
@@ -37,6 +40,7 @@
 //! the former, the trace of a kernel at every size that it claims is compared with that of the
 //! proven schedule. The latter are proven by the checker of schedules.
 
+mod fields;
 mod names;
 mod order;
 mod shape;
@@ -47,6 +51,7 @@ use super::path;
 use super::{Kernel, tasks};
 use crate::args;
 use crate::device::Device;
+pub use fields::fit;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 pub use sink::Problem;
 use sink::Sink;
@@ -60,6 +65,7 @@ pub fn problems(kernel: &Kernel, device: &dyn Device) -> Vec<Problem> {
         limits(&mut sink);
         window::check(&mut sink);
         shape::check(&mut sink);
+        fields::check(&mut sink);
         if !device.in_order() {
             order::check(&mut sink);
         }
