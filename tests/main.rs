@@ -51,6 +51,7 @@ mod mutate;
 mod opt;
 mod order;
 mod overlap;
+mod packages;
 mod page;
 mod pages;
 mod plot;

@@ -120,8 +120,8 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
             report.perturb = Some(perturb::runs(subject, topology, p)?);
         }
     }
-    if let (Some(prepared), Some((inputs, _)), true) = (&prepared, &ran, report.ok) {
-        let own = match (&built.local, inputs.calls.first()) {
+    if let (Some(prepared), true) = (&prepared, report.ok) {
+        let own = match (&built.local, ran.as_ref().and_then(|(inputs, _)| inputs.calls.first())) {
             (None, Some(call)) if asked.out.is_some() => {
                 emit::own_data(&built.typed, built.module.mesh.ranks(), call)?
             }

@@ -37,12 +37,10 @@ pub fn no_target(target: Option<&String>, file: &str) -> Outcome {
 /// # Errors
 /// Returns E416 (wrong usage).
 pub fn complete(how: &Execution, target: &str) -> Outcome {
-    let left_out = [("--no-proof", how.no_proof), ("--no-data", how.no_data), ("--no-time", how.no_time)];
+    let left_out = [("--no-proof", how.no_proof), ("--no-time", how.no_time)];
     let Some((flag, _)) = left_out.into_iter().find(|f| f.1) else { return Ok(()) };
     let d = Diagnostic::error("E416", format!("{flag} does not apply to the target {target}"))
-        .note(
-            "code is emitted only for a program that is proven and executed, and its package states the time",
-        )
+        .note("code is emitted only for a program that is proven, and its package states the time")
         .help(format!("use kbc run {flag}, or remove {flag}"));
     Err(Failure::Usage(d.into()))
 }

@@ -216,7 +216,6 @@ fn without_table(name: &Name, e: &kbc_ir::expr::Expr) -> Result<(), Diagnostic> 
 pub(super) fn test(package: &Package<'_>) -> String {
     let claim = &package.claim;
     let few = claim.ranks.first().copied().unwrap_or(1);
-    let many = claim.ranks.iter().rfind(|r| **r <= 8).copied().unwrap_or(few);
     let mut cases = vec![];
     match &claim.count {
         None => cases.extend(
@@ -234,14 +233,16 @@ pub(super) fn test(package: &Package<'_>) -> String {
             counts.retain(|c| *c <= count.largest);
             counts.sort_unstable();
             counts.dedup();
+            // Counts are tried on as many ranks as small machines have devices for. Every other
+            // number of ranks has one case.
+            let usual = claim.ranks.iter().rfind(|r| **r <= 4).copied().unwrap_or(few);
             for (i, c) in counts.iter().enumerate() {
                 let data = if i % 2 == 0 { "exact" } else { "forms" };
-                cases.push(format!("({many}, {c}, \"{data}\")"));
+                cases.push(format!("({usual}, {c}, \"{data}\")"));
             }
-            let between = claim.ranks.iter().filter(|r| **r <= 8 && **r != many);
-            cases.extend(
-                between.map(|r| format!("({r}, {}, \"forms\")", counts.last().copied().unwrap_or(0))),
-            );
+            let others = claim.ranks.iter().filter(|r| **r <= 8 && **r != usual);
+            let largest = counts.last().copied().unwrap_or(0);
+            cases.extend(others.map(|r| format!("({r}, {largest}, \"forms\")")));
         }
     }
     let cases: String = cases.iter().map(|c| format!("    {c},\n")).collect();
@@ -260,6 +261,11 @@ pub(super) fn test(package: &Package<'_>) -> String {
         include_str!("templates/test.py"),
         &[("KERNEL", &package.kernel.name), ("CASES", &cases), ("REFUSED", &refused)],
     )
+}
+
+/// Returns a reason in brackets; empty if there is none.
+fn because(why: Option<&String>) -> String {
+    why.map_or_else(String::new, |w| format!(" (because {w})"))
 }
 
 pub(super) fn readme(package: &Package<'_>, profile: &Profile, layout: &Layout) -> String {
@@ -320,8 +326,8 @@ pub(super) fn readme(package: &Package<'_>, profile: &Profile, layout: &Layout) 
             ("FILE", &package.program.file),
             ("IN", &globals(&package.program.inputs)),
             ("RESULTS", &globals(&package.program.results)),
-            ("RANKS", &ranks.join(", ")),
-            ("SIZES", &sizes),
+            ("RANKS", &(ranks.join(", ") + &because(package.claim.reasons.ranks.as_ref()))),
+            ("SIZES", &(sizes + &because(package.claim.reasons.sizes.as_ref()))),
             ("TEST", &test_command(package).join(" ")),
             ("ARGUMENTS", &arguments),
             ("ROWS", &rows),

@@ -8,7 +8,7 @@ use kbc_ir::graph::{Graph, GraphOp, Input, OpKind};
 use kbc_ir::name::Name;
 use kbc_ir::types::{DType, ReduceOp, TensorType};
 use kbc_tiles::package::Source;
-use kbc_tiles::package::{Claim, CountClaim, Evidence, Global, Package, PackagedProgram};
+use kbc_tiles::package::{Claim, CountClaim, Evidence, Global, Package, PackagedProgram, SizeReasons};
 use kbc_tiles::tile::{Area, Core, Kernel, Reach, Signals, Space, Tensor, TensorUse, Tile};
 
 pub fn ranks() -> Expr {
@@ -102,6 +102,7 @@ pub fn package<'a>(kernel: &'a Kernel, text: &str) -> Package<'a> {
         claim: Claim {
             ranks: vec![2, 3, 4],
             count: Some(CountClaim { parameter: "n".into(), largest: 1 << 24, default: 1000 }),
+            reasons: SizeReasons::default(),
         },
         // (m - 1) * p is at most 2^24.
         moduli: [2, 3, 4].map(|p| (p, Some(vec![(1 << 24) / p as u32 + 1]))).into(),

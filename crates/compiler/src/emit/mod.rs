@@ -344,7 +344,7 @@ fn claim(
         let default = built.number(parameter).unwrap_or(own);
         CountClaim { parameter: parameter.as_str().into(), largest: good, default }
     });
-    Ok(Claim { ranks: family.ranks.clone(), count })
+    Ok(Claim { ranks: family.ranks.clone(), count, reasons: family.reasons.clone() })
 }
 
 /// Lists the checks that were made, for the headers of the texts and the manifest.
@@ -375,12 +375,15 @@ fn evidence(emitted: &Emitted, report: &Report, claim: &Claim) -> Vec<Evidence> 
     }
     say("traced", "at these sizes the instructions of every rank equal those of the proven schedule".into());
     say("verified", "tile level: memory, types, flags, fences, limits".into());
-    if let Some(c) = &report.compare {
-        let worst = c.max_err.map_or_else(|| "not finite".to_owned(), |e| e.to_string());
-        say(
-            "simulated",
-            format!("{} ranks, {} elements compared, max_err {worst}", own.join(" x "), c.elements),
-        );
+    match &report.compare {
+        None => {
+            say("not simulated", "no results were compared: the package was emitted with --no-data".into())
+        }
+        Some(c) => {
+            let worst = c.max_err.map_or_else(|| "not finite".to_owned(), |e| e.to_string());
+            let (ranks, elements) = (own.join(" x "), c.elements);
+            say("simulated", format!("{ranks} ranks, {elements} elements compared, max_err {worst}"));
+        }
     }
     out
 }
@@ -396,6 +399,8 @@ fn report_of(prepared: &Prepared, files: &[(String, Vec<u8>)]) -> EmitReport {
         ranks: claim.ranks.clone(),
         count: claim.count.as_ref().map(|c| c.parameter.to_string()),
         largest_count: claim.count.as_ref().map(|c| c.largest),
+        one_rank_count_because: claim.reasons.ranks.clone(),
+        fixed_sizes_because: claim.reasons.sizes.clone(),
         barriers: counts.all as u64,
         barriers_in_tiles: counts.all_in_tiles as u64,
         flags: counts.flags as u64,

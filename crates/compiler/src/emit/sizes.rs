@@ -9,13 +9,13 @@ use crate::again::{Resized, operations_with, ranks_with, rebuild_at};
 use crate::build::Built;
 use crate::proof::proof;
 use crate::workspace::Workspace;
-use kbc_diag::Diagnostics;
+use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::graph::Graph;
 use kbc_ir::schedule::Schedule;
 use kbc_tiles::backend::Target;
 use kbc_tiles::family::{self, Instance};
 use kbc_tiles::lower::Staging;
-use kbc_tiles::package::{PackagedProgram, Sizes};
+use kbc_tiles::package::{PackagedProgram, SizeReasons, Sizes};
 use kbc_tiles::tile::{Kernel, verify};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,6 +25,15 @@ const RANKS: [u64; 10] = [2, 3, 4, 5, 6, 7, 8, 9, 12, 16];
 /// Element counts at which kernels are compared. They are primes, so that no two parts of a cut are
 /// alike by chance.
 const COUNTS: [u64; 3] = [1009, 2003, 4001];
+
+/// The reason where kernels of other rank counts exist and are not alike.
+const DIFFERENT_RANKS: &str = "kernels for other numbers of ranks differ in more than numbers";
+
+/// The reason where kernels at other counts exist and are not alike.
+const DIFFERENT_COUNTS: &str = "kernels at other sizes differ in more than numbers";
+
+/// The reason where no parameter can be a count.
+const NO_COUNT: &str = "no parameter changes the sizes of data and nothing else";
 
 /// A kernel and the sizes that it serves.
 pub struct Family {
@@ -40,6 +49,8 @@ pub struct Family {
     /// The program at sizes that show how the sizes of its tensors depend on ranks and count. The
     /// program's own size is first.
     pub samples: Vec<ProgramAtSize>,
+    /// Why it serves no other sizes.
+    pub reasons: SizeReasons,
 }
 
 /// Returns the kernel of a program for as many sizes as possible.
@@ -57,6 +68,7 @@ pub fn family(
     let ranks = own.mesh.ranks();
     let (count, first) = makers.count().unzip();
     let mut made = makers.all(count.as_deref(), first.unwrap_or_default());
+    let reasons = makers.reasons(&made, count.is_some());
     let value = count.as_ref().and_then(|name| built.number(name)).unwrap_or(0);
     let mut own = ProgramAtSize {
         typed: built.typed.clone(),
@@ -104,14 +116,16 @@ pub fn family(
             ) {
                 made.retain(|m| ranks.contains(&m.instance.ranks));
                 made.insert(0, own);
-                return Ok(Family { kernel, ranks, count, proven, samples: made });
+                let reasons = SizeReasons { ranks: reasons.ranks.filter(|_| ranks.len() == 1), ..reasons };
+                return Ok(Family { kernel, ranks, count, proven, samples: made, reasons });
             }
         }
         passed.push(kernel);
         best = fitting(&own, &made, &sizes, count.is_some(), &passed)?;
     }
     let kernel = family::single(&own.instance);
-    Ok(Family { kernel, ranks: vec![ranks], count: None, proven: vec![], samples: vec![own] })
+    let reasons = SizeReasons { sizes: reasons.sizes.or(Some(DIFFERENT_COUNTS.into())), ..reasons };
+    Ok(Family { kernel, ranks: vec![ranks], count: None, proven: vec![], samples: vec![own], reasons })
 }
 
 /// Returns a kernel that covers several of these sizes, including the program's own, with the rank
@@ -183,6 +197,8 @@ struct Makers<'a> {
     /// Whether the number of ranks can change. This needs a mesh of one axis, which `--topology`
     /// replaces.
     line: bool,
+    /// The number of ranks and the message of the first other program that could not be made.
+    failed: Option<(u64, String)>,
 }
 
 impl<'a> Makers<'a> {
@@ -195,26 +211,53 @@ impl<'a> Makers<'a> {
         let staging = Staging::Fused;
         let kernel = target.lower(own, staging, &|span| places::of(&workspace.map, span))?;
         let line = own.mesh.axes.len() == 1;
-        Ok(Makers { workspace, built, target, kernel, ranks: own.mesh.ranks(), staging, line })
+        let ranks = own.mesh.ranks();
+        Ok(Makers { workspace, built, target, kernel, ranks, staging, line, failed: None })
+    }
+
+    /// Says why a kernel that was made from these programs serves one number of ranks or one count,
+    /// if it does.
+    fn reasons(&self, made: &[ProgramAtSize], counted: bool) -> SizeReasons {
+        let others = made.iter().any(|m| m.instance.ranks != self.ranks);
+        let ranks = match &self.failed {
+            _ if !self.line => "its mesh has several axes".into(),
+            _ if others => DIFFERENT_RANKS.into(),
+            Some((ranks, why)) => format!("on {ranks} ranks: {why}"),
+            None => "no other number of ranks was tried".into(),
+        };
+        SizeReasons { ranks: Some(ranks), sizes: (!counted).then(|| NO_COUNT.into()) }
     }
 
     /// Returns the program at a rank count and a value of its count parameter, if it exists there.
     fn make(&mut self, ranks: u64, count: Option<(&str, u64)>) -> Option<ProgramAtSize> {
+        match self.attempt(ranks, count) {
+            Ok(made) => Some(made),
+            Err(found) => {
+                if ranks != self.ranks && self.failed.is_none() {
+                    let first = found.list.first();
+                    self.failed = Some((ranks, first.map_or_else(String::new, |d| d.title.clone())));
+                }
+                None
+            }
+        }
+    }
+
+    fn attempt(&mut self, ranks: u64, count: Option<(&str, u64)>) -> Result<ProgramAtSize, Diagnostics> {
         let line = (ranks != self.ranks).then(|| {
             let text = format!("full({ranks})");
             let file = self.workspace.add_text("<--topology>", &text);
             (text, file)
         });
         let defines: Vec<_> = count.map(|(n, v)| (n.to_owned(), v.to_string())).into_iter().collect();
-        let Resized { typed, schedule } = rebuild_at(self.built, line, &defines).ok()?;
+        let Resized { typed, schedule } = rebuild_at(self.built, line, &defines)?;
         if schedule.mesh.ranks() != ranks {
-            return None;
+            return Err(Diagnostic::error("E216", "the mesh has a size of its own").into());
         }
         let kernel =
-            self.target.lower(&schedule, self.staging, &|span| places::of(&self.workspace.map, span)).ok()?;
+            self.target.lower(&schedule, self.staging, &|span| places::of(&self.workspace.map, span))?;
         let count = count.map_or(0, |c| c.1);
-        verify::fit(&kernel, self.target, ranks, count).ok()?;
-        Some(ProgramAtSize { typed, schedule, instance: Instance { ranks, count, kernel } })
+        verify::fit(&kernel, self.target, ranks, count)?;
+        Ok(ProgramAtSize { typed, schedule, instance: Instance { ranks, count, kernel } })
     }
 
     /// Returns the same program with a kernel lowered under another copy-elision setting.

@@ -141,6 +141,12 @@ pub fn human(r: &Report) -> String {
         };
         line(format!("emitted {} for {}: {}", e.kernel, e.target, e.out));
         line(format!("  for {} ranks{counts}", ranks.join(", ")));
+        if let Some(why) = &e.one_rank_count_because {
+            line(format!("  one number of ranks, because {why}"));
+        }
+        if let Some(why) = &e.fixed_sizes_because {
+            line(format!("  fixed sizes, because {why}"));
+        }
         line(format!(
             "  {}, {}, {} PIPE_ALL ({} in loops over tiles), {} dsb",
             count(e.files.len() as u64, "file"),

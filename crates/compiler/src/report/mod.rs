@@ -184,6 +184,10 @@ pub struct EmitReport {
     pub count: Option<String>,
     /// The largest element count.
     pub largest_count: Option<u64>,
+    /// Why the kernel serves one rank count only; absent if it serves several.
+    pub one_rank_count_because: Option<String>,
+    /// Why all sizes are fixed; absent if the kernel has a count.
+    pub fixed_sizes_because: Option<String>,
     /// Number of barriers of all pipes in the kernel's text.
     pub barriers: u64,
     /// Number of these barriers inside loops over tiles.

@@ -75,6 +75,17 @@ pub struct Claim {
     pub ranks: Vec<u64>,
     /// The count, if the program has a variable one.
     pub count: Option<CountClaim>,
+    /// Why no other sizes are claimed.
+    pub reasons: SizeReasons,
+}
+
+/// Why a kernel serves no other sizes. Each reason is the rest of a sentence.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct SizeReasons {
+    /// Why it serves one rank count; `None` if it serves several.
+    pub ranks: Option<String>,
+    /// Why all sizes are fixed; `None` if it has a count.
+    pub sizes: Option<String>,
 }
 
 /// A check that was made, and its outcome.

@@ -58,6 +58,10 @@ class Wrong(Exception):
     """The kernel did something else than its definition."""
 
 
+class Unable(Exception):
+    """The kernel cannot run here, or a run would prove nothing."""
+
+
 def compile_kernel(platform, runtime, folder):
     """The kernels and their orchestration as one callable; temporary files go into `folder`."""
     compiler = KernelCompiler(platform=platform)
@@ -65,7 +69,7 @@ def compile_kernel(platform, runtime, folder):
         name = compiler.gxx15.cxx_path
         version = subprocess.run([name, "-dumpversion"], capture_output=True, text=True, check=True).stdout
         if int(version.split(".")[0]) < 14:
-            raise Wrong(f"{name} is version {version.strip()}: below 14 it takes bfloat16_t for _Float16, and a result proves nothing")
+            raise Unable(f"{name} is version {version.strip()}: below 14 it takes bfloat16_t for _Float16, and a result proves nothing")
     shim = os.path.join(HERE, "kernels", "orchestration", f"{layout.KERNEL}_orch.cpp")
     include = [*compiler.get_orchestration_include_dirs(runtime), str(compiler.project_root / "src" / "common")]
     children = []
@@ -201,6 +205,11 @@ def run(platform, runtime, devices, work, iterations, seed, data):
         on = (chip, platform, runtime)
         right = [serve(on, devices[:nranks], counts, iterations, seed, data) for nranks, counts in work]
         return 0 if all(right) else 1
+    except ModuleNotFoundError:
+        raise  # main.py says what to install
+    except Unable as e:
+        print(f"error: {e}", file=sys.stderr)
+        return 2
     except Exception as e:  # the compiler's errors are of many classes
         print(f"error: {layout.KERNEL} on {platform}: {words(e)}", file=sys.stderr)
         return 1

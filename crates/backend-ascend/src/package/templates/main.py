@@ -5,7 +5,7 @@
     python main.py -p a2a3sim -d 0-1 --count 10000 --iterations 5 --data exact
     python main.py -p a2a3sim -d @DEVICES@ --sizes @EXAMPLE@      several sizes, compiled once
 
-Exit code: 0 every launch is right, 1 something is wrong or cannot be done. Written by kbc; see README.md.
+Exit code: 0 every launch is right, 1 something is wrong, 2 it cannot be run here. Written by kbc; see README.md.
 """
 
 import argparse
@@ -115,12 +115,22 @@ def run(platform="a2a3sim", device="@DEVICES@", runtime="@RUNTIME@", count=None,
         os.environ.setdefault("PTO_CPU_SIM_TWAIT_MAX_SPINS", str(20000 * seconds))
         try:
             import harness
+            return harness.run(platform, runtime, devices, wanted, iterations, seed, data)
+        except ModuleNotFoundError as e:
+            raise Refused(missing(e)) from e
         except ImportError as e:
-            raise Refused(f"the runtime is not installed: {e}") from e
-        return harness.run(platform, runtime, devices, wanted, iterations, seed, data)
+            raise Refused(f"the runtime is not complete: {e}") from e
     except Refused as e:
         print(f"error: {e}", file=sys.stderr)
-        return 1
+        return 2
+
+
+def missing(error):
+    """What to install for a module that Python does not find."""
+    name = (error.name or str(error)).partition(".")[0]
+    if name in ("simpler", "simpler_setup"):
+        return f"the runtime is not installed: Python has no module {name}; README.md says which revision"
+    return f"Python has no module {name}, which the runtime or this package needs: pip install {name}"
 
 
 def main():

@@ -1,9 +1,9 @@
-"""Tests of @KERNEL@: `pytest` in this folder, on the platform of KBC_PLATFORM (a2a3sim unless set).
+"""Tests of @KERNEL@: `pytest --platform a2a3sim --device 0-3` in this folder.
 
-A case is a run of main.py in a process of its own, so that no case sees what another left in the runtime.
+A case is a run of main.py in a process of its own, so that no case sees what another left in the runtime. A case that
+needs more devices than `--device` names is skipped; without `--device` every case takes the devices 0, 1, 2 and so on.
 """
 
-import os
 import pathlib
 import subprocess
 import sys
@@ -11,15 +11,26 @@ import sys
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
-PLATFORM = os.environ.get("KBC_PLATFORM", "a2a3sim")
+sys.path.insert(0, str(HERE))
+
+import layout  # noqa: E402
+import main  # noqa: E402
+
+SUPPORTED = [name for name, why in layout.PLATFORMS.items() if why is None]
 # ranks, count (None: sizes are fixed), data
 CASES = (
 @CASES@)
 
 
-@pytest.mark.parametrize("ranks, count, data", CASES)
-def test_every_element_on_every_rank(ranks, count, data):
-    command = [sys.executable, "main.py", "-p", PLATFORM, "-d", ",".join(map(str, range(ranks))), "--data", data]
+@pytest.mark.platforms(SUPPORTED)
+@pytest.mark.parametrize("ranks, count, data", [pytest.param(*c, marks=pytest.mark.device_count(c[0])) for c in CASES])
+def test_every_element_on_every_rank(request, ranks, count, data):
+    given = request.config.getoption("--device")
+    devices = list(range(ranks)) if given is None else main.device_list(str(given))
+    if len(devices) < ranks:
+        pytest.skip(f"takes {ranks} devices, and --device names {len(devices)}")
+    platform = request.config.getoption("--platform") or "a2a3sim"
+    command = [sys.executable, "main.py", "-p", platform, "-d", ",".join(map(str, devices[:ranks])), "--data", data]
     command += [] if count is None else ["--count", str(count)]
     done = subprocess.run(command, cwd=HERE, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -28,4 +39,4 @@ def test_every_element_on_every_rank(ranks, count, data):
 @pytest.mark.parametrize("flags, why", @REFUSED@)
 def test_what_is_refused(flags, why):
     done = subprocess.run([sys.executable, "main.py", *flags], cwd=HERE, capture_output=True, text=True)
-    assert done.returncode == 1 and why in done.stderr, done.stdout + done.stderr
+    assert done.returncode == 2 and why in done.stderr, done.stdout + done.stderr

@@ -57,7 +57,7 @@ pub fn fit(kernel: &Kernel, device: &dyn Device, ranks: u64, count: u64) -> Resu
 }
 
 /// A narrow field of an operation, with what is known about its number.
-struct Found<'k> {
+struct NumberInField<'k> {
     at: Path,
     op: &'k Op,
     field: NarrowField<'k>,
@@ -68,7 +68,7 @@ struct Found<'k> {
     launch: Option<Expr>,
 }
 
-impl Found<'_> {
+impl NumberInField<'_> {
     fn most(&self) -> i64 {
         self.field.most
     }
@@ -100,7 +100,7 @@ impl Env for RankOfLaunch<'_> {
 }
 
 /// Returns the narrow fields of all operations, in the order of the text.
-fn narrow<'k>(kernel: &'k Kernel, device: &dyn Device) -> Vec<Found<'k>> {
+fn narrow<'k>(kernel: &'k Kernel, device: &dyn Device) -> Vec<NumberInField<'k>> {
     let mut walk = Walk { device, names: vec![], path: vec![], found: vec![] };
     walk.block(&kernel.body, 0);
     walk.found
@@ -118,7 +118,7 @@ struct Walk<'k, 'd> {
     device: &'d dyn Device,
     names: Vec<Local<'k>>,
     path: Path,
-    found: Vec<Found<'k>>,
+    found: Vec<NumberInField<'k>>,
 }
 
 impl<'k> Walk<'k, '_> {
@@ -147,7 +147,7 @@ impl<'k> Walk<'k, '_> {
                 Stmt::Op(op) => {
                     for field in self.device.narrow_fields(op) {
                         let (range, launch) = (self.range(field.value), self.launch(field.value));
-                        self.found.push(Found { at: self.path.clone(), op, field, range, launch });
+                        self.found.push(NumberInField { at: self.path.clone(), op, field, range, launch });
                     }
                 }
                 Stmt::Note { .. } => {}
