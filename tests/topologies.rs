@@ -245,6 +245,32 @@ fn select_is_within_5_percent_of_the_best() {
     assert!(chosen.len() >= 5, "{chosen:?}");
 }
 
+/// Compositions, options and all-reduces of matched trees in two phases are taken where they gain 5
+/// %, and are proven like everything else.
+#[test]
+fn the_search_finds_faster_schedules() {
+    let slow = "full(8) { link: 50 GB/s, 500 ns; device: 100 TFLOP/s, 400 GB/s }";
+    for (machine, n, taken) in [
+        ("hierarchy(full(8), switch(4))", 1024, "across: one_phase"),
+        ("torus(4, 4)", 1024, "one_phase"),
+        (slow, 1 << 18, "with ("),
+        ("torus(2, 8)", 1 << 18, "gather: "),
+    ] {
+        let n = format!("n={n}");
+        let run = |more: &[&str]| {
+            let words = ["specs/all_reduce.kb", "--topology", machine, "-D", &n];
+            let done = done(&[&words[..], more].concat());
+            let c = &done.report.collectives[0];
+            assert!(done.report.verified.as_ref().expect("proven").ok, "{machine}");
+            // Lanes also overlap with the copies around a collective.
+            (c.algorithm.clone(), done.report.time_ns.expect("a time"))
+        };
+        let (searched, plain) = (run(&[]), run(&["--effort", "0"]));
+        assert!(searched.0.contains(taken), "{machine}: {searched:?}");
+        assert!(searched.1 < 0.95 * plain.1, "{machine}: {searched:?}, {plain:?}");
+    }
+}
+
 /// On tori and meshes, the algorithms over all links are chosen for large data and reach the bounds
 /// of all_gather and reduce_scatter.
 #[test]
