@@ -336,8 +336,10 @@ fn greedy_trees_are_proven_and_right() {
             }
         }
     }
-    for collective in COLLECTIVES.into_iter().filter(|c| *c != "all_to_all") {
-        let text = program("mesh(2, 3)", "tp", collective).replace("USING", "using: packed(greedy: 2)");
+    // In one phase, and an all-reduce also as a reduce-scatter and an all-gather.
+    let uses = COLLECTIVES.into_iter().filter(|c| *c != "all_to_all").map(|c| (c, "packed(greedy: 2)"));
+    for (collective, using) in uses.chain([("all_reduce", "packed(greedy: 2, gather: 3)")]) {
+        let text = program("mesh(2, 3)", "tp", collective).replace("USING", &format!("using: {using}"));
         s.write("made.kb", text.as_bytes());
         let report = run(&s, &["-D", "n=1009"]);
         assert_eq!(report["verified"]["ok"], true, "{collective}: {report}");
@@ -501,6 +503,8 @@ fn packed_trees_that_do_not_exist_are_refused_with_a_place() {
     assert!(negative.contains("must be a number of at least 0"), "{negative}");
     let both = refused("ring(8)", "tp", "using: packed(trees: 1, greedy: 1)");
     assert!(both.contains("E595") && both.contains("name one"), "{both}");
+    let packed = refused("ring(8)", "tp", "using: packed(gather: 1)");
+    assert!(packed.contains("E595") && packed.contains("name `greedy` as well"), "{packed}");
     let unknown = refused("ring(8)", "tp", "using: packed(leaves: 1)");
     assert!(unknown.contains("E006"), "{unknown}");
 }

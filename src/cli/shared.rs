@@ -68,10 +68,11 @@ pub struct Selection {
     /// position of an element or on the number of elements.
     #[arg(long, value_name = "ORDER", value_parser = ["any", "fixed"], help_heading = "Program")]
     pub order: Option<String>,
-    /// Effort of the search for packed trees: 0 to 16.
+    /// Effort of the search of `select`: 0 to 16.
     ///
-    /// With k, `select` considers trees of up to 16,384 k messages; with 0 none. The default is 1,
-    /// and 0 for targets with kernels.
+    /// With k, it considers packed trees of up to 16,384 k messages, compositions of algorithms of
+    /// 262,144 k messages in all, and options; with 0 none of them. The default is 1, and 0 for
+    /// targets with kernels.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u8).range(0..=MOST_EFFORT as i64), help_heading = "Program")]
     pub effort: Option<u8>,
 }

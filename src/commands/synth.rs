@@ -42,7 +42,9 @@ pub fn run(session: &mut Session, args: &Synth) -> Outcome {
         None if trees.is_some() || pieces.is_some() => TreeMethod::Trees,
         None => TreeMethod::Fastest,
     };
-    let request = PackedRequest { collective, root, method, trees, pieces, bytes, elements, messages };
+    let gather = None;
+    let request =
+        PackedRequest { collective, root, method, trees, gather, pieces, bytes, elements, messages };
     let named = args.output.as_ref().map(|path| named(args, &topology, path)).transpose()?;
     let mut made = synthesize(&topology, named.as_ref().map(|n| n.source.as_str()), &request, ladder)?;
     let (Some(path), Some(named), Some(text)) = (&args.output, named, &made.text) else {

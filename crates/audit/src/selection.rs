@@ -154,24 +154,28 @@ fn selected(loaded: &Loaded, machine: &str, passes: &str) -> Result<Selection, D
 /// Returns errors of lowering or of a pass, which no point of the grid should have.
 pub fn compare(p: &SelectionPoint) -> Result<Choice, Diagnostics> {
     let loaded = fuzz::read(&program(p))?;
-    let chosen = selected(&loaded, &p.machine, "infer,place,select")?.chosen;
-    let model = selected(&loaded, &p.machine, "infer,place,select{by=model}")?.chosen;
+    let chosen = selected(&loaded, &p.machine, "infer,place,select")?;
+    let model = selected(&loaded, &p.machine, "infer,place,select{by=model}")?;
     let all = selected(&loaded, &p.machine, "infer,place,select{by=time}")?;
-    let simulated: Vec<(String, f64)> = all
-        .candidates
-        .iter()
-        .filter_map(|c| match &c.verdict {
-            Verdict::Priced(price) => Some((c.algorithm.to_string(), price.simulated?)),
-            _ => None,
-        })
-        .collect();
+    let timed = |s: &Selection| -> Vec<(String, f64)> {
+        s.candidates
+            .iter()
+            .filter_map(|c| match &c.verdict {
+                Verdict::Priced(price) => Some((c.call(), price.simulated?)),
+                _ => None,
+            })
+            .collect()
+    };
+    // Options are tried for the best of each choice, which need not be the same.
+    let simulated = [timed(&all), timed(&chosen)].concat();
     let none = || Diagnostics::from(Diagnostic::error("E991", "what is chosen has no simulated time"));
-    let of = |name: &str| simulated.iter().find(|s| s.0 == name).cloned().ok_or_else(none);
+    let of = |s: &Selection| simulated.iter().find(|c| c.0 == s.call()).cloned().ok_or_else(none);
+    let best = simulated.iter().min_by(|a, b| a.1.total_cmp(&b.1));
     Ok(Choice {
         point: p.clone(),
         chosen: of(&chosen)?,
-        best: simulated.first().cloned().ok_or_else(none)?,
-        candidates: simulated.len(),
+        best: best.cloned().ok_or_else(none)?,
+        candidates: timed(&all).len(),
         model: of(&model)?,
     })
 }

@@ -124,6 +124,23 @@ pub fn price(job: &Job<'_>, call: &Call) -> Result<Price, String> {
     CallPrices::new(job, call.clone())?.of(job)
 }
 
+/// Returns the price of a collective with that algorithm, or none if it is more than `limit`
+/// nanoseconds, and the number of messages of its rounds. The simulation of the rounds ends at the
+/// limit. A price by extrapolation is always returned, and its messages are not counted.
+///
+/// # Errors
+/// Those of [`price`].
+pub(crate) fn price_below(job: &Job<'_>, call: &Call, limit: f64) -> Result<(Option<Price>, u64), String> {
+    let prices = CallPrices::new(job, call.clone())?;
+    match &prices.rounds {
+        Some(rounds) => {
+            let messages = rounds.transfers().filter(|(_, x)| x.is_remote()).count() as u64;
+            Ok((by_its_rounds(job, rounds, prices.receipts, limit), messages))
+        }
+        None => prices.of(job).map(|price| (Some(price), 0)),
+    }
+}
+
 /// Prices of one call on one machine for any number of elements.
 pub(crate) struct CallPrices {
     call: Call,
@@ -153,12 +170,14 @@ impl CallPrices {
     /// Those of [`price`].
     pub fn of(&self, job: &Job<'_>) -> Result<Price, String> {
         if let Some(rounds) = &self.rounds {
-            return Ok(by_its_rounds(job, rounds, self.receipts));
+            let whole = by_its_rounds(job, rounds, self.receipts, f64::INFINITY);
+            return whole.ok_or_else(|| "it takes infinitely long".into());
         }
         let p: i64 = self.call.sizes.iter().product();
         continued(job, &self.call, p as u64).or_else(|why| {
             let rounds = rounds_of(job.library, &self.call, MAX_TRANSFERS).map_err(|_| why)?;
-            Ok(by_its_rounds(job, &rounds, self.receipts))
+            let whole = by_its_rounds(job, &rounds, self.receipts, f64::INFINITY);
+            whole.ok_or_else(|| "it takes infinitely long".into())
         })
     }
 }
@@ -174,15 +193,15 @@ fn receipts(job: &Job<'_>, call: &Call) -> Receipts {
     }
 }
 
-/// Returns the price by simulating the rounds.
-fn by_its_rounds(job: &Job<'_>, rounds: &Rounds, receipts: Receipts) -> Price {
+/// Returns the price by simulating the rounds, or none if it is more than `limit` nanoseconds.
+fn by_its_rounds(job: &Job<'_>, rounds: &Rounds, receipts: Receipts, limit: f64) -> Option<Price> {
     let messages = rounds.transfers().filter(|(_, x)| x.is_remote()).count().max(1);
     let all = job.groups.len();
     let simulated_groups = (MAX_MESSAGES / messages).clamp(1, all.max(1));
     let method =
         if simulated_groups < all { Method::SomeGroups(simulated_groups, all) } else { Method::Rounds };
-    let (ns, sent) = simulate(job, rounds, receipts, simulated_groups);
-    Price { ns, simulated: None, rounds: kbc_rounds::cost(rounds).rounds.into(), sent, method }
+    let (ns, sent) = simulate(job, rounds, receipts, simulated_groups, limit)?;
+    Some(Price { ns, simulated: None, rounds: kbc_rounds::cost(rounds).rounds.into(), sent, method })
 }
 
 fn rounds_of(library: &Library, call: &Call, transfers: usize) -> Result<Rounds, String> {
@@ -239,8 +258,12 @@ fn point(job: &Job<'_>, call: &Call, small: &Smaller<'_>, p: u64) -> Result<Poin
     let one = Job { topology: &small.topology, groups: small.groups.clone(), ..job.clone() };
     let messages = rounds.transfers().filter(|(_, x)| x.is_remote()).count().max(1);
     let groups = (MAX_RELATED_MESSAGES / messages).clamp(1, one.groups.len().max(1));
-    let (total, sent) = simulate(&one, &rounds, receipts, groups);
-    let (latency, _) = simulate(&Job { elements: 0, ..one }, &rounds, receipts, groups);
+    let whole = |job: &Job<'_>| {
+        let endless = || "it takes infinitely long".to_owned();
+        simulate(job, &rounds, receipts, groups, f64::INFINITY).ok_or_else(endless)
+    };
+    let (total, sent) = whole(&one)?;
+    let (latency, _) = whole(&Job { elements: 0, ..one })?;
     let count = kbc_rounds::cost(&rounds).rounds;
     Ok(Point { latency, transfer: total - latency, rounds: count.into(), sent: sent as f64 })
 }

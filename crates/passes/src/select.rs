@@ -1,7 +1,7 @@
 //! Selection: chooses the algorithm of each collective.
 //!
 //! Candidates are all algorithms of the collective that the program's file can see: its own and
-//! those of the library, with default parameters. A candidate is legal if its `where` holds and if
+//! those of the library, with default arguments. A candidate is legal if its `where` holds and if
 //! it works on one axis (it then sees the linear order of the mesh axis), or on as many axes as the
 //! mesh axis was joined from.
 //!
@@ -10,14 +10,29 @@
 //! * Parameters that are numbers are also tried with the sizes of the machine's levels: on
 //!   `hierarchy(full(8), switch(4))` also `hierarchical_flat(g: 8)`. At most 16 lists of arguments
 //!   are tried for an algorithm.
+//! * The lower bound of the collective says what every schedule needs. Trees, compositions and
+//!   options are not looked at where the best candidate is so near the bound that nothing can gain
+//!   5 %.
 //! * Trees are packed into the links of the machine (`packed`,
 //!   [adr/077](../adr/077-packed-uses.md)). They are taken if they need at most 95 % of the time of
 //!   the best other algorithm, because their schedules are written out for every rank. If the
 //!   estimate of their rounds is longer than that, they are not looked at any further. The option
-//!   `effort` says how many messages they may have; on average a message has at least 4 KiB. For
-//!   targets that emit kernels it is 0, and no
-//!   trees are packed: a kernel of thousands of messages takes minutes to emit. The program can
-//!   name `packed` there.
+//!   `effort` says how many messages they may have; on average a message has at least 4 KiB.
+//! * Parameters that are algorithms are tried with the other algorithms of the same collective
+//!   ([adr/088](../adr/088-search-of-compositions.md)): `two_phase(first: ring, then: bruck)`. The
+//!   search starts from the best arguments that are known, and changes one parameter after another.
+//!   The two best compositions that are estimated to need at most 95 % of the time of everything
+//!   else are simulated. The option `effort` says how many messages the compositions may have.
+//! * The candidate that would be taken is simulated with the options `pipeline` and `instances`,
+//!   which are taken if they gain 5 %.
+//!
+//! For targets that emit kernels the effort is 0, and only numbers are searched: a kernel of
+//! thousands of messages takes minutes to emit. The program can name what it wants there. With a
+//! fixed order of additions no compositions and options are tried either, because what is best
+//! depends on the size.
+//!
+//! A simulation by the cost model ends when it is known that the algorithm takes a quarter longer
+//! than the cheapest so far.
 //!
 //! The cost model (`cost.rs`) prices the legal candidates on the machine. Without a machine, every
 //! rank is assumed to be linked with every other. The option `by` states what decides:
@@ -83,32 +98,34 @@
 //!
 //! A collective of a local program gets one algorithm for all ranks that take part in it, as if its
 //! operands were parts of one tensor.
-//!
-//! Not done here: options of a use (`pipeline`, `instances`), which only the program sets.
 
 mod bind;
+mod compose;
 mod fixed;
 mod local;
+mod options;
 mod search;
+mod simulated;
 mod transfer;
 
 pub(crate) use bind::bound;
 pub use bind::{bind, sizes_on};
 
 use crate::cost::{self, Job, Price};
-use crate::findings::select::{Candidate, SelectTable, Selection, Verdict};
+use crate::findings::select::{Candidate, SearchRecord, SelectTable, Selection, Verdict};
 use crate::groups::device_groups;
 use crate::part_of::library_for;
-use crate::pass::{Changed, OptionKind, Options, Pass, PassCx, PassInfo, PassOption, TimeModel, graph_of};
-use crate::pipeline::Pipeline;
+use crate::pass::{Changed, OptionKind, Options, Pass, PassCx, PassInfo, PassOption, graph_of};
 use bind::legal;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_ir::contract_sides::{HeldPart, sides};
-use kbc_ir::graph::{CollKind, Collective, Graph, GraphOp, Holding, Input, OpId, OpKind, Using, UsingArg};
+use kbc_ir::graph::{CollKind, Collective, Graph, GraphOp, Holding, OpId, OpKind, Using, UsingArg};
 use kbc_ir::types::{Axis, Cut, CutRule, Mesh, TensorType};
 use kbc_ir::{Body, Module, Name, Props};
 use kbc_machine::topology::Topology;
+use kbc_rounds::head::algorithm_valued;
 use kbc_rounds::{AlgId, CollId};
+use simulated::CLOSE;
 use std::cmp::{Ordering, Reverse};
 
 /// The record of `select`.
@@ -133,7 +150,7 @@ pub static INFO: PassInfo = PassInfo {
         },
         PassOption {
             name: "effort",
-            summary: "the search for packed trees: 0 packs none, k cuts them up to 16,384 k messages",
+            summary: "the search: 0 packs no trees and composes nothing, k cuts trees up to 16,384 k messages and composes algorithms of 262,144 k",
             kind: OptionKind::Count { least: 0, most: MOST_EFFORT },
             default: "1",
         },
@@ -309,6 +326,8 @@ impl Chooser<'_> {
             candidates: vec![],
             chosen: Name::from(""),
             arguments: vec![],
+            options: vec![],
+            search: SearchRecord::default(),
             transfers: None,
             requested: c.using.as_ref().is_some_and(|u| !u.span.is_none()),
             fixed: c.red.filter(|_| self.fixes(c)).map(|red| (red, site.operand.dtype)),
@@ -329,7 +348,8 @@ impl Chooser<'_> {
             entry.transfers = self.transfers(&site, &using)?;
             if !self.options.flag("explain").unwrap_or(false) {
                 let (algorithm, arguments) = (using.alg, entry.arguments.clone());
-                entry.candidates.push(Candidate { algorithm, arguments, verdict: Verdict::Unpriced });
+                let (options, verdict) = (vec![], Verdict::Unpriced);
+                entry.candidates.push(Candidate { algorithm, arguments, options, verdict });
                 return Ok(entry);
             }
         }
@@ -342,8 +362,8 @@ impl Chooser<'_> {
             let priced = e.candidates.iter().all(|c| c.verdict != Verdict::Unpriced);
             same && e.fixed == entry.fixed && priced && c.root.is_none() && site.file == file && plain
         });
-        entry.candidates = match twin {
-            Some(t) => t.candidates.clone(),
+        (entry.candidates, entry.search) = match twin {
+            Some(t) => (t.candidates.clone(), t.search.clone()),
             None => self.candidates(&site)?,
         };
         if c.using.is_none() {
@@ -352,15 +372,16 @@ impl Chooser<'_> {
                 return Err(nothing_fits(&entry, op.span, self.fixes(c)));
             };
             let (fastest, transfers) = self.fastest(&site, best, &entry.candidates)?;
-            (entry.chosen, entry.arguments, entry.transfers) = (fastest.alg, fastest.args, transfers);
+            (entry.chosen, entry.arguments, entry.options) = (fastest.alg, fastest.args, fastest.options);
+            entry.transfers = transfers;
         }
         Ok(entry)
     }
 
-    /// Returns all algorithms of the collective with their prices, cheapest first.
-    fn candidates(&self, site: &SelectSite<'_>) -> Result<Vec<Candidate>, Diagnostic> {
+    /// Returns all algorithms of the collective with their prices, cheapest first, and what else
+    /// was searched.
+    fn candidates(&self, site: &SelectSite<'_>) -> Result<(Vec<Candidate>, SearchRecord), Diagnostic> {
         let library = &*library_for(self.cx.library, site.coll.own.as_deref(), site.file);
-        let mut out = vec![];
         let job = Job {
             library,
             topology: self.topology,
@@ -372,31 +393,22 @@ impl Chooser<'_> {
             .algorithms_of(site.file, site.id)
             .into_iter()
             .partition(|&alg| crate::packed::is_packed(library, alg));
-        for alg in others {
-            let decl = library.algorithm(alg);
-            let algorithm = Name::from(&decl.name.node);
-            let priced = |arguments: Vec<(Name, UsingArg)>| {
-                let args = search::values(&arguments);
-                let verdict = match legal(library, alg, site.axis, site.coll.root, args) {
-                    Err(why) => Verdict::Rejected(why),
-                    // Nobody said that the algorithm is right with these arguments: a ring whose
-                    // steps have a factor in common with its size leaves ranks out.
-                    Ok(call) if !arguments.is_empty() && !search::is_right(library, &call) => {
-                        Verdict::Rejected("it breaks its contract".into())
-                    }
-                    Ok(call) => cost::price(&job, &call).map_or_else(Verdict::Rejected, Verdict::Priced),
-                };
-                Candidate { algorithm: algorithm.clone(), arguments, verdict }
-            };
-            out.push(priced(vec![]));
-            // Other arguments are listed where they are legal and right.
-            let more = self.argument_lists(site, decl).into_iter().map(priced);
-            out.extend(more.filter(|c| matches!(c.verdict, Verdict::Priced(_))));
-        }
+        let mut out = self.priced(site, &job, &others);
         out.sort_by(order);
+        let mut record = SearchRecord { skipped: self.unsearched(site), ..SearchRecord::default() };
+        if record.skipped.is_none() {
+            record.bound = job.groups.first().and_then(|group| self.least(site, group));
+        }
+        let bound = record.bound.as_ref().map_or(0.0, |b| b.0);
+        let best = |out: &[Candidate]| out.iter().filter_map(Candidate::ns).fold(f64::INFINITY, f64::min);
+        let unpacked = best(&out);
         for alg in packed {
-            let best = out.first().and_then(Candidate::ns).unwrap_or(f64::INFINITY);
-            out.push(self.packed_candidate(site, (alg, &job), best));
+            out.push(self.packed_candidate(site, (alg, &job), (unpacked, bound)));
+        }
+        if record.skipped.is_none() && bound < search::WORTH * best(&out) {
+            let (composed, found) = self.compositions(site, &job, (&others, &out), record);
+            out.extend(composed);
+            record = found;
         }
         out.sort_by(order);
         self.keep_fixed(site, &job, &mut out)?;
@@ -413,98 +425,73 @@ impl Chooser<'_> {
             }
             out.sort_by(order);
         }
-        Ok(out)
-    }
-
-    /// Returns why an algorithm has no schedule for these sizes, if it has none.
-    fn refused(&self, site: &SelectSite<'_>, using: Using) -> Result<Option<String>, Diagnostic> {
-        let expand = Pipeline::parse("expand", FileId::default()).map_err(first)?;
-        let mut module = self.module(site, using);
-        let inner = self.cx.inner(Some(self.topology));
-        let found = expand.run(&mut module, &inner, &mut []).err();
-        Ok(found.and_then(|f| f.list.into_iter().next()).map(|d| format!("{}: {}", d.code, d.title)))
-    }
-
-    /// Returns the collective alone, with an algorithm.
-    fn module(&self, site: &SelectSite<'_>, using: Using) -> Module {
-        Module {
-            name: Name::from("candidate"),
-            machine: self.machine.clone(),
-            mesh: self.mesh.clone(),
-            body: Body::Graph(as_program(site, using)),
-            props: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
-            attributes: Default::default(),
+        if record.skipped.is_none() {
+            let more = self.optioned(site, &job, out.first_mut(), &mut record)?;
+            out.extend(more);
+            out.sort_by(order);
         }
+        Ok((out, record))
     }
 
-    /// Simulates the candidates that may be the best, the cheapest by the model first, and sorts
-    /// them.
-    fn simulate(&self, site: &SelectSite<'_>, list: &mut [Candidate]) -> Result<(), Diagnostic> {
-        let by = self.options.word("by").unwrap_or("close");
-        let all = by == "time";
-        let close = by == "close" && site.axis.size <= cost::exact_ranks(self.topology);
-        let time = match self.cx.time {
-            Some(time) if all || close => time,
-            None if all => {
-                return Err(Diagnostic::error(
-                    "E904",
-                    "`select{by=time}` needs a time model, which is not available here",
-                )
-                .primary(site.op.span, "for this collective")
-                .help("use `select{by=model}`"));
-            }
-            _ => return Ok(()),
-        };
-        let price = Candidate::ns;
-        let limit = list.first().and_then(price).map_or(0.0, |best| best * CLOSE);
-        if !all && list.get(1).and_then(price).is_none_or(|second| second > limit) {
-            return Ok(());
+    /// Returns algorithms with their prices: with default arguments, and with numbers that the
+    /// machine suggests. Of those that are far from the best so far the exact price is not found.
+    fn priced(&self, site: &SelectSite<'_>, job: &Job<'_>, algs: &[AlgId]) -> Vec<Candidate> {
+        let library = job.library;
+        let close = self.options.word("by").unwrap_or("close") == "close";
+        let cores = self.topology.settings().cores;
+        let explain = self.options.flag("explain").unwrap_or(false);
+        // Where messages may be fetched, or another size decides, far ones are looked at as well.
+        let prunes = close && !explain && !self.fixes(site.coll) && cores.get_limit() == cores.put_limit();
+        let mut best = f64::INFINITY;
+        let mut out = vec![];
+        for &alg in algs {
+            let decl = library.algorithm(alg);
+            let algorithm = Name::from(&decl.name.node);
+            // Compositions start from the price of an algorithm, however high.
+            let composes = algorithm_valued(decl, library).contains(&true);
+            let mut price = |arguments: Vec<(Name, UsingArg)>| {
+                let args = search::values(site.file, &arguments);
+                let limit = if prunes && !composes { CLOSE * best } else { f64::INFINITY };
+                let verdict = match legal(library, alg, site.axis, site.coll.root, args) {
+                    Err(why) => Verdict::Rejected(why),
+                    // Nobody said that the algorithm is right with these arguments: a ring whose
+                    // steps have a factor in common with its size leaves ranks out.
+                    Ok(call) if !arguments.is_empty() && !search::is_right(library, &call) => {
+                        Verdict::Rejected("it breaks its contract".into())
+                    }
+                    Ok(call) => match cost::price_below(job, &call, limit) {
+                        Err(why) => Verdict::Rejected(why),
+                        Ok((Some(price), _)) => {
+                            best = best.min(price.ns);
+                            Verdict::Priced(price)
+                        }
+                        Ok((None, _)) => Verdict::Pruned(format!(
+                            "its rounds take more than {limit:.3} ns, and others need {best:.3} ns"
+                        )),
+                    },
+                };
+                Candidate { algorithm: algorithm.clone(), arguments, options: vec![], verdict }
+            };
+            out.push(price(vec![]));
+            // Other arguments are listed where they are legal and right.
+            let more = self.argument_lists(site, decl).into_iter().map(price);
+            out.extend(more.filter(|c| matches!(c.verdict, Verdict::Priced(_))));
         }
-        let mut done = 0;
-        for c in list.iter_mut() {
-            let using = c.using();
-            let Verdict::Priced(price) = &mut c.verdict else { break };
-            if !all && (done == SIMULATED || price.ns > limit) {
-                break;
-            }
-            match self.simulated(site, using, time)? {
-                Ok(ns) => {
-                    price.simulated = Some(ns);
-                    done += 1;
-                }
-                Err(why) => c.verdict = Verdict::Rejected(why),
-            }
-        }
-        list.sort_by(order);
-        Ok(())
+        out
     }
 
-    /// Returns the nanoseconds of the finished schedule of this collective alone, or why it has no
-    /// schedule.
-    fn simulated(
-        &self,
-        site: &SelectSite<'_>,
-        using: Using,
-        time: &dyn TimeModel,
-    ) -> Result<Result<f64, String>, Diagnostic> {
-        let lower = match self.topology.settings().queues() {
-            Some(_) => Pipeline::parse("expand,enqueue", Span::NONE.file).map_err(first)?,
-            None => Pipeline::named("lower").map_err(first)?,
-        };
-        let mut module = self.module(site, using);
-        let inner = self.cx.inner(Some(self.topology));
-        let ns = lower.run(&mut module, &inner, &mut []).and_then(|()| time.nanoseconds(&module));
-        Ok(ns.map_err(|found| {
-            found.list.first().map_or(String::new(), |d| format!("{}: {}", d.code, d.title))
-        }))
+    /// Returns why neither compositions nor options are searched for a collective, if they are not.
+    fn unsearched(&self, site: &SelectSite<'_>) -> Option<String> {
+        if self.effort() == 0 {
+            return Some("the effort is 0".into());
+        }
+        if site.axis.size > SEARCHED_RANKS {
+            return Some(format!("there are more than {SEARCHED_RANKS} ranks"));
+        }
+        // What is found depends on the size, and a fixed order must not.
+        self.fixes(site.coll).then(|| "the order of additions is fixed".into())
     }
 }
-
-/// Candidates are close if their price is at most this multiple of the lowest price.
-const CLOSE: f64 = 1.25;
-
-/// Largest number of candidates simulated with `by=close`.
-const SIMULATED: usize = 4;
 
 fn first(found: Diagnostics) -> Diagnostic {
     let none = || Diagnostic::error("E901", "a pipeline failed without a message");
@@ -513,32 +500,6 @@ fn first(found: Diagnostics) -> Diagnostic {
 
 /// Largest number of ranks of a group for which arguments and packed trees are searched.
 const SEARCHED_RANKS: u64 = 64;
-
-/// Returns the collective as a program of its own.
-fn as_program(site: &SelectSite<'_>, using: Using) -> Graph {
-    let mut graph = Graph::default();
-    let op = |kind, ty: &Option<TensorType>, name: &str| GraphOp {
-        kind,
-        name: Name::from(name),
-        ty: ty.clone(),
-        want: None,
-        span: site.op.span,
-    };
-    let operand = Some(site.operand.clone());
-    graph.inputs.push(Input {
-        name: Name::from("x"),
-        ty: site.operand.clone(),
-        data: None,
-        span: site.op.span,
-    });
-    graph.results.extend(site.op.ty.clone());
-    let x = graph.push(op(OpKind::Input(0), &operand, "x"), &[]);
-    let coll = OpKind::Collective(Collective { using: Some(using), ..site.coll.clone() });
-    let y = graph.push(op(coll, &site.op.ty, "y"), &[x]);
-    graph.push(op(OpKind::Output(0), &site.op.ty, "out"), &[y]);
-    graph.name = site.graph.name.clone();
-    graph
-}
 
 /// Returns the number of elements of the line that the collective works on, on the rank that has
 /// most. If the operand or the result is split over the axis, the line consists of the parts of all
@@ -586,7 +547,11 @@ fn own_line(c: &Collective, operand: &TensorType) -> TensorType {
 /// Orders candidates: simulated ones by time, then the others by price; equal ones by fewer rounds,
 /// then by name; rejected ones last.
 fn order(a: &Candidate, b: &Candidate) -> Ordering {
-    let by_name = a.algorithm.cmp(&b.algorithm).then_with(|| a.numbers().cmp(&b.numbers()));
+    let by_name = a
+        .algorithm
+        .cmp(&b.algorithm)
+        .then_with(|| a.numbers().cmp(&b.numbers()))
+        .then_with(|| a.call().cmp(&b.call()));
     match (&a.verdict, &b.verdict) {
         (Verdict::Priced(x), Verdict::Priced(y)) => {
             // Whole picoseconds, so that rounding errors of different sums do not decide.

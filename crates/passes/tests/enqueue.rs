@@ -70,7 +70,7 @@ fn one(world: &World, case: &Case, l: &Layout, depth: u64) -> Result<(), Vec<Str
 /// Algorithms that cannot use queues of this many slots, with the code. A rank that sends several
 /// messages to one peer before it receives from it needs as many slots (E340); a rejection by
 /// `expand` comes before that (E332).
-const REFUSED: [(u64, &str, &str); 31] = [
+const REFUSED: [(u64, &str, &str); 33] = [
     (1, "all_gather bruck", "E340"),
     (1, "all_gather mesh2_all_links", "E340"),
     (1, "all_gather mesh3_all_links", "E340"),
@@ -79,6 +79,7 @@ const REFUSED: [(u64, &str, &str); 31] = [
     (1, "all_gather recursive_doubling", "E340"),
     (1, "all_gather swing", "E340"),
     (1, "all_gather torus2_all_links", "E340"),
+    (1, "all_gather torus2_columns_first", "E340"),
     (1, "all_gather torus3_all_links", "E340"),
     (1, "all_reduce interleaved_bidirectional", "E340"),
     (1, "all_reduce mesh3_all_links", "E340"),
@@ -96,6 +97,7 @@ const REFUSED: [(u64, &str, &str); 31] = [
     (1, "reduce_scatter pat", "E340"),
     (1, "reduce_scatter swing", "E340"),
     (1, "reduce_scatter torus2_all_links", "E340"),
+    (1, "reduce_scatter torus2_columns_first", "E340"),
     (1, "reduce_scatter torus3_all_links", "E340"),
     (4, "all_gather mesh3_all_links", "E340"),
     (4, "all_reduce mesh3_all_links", "E340"),

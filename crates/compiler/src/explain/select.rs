@@ -106,6 +106,14 @@ fn one_json(all: &Selection, taken: &Selection, bound: Option<&Bound>) -> Value 
         "transfer": taken.transfers.map(|t| {
             json!({ "push_ns": t.push, "pull_ns": t.pull, "pulls": t.pulls() })
         }),
+        "percent": reached(all, taken, bound),
+        "search": {
+            "tried": taken.search.tried,
+            "given_up": taken.search.given_up,
+            "exhausted": taken.search.exhausted,
+            "skipped": skipped(taken),
+            "pruned": pruned(taken),
+        },
         "bound_ns": bound.map(|b| b.ns),
         "bottleneck": bound.map(|b| &b.bottleneck),
         "candidates": all.candidates.iter().map(candidate).collect::<Vec<_>>(),
@@ -129,7 +137,7 @@ fn taken_as(p: &Price) -> f64 {
 /// Returns the reason for the choice: against the next best, or against the best if another one was
 /// requested.
 fn why(all: &Selection, taken: &Selection) -> String {
-    let chosen = |c: &Candidate| (&c.algorithm, &c.arguments) == (&taken.chosen, &taken.arguments);
+    let chosen = |c: &Candidate| is_taken(c, taken);
     if taken.requested {
         let own = all.candidates.iter().find(|c| chosen(c));
         let best = all.candidates.first();
@@ -172,6 +180,58 @@ fn why(all: &Selection, taken: &Selection) -> String {
     }
 }
 
+/// Checks whether a candidate is what was taken.
+fn is_taken(c: &Candidate, taken: &Selection) -> bool {
+    (&c.algorithm, &c.arguments, &c.options) == (&taken.chosen, &taken.arguments, &taken.options)
+}
+
+/// Returns the percentage of the bound that the choice reaches, if its time and the bound are
+/// known.
+fn reached(all: &Selection, taken: &Selection, bound: Option<&Bound>) -> Option<f64> {
+    let ns = [all, taken].into_iter().flat_map(|s| &s.candidates).find_map(|c| match &c.verdict {
+        Verdict::Priced(p) if is_taken(c, taken) => Some(taken_as(p)),
+        _ => None,
+    })?;
+    bound?.percent(ns)
+}
+
+/// Returns the number of candidates that were left out without an exact price.
+fn pruned(taken: &Selection) -> usize {
+    taken.candidates.iter().filter(|c| matches!(c.verdict, Verdict::Pruned(_))).count()
+}
+
+/// Returns why no compositions and options were tried, if none were.
+fn skipped(taken: &Selection) -> Option<String> {
+    let search = &taken.search;
+    match &search.bound {
+        _ if taken.requested => Some("the program names the algorithm".into()),
+        _ if search.skipped.is_some() => search.skipped.clone(),
+        Some((ns, _)) if search.tried == 0 => {
+            Some(format!("no schedule takes less than {}, and a gain of 5 % is asked for", time(*ns)))
+        }
+        _ => None,
+    }
+}
+
+/// Returns what was searched, for the table.
+fn searched(taken: &Selection) -> String {
+    let search = &taken.search;
+    let far = match pruned(taken) {
+        0 => String::new(),
+        n => format!("; {} left out as too slow", count(n as u64, "candidate")),
+    };
+    match skipped(taken) {
+        Some(why) => format!("  compositions and options: not tried, {why}{far}\n"),
+        None => {
+            let end = if search.exhausted { ", and a larger --effort would try more" } else { "" };
+            let (tried, up) = (search.tried, search.given_up);
+            format!(
+                "  compositions and options: {tried} tried, {up} of them given up as too slow{end}{far}\n"
+            )
+        }
+    }
+}
+
 fn one(all: &Selection, taken: &Selection, bound: Option<&Bound>) -> String {
     let mut out = format!(
         "{} of {} over {} ({}), %{}: {}\n  {}\n",
@@ -190,6 +250,13 @@ fn one(all: &Selection, taken: &Selection, bound: Option<&Bound>) -> String {
     if let Some(b) = bound {
         out += &format!("  lower bound {}: {}\n", time(b.ns), b.bottleneck);
     }
+    if let Some(of) = reached(all, taken, bound) {
+        let most = of / 100.0;
+        out += &format!(
+            "  reaches {of:.1} % of the bound: no schedule takes less than {most:.3} of this time\n"
+        );
+    }
+    out += &searched(taken);
     let width = all.candidates.iter().map(|c| c.call().len()).max().unwrap_or(0).max(9);
     out += &format!(
         "  {:<width$} {:>12} {:>12} {:>9} {:>7} {:>14}\n",

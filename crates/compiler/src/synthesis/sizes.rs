@@ -76,8 +76,11 @@ pub(super) fn ladder(
 
 /// Returns the trees of a plan in words.
 fn trees(plan: &SizedPlan) -> String {
-    let PackedParameters { pieces, trees, greedy } = plan.parameters;
+    let PackedParameters { pieces, trees, greedy, gather } = plan.parameters;
     match plan.method {
+        TreeMethod::Greedy if gather > 0 => {
+            format!("greedy: {greedy}, gather: {gather}, pieces: {pieces}")
+        }
         TreeMethod::Greedy => format!("greedy: {greedy}, pieces: {pieces}"),
         _ if trees > 0 => format!("trees: {trees}, pieces: {pieces}"),
         _ => format!("pieces: {pieces}"),
@@ -101,7 +104,7 @@ fn line(best: &SizedPlan, plans: &[SizedPlan]) -> String {
 }
 
 fn row(best: &SizedPlan, plans: &[SizedPlan]) -> Value {
-    let PackedParameters { pieces, trees, greedy } = best.parameters;
+    let PackedParameters { pieces, trees, greedy, gather } = best.parameters;
     let all: serde_json::Map<String, Value> =
         plans.iter().map(|p| (format!("{}_ns", p.method.name()), json!(p.ns))).collect();
     let mut row = json!({
@@ -110,6 +113,7 @@ fn row(best: &SizedPlan, plans: &[SizedPlan]) -> Value {
         "pieces": pieces,
         "trees": trees,
         "greedy": greedy,
+        "gather": gather,
         "messages": best.messages,
         "planned_ns": best.ns,
     });

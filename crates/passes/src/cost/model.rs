@@ -38,13 +38,14 @@ pub(super) enum Receipts {
 }
 
 /// Returns the nanoseconds until all data has arrived, and the bytes sent by the rank that sends
-/// most.
+/// most. Returns none as soon as it is known that more than `limit` nanoseconds are needed.
 pub(super) fn simulate(
     job: &Job<'_>,
     rounds: &Rounds,
     receipts: Receipts,
     simulated_groups: usize,
-) -> (f64, u64) {
+    limit: f64,
+) -> Option<(f64, u64)> {
     let messages = messages(job, rounds, receipts);
     let ranks = rounds.ranks() as usize;
     let mut sent = vec![0.0f64; ranks];
@@ -52,7 +53,7 @@ pub(super) fn simulate(
         sent[m.src as usize] += m.bytes;
     }
     let most = sent.iter().copied().fold(0.0, f64::max);
-    (Engine::new(job, &messages, simulated_groups).run(), most as u64)
+    Some((Engine::new(job, &messages, simulated_groups).run(limit)?, most as u64))
 }
 
 /// A message: what one rank sends another in a round.
@@ -250,13 +251,17 @@ impl<'a> Engine<'a> {
         self.queue.push(Reverse((time.to_bits(), id, hop)));
     }
 
-    fn run(mut self) -> f64 {
+    /// Returns the time of the last event, or none once an event is later than the limit.
+    fn run(mut self, limit: f64) -> Option<f64> {
         let n = self.messages.len();
         let ready = (0..n * self.simulated_groups).filter(|id| self.messages[id % n].needs == 0);
         self.queue = ready.map(|id| Reverse((0, id, 0))).collect();
         let mut end = 0.0f64;
         while let Some(Reverse((time, id, hop))) = self.queue.pop() {
             let time = f64::from_bits(time);
+            if time > limit {
+                return None;
+            }
             if hop != DONE {
                 self.step(time, id, hop);
                 continue;
@@ -271,7 +276,7 @@ impl<'a> Engine<'a> {
                 }
             }
         }
-        end
+        Some(end)
     }
 
     /// Handles the event that the head of a message reaches a link of its route, or the end of the

@@ -36,6 +36,10 @@ pub struct Selection {
     pub chosen: Name,
     /// Arguments that were chosen with it.
     pub arguments: Vec<(Name, UsingArg)>,
+    /// Options that were chosen with it.
+    pub options: Vec<(Name, UsingArg)>,
+    /// What was searched beside the algorithms themselves.
+    pub search: SearchRecord,
     /// The times of its schedule pushed and pulled, if they were compared.
     pub transfers: Option<Transfers>,
     /// Whether the algorithm was asked for by name.
@@ -43,6 +47,22 @@ pub struct Selection {
     /// What is combined, if the order of additions must be fixed: whether another order changes
     /// bits depends on it.
     pub fixed: Option<(ReduceOp, DType)>,
+}
+
+/// What `select` searched for a collective beside algorithms with arguments that are numbers.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct SearchRecord {
+    /// What every schedule needs on this machine, in nanoseconds, and why. None if it was not asked
+    /// for or is not known.
+    pub bound: Option<(f64, String)>,
+    /// Compositions and options that were tried.
+    pub tried: u64,
+    /// Compositions among them that were given up, because they take longer than what was known.
+    pub given_up: u64,
+    /// Whether the effort did not suffice for all.
+    pub exhausted: bool,
+    /// Why no compositions and options were tried, if none were.
+    pub skipped: Option<String>,
 }
 
 /// Simulated times of a collective in nanoseconds, by who moves its messages.
@@ -69,7 +89,7 @@ impl Transfers {
 impl Selection {
     /// Returns the chosen algorithm with its arguments, as a program writes it.
     pub fn call(&self) -> String {
-        called(&self.chosen, &self.arguments)
+        called(&self.chosen, &self.arguments, &self.options)
     }
 
     /// Returns what the collective uses if that is more than the program states: the algorithm, its
@@ -80,7 +100,10 @@ impl Selection {
         let mut using = match said {
             Some(said) if !pulls && said.args == args => return None,
             Some(said) => Using { args, ..said.clone() },
-            None => Using { alg: self.chosen.clone(), args, options: vec![], span: Span::NONE },
+            None => {
+                let options = self.options.clone();
+                Using { alg: self.chosen.clone(), args, options, span: Span::NONE }
+            }
         };
         if pulls {
             using.options.push(("transfer".into(), UsingArg::Name("pull".into())));
@@ -96,6 +119,8 @@ pub struct Candidate {
     pub algorithm: Name,
     /// Its arguments, if they are not its defaults.
     pub arguments: Vec<(Name, UsingArg)>,
+    /// The options of its use.
+    pub options: Vec<(Name, UsingArg)>,
     /// The outcome.
     pub verdict: Verdict,
 }
@@ -103,13 +128,18 @@ pub struct Candidate {
 impl Candidate {
     /// Returns the algorithm with its arguments, as a program writes it.
     pub fn call(&self) -> String {
-        called(&self.algorithm, &self.arguments)
+        called(&self.algorithm, &self.arguments, &self.options)
     }
 
     /// Returns the candidate as a use of a collective.
     pub fn using(&self) -> Using {
         let (alg, args) = (self.algorithm.clone(), self.arguments.clone());
-        Using { alg, args, options: vec![], span: Span::NONE }
+        Using { alg, args, options: self.options.clone(), span: Span::NONE }
+    }
+
+    /// Checks whether the search composed the candidate or gave it an option.
+    pub fn is_searched(&self) -> bool {
+        !self.options.is_empty() || self.arguments.iter().any(|a| matches!(a.1, UsingArg::Name(_)))
     }
 
     /// Returns the estimate of the cost model in nanoseconds, if there is one.
@@ -130,16 +160,22 @@ impl Candidate {
     }
 }
 
-/// Returns an algorithm with its arguments as a program writes it: `hierarchical_flat(g: 8)`.
-fn called(algorithm: &Name, arguments: &[(Name, UsingArg)]) -> String {
+/// Returns an algorithm with its arguments and options as a program writes it:
+/// `hierarchical_flat(g: 8) with (pipeline: 2)`.
+fn called(algorithm: &Name, arguments: &[(Name, UsingArg)], options: &[(Name, UsingArg)]) -> String {
     let one = |(name, value): &(Name, UsingArg)| match value {
         UsingArg::Int(n) => format!("{name}: {n}"),
         UsingArg::Name(word) => format!("{name}: {word}"),
     };
-    match arguments.iter().map(one).collect::<Vec<_>>() {
-        list if list.is_empty() => algorithm.to_string(),
-        list => format!("{algorithm}({})", list.join(", ")),
+    let list = |of: &[(Name, UsingArg)]| of.iter().map(one).collect::<Vec<_>>().join(", ");
+    let mut out = algorithm.to_string();
+    if !arguments.is_empty() {
+        out += &format!("({})", list(arguments));
     }
+    if !options.is_empty() {
+        out += &format!(" with ({})", list(options));
+    }
+    out
 }
 
 /// The outcome for a candidate.
@@ -173,6 +209,13 @@ impl fmt::Display for SelectTable {
                 e.bytes,
                 e.call()
             )?;
+            if let Some((ns, why)) = &e.search.bound {
+                writeln!(f, "  every schedule takes {ns:.3} ns or more: {why}")?;
+            }
+            if e.search.tried > 0 {
+                let (tried, up) = (e.search.tried, e.search.given_up);
+                writeln!(f, "  {tried} compositions and options tried, {up} given up as too slow")?;
+            }
             if let Some(t) = &e.transfers {
                 let way = if t.pulls() { "pulled" } else { "pushed" };
                 writeln!(f, "  simulated {:.3} ns pushed, {:.3} ns pulled: {way}", t.push, t.pull)?;

@@ -41,9 +41,16 @@ const TREES: &str = "trees";
 /// what is fastest.
 const GREEDY: &str = "greedy";
 
+/// Parameter of a packed all-reduce: matched trees per root of its all-gather, if it is a
+/// reduce-scatter of `greedy` trees and an all-gather, or 0.
+const GATHER: &str = "gather";
+
 /// Parameter of a packed algorithm: bytes for which its messages are ordered, or 0 for those of the
 /// use.
 const BYTES: &str = "bytes";
+
+/// The parameters that determine the trees.
+const OWN: [&str; 5] = [PIECES, TREES, GREEDY, GATHER, BYTES];
 
 /// Why no trees are packed.
 #[derive(Debug)]
@@ -109,6 +116,8 @@ pub struct PackedUse {
     pub trees: u64,
     /// Matched trees per root, or 0 for packed trees.
     pub greedy: u64,
+    /// Matched trees per root of the all-gather of an all-reduce in two phases, or 0.
+    pub gather: u64,
     /// Bytes for which the messages are ordered.
     pub bytes: u64,
     /// Estimated nanoseconds for them.
@@ -118,14 +127,15 @@ pub struct PackedUse {
 impl PackedUse {
     /// Returns the arguments that give the same algorithm for every size.
     pub fn arguments(&self) -> Vec<(Name, UsingArg)> {
-        let list = [(PIECES, self.pieces), (TREES, self.trees), (GREEDY, self.greedy), (BYTES, self.bytes)];
-        let given = list.into_iter().filter(|a| a.1 > 0);
+        let trees = [(TREES, self.trees), (GREEDY, self.greedy), (GATHER, self.gather)];
+        let list = [(PIECES, self.pieces)].into_iter().chain(trees).chain([(BYTES, self.bytes)]);
+        let given = list.filter(|a| a.1 > 0);
         given.map(|(name, n)| (name.into(), UsingArg::Int(i64::try_from(n).unwrap_or(i64::MAX)))).collect()
     }
 
     /// Returns the arguments of a use with those that [`PackedUse::arguments`] gives.
     pub fn completed(&self, args: &[(Name, UsingArg)]) -> Vec<(Name, UsingArg)> {
-        let other = |a: &&(Name, UsingArg)| [PIECES, TREES, GREEDY, BYTES].iter().all(|known| a.0 != **known);
+        let other = |a: &&(Name, UsingArg)| OWN.iter().all(|known| a.0 != **known);
         args.iter().filter(other).cloned().chain(self.arguments()).collect()
     }
 
@@ -168,6 +178,10 @@ impl PackedSite<'_> {
             }
         };
         let (pieces, packed, matched) = (given(PIECES)?, given(TREES)?, given(GREEDY)?);
+        let gather = given(GATHER)?;
+        if gather.is_some() && matched.is_none() {
+            return Err(format!("`{GATHER}` is for matched trees: name `{GREEDY}` as well"));
+        }
         let method = match (packed, matched) {
             (Some(_), Some(_)) => {
                 return Err(format!("`{TREES}` are packed and `{GREEDY}` are matched: name one"));
@@ -185,7 +199,8 @@ impl PackedSite<'_> {
         // With pieces that are given no number of messages is chosen.
         let messages = if pieces.is_some() { 0 } else { self.messages };
         let elements = self.elements;
-        let request = PackedRequest { collective, root, method, trees, pieces, bytes, elements, messages };
+        let request =
+            PackedRequest { collective, root, method, trees, gather, pieces, bytes, elements, messages };
         let key = format!("{:?} {request:?}", c.axes());
         if let Some(known) = cache.borrow().get(&key) {
             return known.clone();
@@ -203,7 +218,7 @@ impl PackedSite<'_> {
         if groups.iter().all(|g| g.len() == 1) {
             // One rank has nothing to send: the functions are right as they stand.
             let (bytes, ns) = (request.bytes, 0.0);
-            return Ok(PackedUse { tables: vec![], pieces: 1, trees: 0, greedy: 0, bytes, ns });
+            return Ok(PackedUse { tables: vec![], pieces: 1, trees: 0, greedy: 0, gather: 0, bytes, ns });
         }
         let network = group_network(self.topology, &groups).map_err(|e| e.words(self.topology, None))?;
         let words = |e: SynthesisError| PackedFailure::from(e).words(self.topology, Some(&network.nodes));
@@ -219,17 +234,19 @@ impl PackedSite<'_> {
                 pieces: found.plan.pieces,
                 trees: 0,
                 greedy: 0,
+                gather: 0,
                 bytes: request.bytes,
                 ns: found.ns,
             });
         }
         let phases = phases(&network, request).map_err(words)?;
-        let PackedParameters { pieces, trees, greedy } = parameters(&network, &phases);
+        let PackedParameters { pieces, trees, greedy, gather } = parameters(&network, &phases);
         Ok(PackedUse {
             tables: tables(request, ranks, &phases),
             pieces,
             trees,
             greedy,
+            gather,
             bytes: request.bytes,
             ns: planned_ns(&phases),
         })

@@ -110,6 +110,9 @@ pub struct PackedRequest {
     /// trees near it if that is large; of matched trees, the fastest number. With a number, an
     /// all-reduce of packed trees is a reduce-scatter and an all-gather.
     pub trees: Option<u64>,
+    /// Matched trees per root of the all-gather. With a number, an all-reduce of matched trees is a
+    /// reduce-scatter of `trees` per root and this all-gather; with None it has the faster form.
+    pub gather: Option<u64>,
     /// Pieces into which the data of a tree is cut; None takes what is fastest for `bytes`.
     pub pieces: Option<u64>,
     /// Bytes of the whole vector, for which the messages are ordered.
@@ -223,7 +226,7 @@ pub fn phases(
     machine: &MachineNetwork,
     request: &PackedRequest,
 ) -> Result<Vec<OrderedPhase>, SynthesisError> {
-    let matched = |limit: f64| matched_phase(machine, request, limit).map(|phase| vec![phase]);
+    let matched = |limit: f64| matched(machine, request, limit);
     match request.method {
         TreeMethod::Trees => packed(machine, request),
         TreeMethod::Greedy => matched(f64::INFINITY),
@@ -242,6 +245,52 @@ pub fn phases(
             }
         },
     }
+}
+
+/// Returns the phases of matched trees. Plans that take longer than `limit` nanoseconds need not be
+/// found.
+fn matched(
+    machine: &MachineNetwork,
+    request: &PackedRequest,
+    limit: f64,
+) -> Result<Vec<OrderedPhase>, SynthesisError> {
+    let reduces = request.collective == PackedCollective::AllReduce;
+    if reduces && request.gather.is_some() {
+        return matched_pair(machine, request, limit);
+    }
+    let one = matched_phase(machine, request, limit).map(|phase| vec![phase]);
+    if !reduces || request.trees.is_some() {
+        return one;
+    }
+    // The blocks of a reduce-scatter and an all-gather wait for nothing but themselves.
+    let known = one.as_ref().map_or(limit, |one| (WORTH * planned_ns(one)).min(limit));
+    match matched_pair(machine, request, known) {
+        Ok(pair) if planned_ns(&pair) < known => Ok(pair),
+        _ => one,
+    }
+}
+
+/// Returns a reduce-scatter and an all-gather of matched trees.
+fn matched_pair(
+    machine: &MachineNetwork,
+    request: &PackedRequest,
+    limit: f64,
+) -> Result<Vec<OrderedPhase>, SynthesisError> {
+    let part = |collective, trees| PackedRequest { collective, trees, gather: None, ..*request };
+    let first = part(PackedCollective::ReduceScatter, request.trees);
+    let second = part(PackedCollective::AllGather, request.gather);
+    // What the links need at least, where that is known.
+    let least = |part: &PackedRequest, of| {
+        best_rate(&machine.network, of)
+            .map_or(0.0, |best| part.root_bytes(machine) / (best.rate.to_f64() * machine.unit) * 1e9)
+    };
+    let later = least(&second, TreeCollective::AllGather);
+    if least(&first, TreeCollective::ReduceScatter) + later > limit {
+        return Err(SynthesisError::Overflow { what: "the time of a reduce-scatter and an all-gather" });
+    }
+    let first = matched_phase(machine, &first, limit - later)?;
+    let second = matched_phase(machine, &second, limit - first.plan.ns)?;
+    Ok(vec![first, second])
 }
 
 /// Returns the estimated nanoseconds of phases.
@@ -295,23 +344,30 @@ pub struct PackedParameters {
     pub trees: u64,
     /// Matched trees per root, or 0 for packed trees.
     pub greedy: u64,
+    /// Matched trees per root of the all-gather, if an all-reduce is a reduce-scatter and an
+    /// all-gather of matched trees, or 0.
+    pub gather: u64,
 }
 
 /// Returns the parameters of phases.
 pub fn parameters(machine: &MachineNetwork, phases: &[OrderedPhase]) -> PackedParameters {
     let pieces = phases.first().map_or(1, |p| p.plan.cuts);
-    if let [OrderedPhase { trees: PhaseTrees::Matched(matching), .. }] = phases {
-        return PackedParameters { pieces, trees: 0, greedy: matching.trees };
+    if let [OrderedPhase { trees: PhaseTrees::Matched(matching), .. }, rest @ ..] = phases {
+        let gather = match rest {
+            [OrderedPhase { trees: PhaseTrees::Matched(second), .. }] => second.trees,
+            _ => 0,
+        };
+        return PackedParameters { pieces, trees: 0, greedy: matching.trees, gather };
     }
     let [OrderedPhase { trees: PhaseTrees::Rooted(packing), .. }, _] = phases else {
-        return PackedParameters { pieces, trees: 0, greedy: 0 };
+        return PackedParameters { pieces, trees: 0, greedy: 0, gather: 0 };
     };
     // By itself an all-reduce has spanning trees wherever there are any.
     let other =
         matches!(pack_spanning_trees(&machine.network), Ok(p) if spanning_messages(&p) <= MOST_MESSAGES);
     let per_root = packing.roots.first().map_or(0, |r| r.1);
     let trees = if other { u64::try_from(per_root).unwrap_or(0) } else { 0 };
-    PackedParameters { pieces, trees, greedy: 0 }
+    PackedParameters { pieces, trees, greedy: 0, gather: 0 }
 }
 
 fn trees(
@@ -472,7 +528,8 @@ fn matched_phase(
                 gained = true;
             }
         }
-        worse = if gained { 0 } else { worse + 1 };
+        // Numbers that were too slow say nothing about larger ones: more trees are smaller pieces.
+        worse = if gained || best.is_none() { 0 } else { worse + 1 };
         if !fits || worse == patience {
             break;
         }

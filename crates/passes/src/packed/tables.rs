@@ -1,7 +1,7 @@
 //! The tables of a packed algorithm, which take the place of the functions of
 //! `specs/lib/packed.kb`.
 
-use super::phases::{OrderedPhase, PackedCollective, PackedRequest, PhaseTrees};
+use super::phases::{OrderedPhase, PackedCollective, PackedRequest};
 use kbc_diag::{FileId, Span};
 use kbc_rounds::ast::{Expr, ExprKind, FnBody, FnDecl, Ident};
 use kbc_synthesis::AllToAllPlan;
@@ -55,7 +55,7 @@ pub fn tables(request: &PackedRequest, ranks: usize, phases: &[OrderedPhase]) ->
             // An all-reduce in two phases has pieces of the whole vector: those of the first rank's
             // block, then those of the second, and so on.
             let flat = request.collective == PackedCollective::AllReduce
-                && matches!(phase.trees, PhaseTrees::Rooted(_));
+                && phase.collective != PackedCollective::AllReduce;
             for (t, round) in phase.plan.rounds.iter().enumerate() {
                 for m in round.iter().filter(|m| m.reduce == adds) {
                     let root = m.root as u64;

@@ -130,7 +130,7 @@ impl Chooser<'_> {
         if is_packed(library, alg) {
             return Err("its trees depend on the size".into());
         }
-        let args = search::values(&candidate.arguments);
+        let args = search::values(site.file, &candidate.arguments);
         let call = legal(library, alg, site.axis, site.coll.root, args)?;
         let ns = cost::price(reference, &call)?.ns;
         let modules = self.at_sizes(site, using).map_err(|d| d.list.first().map_or(String::new(), coded))?;

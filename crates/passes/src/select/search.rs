@@ -6,22 +6,26 @@ use super::{Chooser, SelectSite};
 use crate::cost::{self, Job};
 use crate::findings::select::{Candidate, Verdict};
 use crate::packed::{CUT_MESSAGES, PackedSite, PackedUse, is_packed, refused};
-use kbc_diag::Diagnostic;
+use kbc_diag::{Diagnostic, FileId};
 use kbc_ir::Name;
-use kbc_ir::graph::{Using, UsingArg};
-use kbc_machine::topology::Topology;
+use kbc_ir::graph::{CollKind, Using, UsingArg};
+use kbc_ir::types::{Cut, CutRule, TensorType};
+use kbc_machine::bounds::{Problem, Sizes, bound};
+use kbc_machine::topology::{DeviceId, Topology};
 use kbc_rounds::ast::{AlgorithmDecl, ExprKind};
-use kbc_rounds::eval::Value;
+use kbc_rounds::eval::{AlgRef, Value};
 use kbc_rounds::{AlgId, Call, Library, Limits, Verifier};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Least bytes of a message for which the search cuts trees into more pieces. Many small messages
 /// are much text for little time.
 const LEAST_BYTES: u64 = 4096;
 
 /// Packed trees are taken only if they need at most this share of the time of the best other
-/// algorithm: their schedules are written out for every rank, so they are larger.
-const WORTH: f64 = 0.95;
+/// algorithm: their schedules are written out for every rank, so they are larger. The same share
+/// decides whether a composition or an option is worth a simulation.
+pub(super) const WORTH: f64 = 0.95;
 
 /// Largest number of argument lists that are tried for one algorithm.
 const ARGUMENT_LISTS: usize = 16;
@@ -47,9 +51,34 @@ impl Chooser<'_> {
         found.map(Some).map_err(|why| refused(Some(self.topology), using, at, &why))
     }
 
-    /// Returns the effort of the search for packed trees.
-    fn effort(&self) -> u64 {
+    /// Returns the effort of the search.
+    pub(super) fn effort(&self) -> u64 {
         self.cx.effort.or(self.options.count("effort")).unwrap_or(1)
+    }
+
+    /// Returns what every schedule of the collective needs on the machine, in nanoseconds with the
+    /// reason, if bounds cover it. Other groups, which run at the same time, do not count.
+    pub(super) fn least(&self, site: &SelectSite<'_>, group: &[DeviceId]) -> Option<(f64, String)> {
+        let kind = site.coll.kind;
+        kind.movement()?;
+        let ragged = |ty: &TensorType| {
+            ty.dims.iter().any(|d| matches!(&d.cut, Some(Cut { rule: CutRule::Lengths(_), .. })))
+        };
+        if ragged(&site.operand) || site.op.ty.as_ref().is_some_and(ragged) {
+            return None;
+        }
+        let (p, width) = (site.axis.size, site.operand.dtype.bytes());
+        // Blocks that differ by an element: those of an all-to-all count with what all have.
+        let whole = if kind == CollKind::AllToAll { site.elements / p * p } else { site.elements };
+        let mut problem = Problem::new(kind, whole.saturating_mul(width), group.to_vec()).element(width);
+        if let Some(root) = site.coll.root {
+            problem = problem.root(usize::try_from(root).ok()?);
+        }
+        if kind.blocked() && !whole.is_multiple_of(p) {
+            problem = problem.sizes(Sizes::cut(whole, width, group.len()));
+        }
+        let bound = bound(self.topology, &problem).ok()?;
+        Some((bound.ns, bound.bottleneck))
     }
 
     fn packed_site<'s>(&'s self, site: &'s SelectSite<'_>, messages: u64) -> PackedSite<'s> {
@@ -64,17 +93,18 @@ impl Chooser<'_> {
     }
 
     /// Returns packed trees as a candidate. `best` is the estimate for the best other algorithm, in
-    /// nanoseconds.
+    /// nanoseconds, and `bound` what every schedule needs.
     pub(super) fn packed_candidate(
         &self,
         site: &SelectSite<'_>,
         (alg, job): (AlgId, &Job<'_>),
-        best: f64,
+        (best, bound): (f64, f64),
     ) -> Candidate {
         let effort = self.effort();
         let mut out = Candidate {
             algorithm: Name::from(&job.library.algorithm_name(alg).node),
             arguments: vec![],
+            options: vec![],
             verdict: Verdict::Unpriced,
         };
         let few = cost::exact_ranks(self.topology).min(super::SEARCHED_RANKS);
@@ -84,6 +114,8 @@ impl Chooser<'_> {
             Some(format!("not searched for more than {few} ranks"))
         } else if self.topology.settings().queues().is_some() || self.topology.is_package() {
             Some("not searched on machines with queues or packages".to_owned())
+        } else if bound > WORTH * best {
+            Some(format!("every schedule takes {bound:.3} ns or more, and others need {best:.3} ns"))
         } else {
             None
         };
@@ -103,7 +135,7 @@ impl Chooser<'_> {
             Ok(packed) => {
                 out.arguments = packed.arguments();
                 let library = packed.library(job.library, alg);
-                let args = values(&out.arguments);
+                let args = values(site.file, &out.arguments);
                 match legal(&library, alg, site.axis, site.coll.root, args) {
                     Err(why) => Verdict::Rejected(why),
                     Ok(call) => match cost::price(&Job { library: &library, ..job.clone() }, &call) {
@@ -151,13 +183,13 @@ impl Chooser<'_> {
     }
 }
 
-/// Returns arguments that are numbers as values of an algorithm.
-pub(super) fn values(args: &[(Name, UsingArg)]) -> Vec<(String, Value)> {
-    let number = |(name, value): &(Name, UsingArg)| match value {
-        UsingArg::Int(n) => Some((name.to_string(), Value::Int(*n))),
-        UsingArg::Name(_) => None,
+/// Returns arguments as values of an algorithm. Names are those that the file sees.
+pub(super) fn values(file: FileId, args: &[(Name, UsingArg)]) -> Vec<(String, Value)> {
+    let value = |arg: &UsingArg| match arg {
+        UsingArg::Int(n) => Value::Int(*n),
+        UsingArg::Name(name) => Value::Alg(Arc::new(AlgRef { name: name.to_string(), file })),
     };
-    args.iter().filter_map(number).collect()
+    args.iter().map(|(name, arg)| (name.to_string(), value(arg))).collect()
 }
 
 /// Returns the numbers of ranks below a level of the machine, and of one level, that divide a

@@ -1,0 +1,88 @@
+//! Search of options: whether the chosen algorithm is faster in lanes that follow one another
+//! (`pipeline`) or that run side by side (`instances`).
+//!
+//! The cost model knows no lanes, so each number is simulated. Lanes only pay where bytes or local
+//! work take time: what rounds without bytes need, lanes do not shorten.
+
+use super::bind::legal;
+use super::search::{WORTH, values};
+use super::{Chooser, SelectSite};
+use crate::cost::{self, Job};
+use crate::findings::select::{Candidate, SearchRecord, Verdict};
+use crate::packed::is_packed;
+use kbc_diag::Diagnostic;
+use kbc_ir::graph::UsingArg;
+
+/// The options that are tried, with their numbers of lanes. A larger number is tried if the one
+/// before it gains.
+const OPTIONS: [(&str, &[i64]); 2] = [("pipeline", &[2, 4, 8]), ("instances", &[2, 4])];
+
+/// A larger number of lanes must take at most this share of the time of the one before it.
+const GAIN: f64 = 0.98;
+
+impl Chooser<'_> {
+    /// Returns the best candidate with options, simulated, where it then needs at most [`WORTH`] of
+    /// its time. Sets the simulated time of the candidate itself.
+    pub(super) fn optioned(
+        &self,
+        site: &SelectSite<'_>,
+        job: &Job<'_>,
+        best: Option<&mut Candidate>,
+        record: &mut SearchRecord,
+    ) -> Result<Vec<Candidate>, Diagnostic> {
+        let (Some(time), Some(best)) = (self.cx.time, best) else { return Ok(vec![]) };
+        let settings = self.topology.settings();
+        let fetched = settings.cores.get_limit() != settings.cores.put_limit();
+        // Lanes over queues share their slots, and who fetches is chosen for one form of a
+        // schedule.
+        if self.options.word("by") == Some("model") || settings.queues().is_some() || fetched {
+            return Ok(vec![]);
+        }
+        let using = best.using();
+        let Verdict::Priced(price) = &mut best.verdict else { return Ok(vec![]) };
+        let Ok(alg) = job.library.find_algorithm(site.file, site.id, &using.alg, site.op.span) else {
+            return Ok(vec![]);
+        };
+        let bound = record.bound.as_ref().map_or(0.0, |b| b.0);
+        // Packed trees have pieces of their own.
+        if is_packed(job.library, alg) || bound > WORTH * price.simulated.unwrap_or(price.ns) {
+            return Ok(vec![]);
+        }
+        let args = values(site.file, &using.args);
+        let Ok(call) = legal(job.library, alg, site.axis, site.coll.root, args) else { return Ok(vec![]) };
+        let least = cost::price(&Job { elements: 0, ..job.clone() }, &call).map_or(0.0, |p| p.ns);
+        if least > WORTH * price.ns {
+            return Ok(vec![]);
+        }
+        let own = match price.simulated {
+            Some(ns) => ns,
+            None => match self.simulated(site, using.clone(), time)? {
+                Ok(ns) => ns,
+                Err(_) => return Ok(vec![]),
+            },
+        };
+        let mut out = vec![];
+        for (option, numbers) in OPTIONS {
+            let mut last = own;
+            for &lanes in numbers {
+                let mut with = using.clone();
+                with.options.push((option.into(), UsingArg::Int(lanes)));
+                record.tried += 1;
+                let Ok(ns) = self.simulated(site, with.clone(), time)? else { break };
+                if ns > GAIN * last {
+                    break;
+                }
+                last = ns;
+                if ns <= WORTH * own {
+                    let verdict = Verdict::Priced(cost::Price { simulated: Some(ns), ..price.clone() });
+                    let (algorithm, arguments) = (with.alg, with.args);
+                    out.push(Candidate { algorithm, arguments, options: with.options, verdict });
+                }
+            }
+        }
+        if !out.is_empty() {
+            price.simulated = Some(own);
+        }
+        Ok(out)
+    }
+}

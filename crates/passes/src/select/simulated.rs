@@ -1,0 +1,132 @@
+//! Finished schedules of a collective alone, with an algorithm: whether there is one, and how long
+//! it takes.
+
+use super::{Chooser, SelectSite, first, order};
+use crate::cost;
+use crate::findings::select::{Candidate, Verdict};
+use crate::pass::TimeModel;
+use crate::pipeline::Pipeline;
+use kbc_diag::{Diagnostic, FileId, Span};
+use kbc_ir::graph::{Collective, Graph, GraphOp, Input, OpKind, Using};
+use kbc_ir::types::TensorType;
+use kbc_ir::{Body, Module, Name, Props};
+
+/// Candidates are close if their price is at most this multiple of the lowest price.
+pub(super) const CLOSE: f64 = 1.25;
+
+/// Largest number of candidates simulated with `by=close`.
+const SIMULATED: u32 = 4;
+
+impl Chooser<'_> {
+    /// Returns why an algorithm has no schedule for these sizes, if it has none.
+    pub(super) fn refused(&self, site: &SelectSite<'_>, using: Using) -> Result<Option<String>, Diagnostic> {
+        let expand = Pipeline::parse("expand", FileId::default()).map_err(first)?;
+        let mut module = self.module(site, using);
+        let inner = self.cx.inner(Some(self.topology));
+        let found = expand.run(&mut module, &inner, &mut []).err();
+        Ok(found.and_then(|f| f.list.into_iter().next()).map(|d| format!("{}: {}", d.code, d.title)))
+    }
+
+    /// Returns the collective alone, with an algorithm.
+    pub(super) fn module(&self, site: &SelectSite<'_>, using: Using) -> Module {
+        Module {
+            name: Name::from("candidate"),
+            machine: self.machine.clone(),
+            mesh: self.mesh.clone(),
+            body: Body::Graph(as_program(site, using)),
+            props: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
+            attributes: Default::default(),
+        }
+    }
+
+    /// Simulates the candidates that may be the best, the cheapest by the model first, and sorts
+    /// them.
+    pub(super) fn simulate(&self, site: &SelectSite<'_>, list: &mut [Candidate]) -> Result<(), Diagnostic> {
+        let by = self.options.word("by").unwrap_or("close");
+        let all = by == "time";
+        let close = by == "close" && site.axis.size <= cost::exact_ranks(self.topology);
+        let time = match self.cx.time {
+            Some(time) if all || close => time,
+            None if all => {
+                return Err(Diagnostic::error(
+                    "E904",
+                    "`select{by=time}` needs a time model, which is not available here",
+                )
+                .primary(site.op.span, "for this collective")
+                .help("use `select{by=model}`"));
+            }
+            _ => return Ok(()),
+        };
+        // What the search found is compared with the others, and takes no turn of theirs: the
+        // choice is never slower than without the search.
+        let others = || list.iter().filter(|c| !c.is_searched()).map_while(Candidate::ns);
+        let limit = others().next().map_or(0.0, |best| best * CLOSE);
+        let searched = list.iter().any(|c| c.is_searched() && c.ns().is_some());
+        if !all && !searched && others().nth(1).is_none_or(|second| second > limit) {
+            return Ok(());
+        }
+        let mut done = 0;
+        for c in list.iter_mut() {
+            let (using, searched) = (c.using(), c.is_searched());
+            let Verdict::Priced(price) = &mut c.verdict else { break };
+            if !all && !searched && (done == SIMULATED || price.ns > limit) {
+                continue;
+            }
+            match self.simulated(site, using, time)? {
+                Ok(ns) => {
+                    price.simulated = Some(ns);
+                    done += u32::from(!searched);
+                }
+                Err(why) => c.verdict = Verdict::Rejected(why),
+            }
+        }
+        list.sort_by(order);
+        Ok(())
+    }
+
+    /// Returns the nanoseconds of the finished schedule of this collective alone, or why it has no
+    /// schedule.
+    pub(super) fn simulated(
+        &self,
+        site: &SelectSite<'_>,
+        using: Using,
+        time: &dyn TimeModel,
+    ) -> Result<Result<f64, String>, Diagnostic> {
+        let lower = match self.topology.settings().queues() {
+            Some(_) => Pipeline::parse("expand,enqueue", Span::NONE.file).map_err(first)?,
+            None => Pipeline::named("lower").map_err(first)?,
+        };
+        let mut module = self.module(site, using);
+        let inner = self.cx.inner(Some(self.topology));
+        let ns = lower.run(&mut module, &inner, &mut []).and_then(|()| time.nanoseconds(&module));
+        Ok(ns.map_err(|found| {
+            found.list.first().map_or(String::new(), |d| format!("{}: {}", d.code, d.title))
+        }))
+    }
+}
+
+/// Returns the collective as a program of its own.
+fn as_program(site: &SelectSite<'_>, using: Using) -> Graph {
+    let mut graph = Graph::default();
+    let op = |kind, ty: &Option<TensorType>, name: &str| GraphOp {
+        kind,
+        name: Name::from(name),
+        ty: ty.clone(),
+        want: None,
+        span: site.op.span,
+    };
+    let operand = Some(site.operand.clone());
+    graph.inputs.push(Input {
+        name: Name::from("x"),
+        ty: site.operand.clone(),
+        data: None,
+        span: site.op.span,
+    });
+    graph.results.extend(site.op.ty.clone());
+    let x = graph.push(op(OpKind::Input(0), &operand, "x"), &[]);
+    let coll = OpKind::Collective(Collective { using: Some(using), ..site.coll.clone() });
+    let y = graph.push(op(coll, &site.op.ty, "y"), &[x]);
+    graph.push(op(OpKind::Output(0), &site.op.ty, "out"), &[y]);
+    graph.name = site.graph.name.clone();
+    graph
+}
