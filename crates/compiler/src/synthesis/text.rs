@@ -99,11 +99,14 @@ fn table(out: &mut String, name: &str, numbers: &[u64]) {
 
 /// Returns the algorithm of the library with its numbers and tables.
 fn algorithm(request: &PackedRequest, made: &[PackedTable]) -> String {
-    const HEAD: &str = "algorithm packed(pieces = 0, trees = 0, greedy = 0, bytes = 0)";
+    const HEAD: &str = "algorithm packed(";
     let source = LIBRARY.iter().find(|f| f.0 == "<lib>/packed.kb").map_or("", |f| f.1);
-    let begin = format!("{HEAD}: {} ", request.collective.name());
-    let from = source.find(&begin).map_or("", |at| &source[at..]);
-    let mut text = from.split_inclusive("\n}\n").next().unwrap_or("").replace(HEAD, "algorithm synthesised");
+    // The parameters hold no parentheses; what follows them is the rest of the declaration.
+    let named = format!(": {} ", request.collective.name());
+    let declared = source.split(HEAD).skip(1).filter_map(|text| text.split_once(')'));
+    let rest = declared.map(|d| d.1).find(|rest| rest.starts_with(&named)).unwrap_or("");
+    let body = rest.split_inclusive("\n}\n").next().unwrap_or("");
+    let mut text = format!("algorithm synthesised{body}");
     if request.collective.has_root() {
         let condition = "where packed_on(p) == p";
         text = text.replace(condition, &format!("{condition} && c == {}", request.root));
