@@ -99,7 +99,11 @@ fn table(out: &mut String, name: &str, numbers: &[u64]) {
 
 /// Returns the algorithm of the library with its numbers and tables.
 fn algorithm(request: &PackedRequest, made: &[PackedTable]) -> String {
-    const HEAD: &str = "algorithm packed(pieces = 0, trees = 0, greedy = 0, bytes = 0)";
+    const HEAD: &str = "algorithm packed(pieces = 0,
+                 trees = 0,
+                 greedy = 0,
+                 bytes = 0,
+                 via = 0)";
     let source = LIBRARY.iter().find(|f| f.0 == "<lib>/packed.kb").map_or("", |f| f.1);
     let begin = format!("{HEAD}: {} ", request.collective.name());
     let from = source.find(&begin).map_or("", |at| &source[at..]);
@@ -117,6 +121,15 @@ fn algorithm(request: &PackedRequest, made: &[PackedTable]) -> String {
         const END: &str = "\n        }\n";
         let end = text[at..].find(END).map_or(text.len(), |e| at + e + END.len());
         text.replace_range(at..end, "");
+    }
+    // Relays of messages that name none.
+    for kind in ["packed_add_way", "packed_copy_way"].into_iter().filter(|kind| !occurs(kind)) {
+        while let Some(at) = text.find(&format!("({kind}(i))")) {
+            let (begin, end) = (text[..at].rfind("via ["), text[at..].find(']'));
+            let (Some(begin), Some(end)) = (begin, end) else { break };
+            let begin = text[..begin].trim_end().len();
+            text.replace_range(begin..=at + end, "");
+        }
     }
     for table in made {
         text = match table {
