@@ -60,6 +60,7 @@ mod real_array;
 mod real_input;
 mod record;
 mod reference;
+mod relays;
 mod report;
 mod repro;
 mod skips;

@@ -346,6 +346,7 @@ codes! {
     E595 Unsupported "a machine for which no algorithm can be synthesised",
     E596 Unsupported "`transfer: pull` on a machine with queues",
     E597 Wrong "an order of additions that is not fixed",
+    E598 Invalid "relays that a message cannot pass",
     // passes
     E901 Invalid "a pass that runs too early",
     E902 Usage "an unknown pass",

@@ -83,7 +83,7 @@ tokens! {
     // heads
     Mod "mod" Word, Of "of" Word, On "on" Word, From "from" Word, To "to" Word, Over "over" Word, Using "using" Word,
     Chunks "chunks" Word, Where "where" Word, At "at" Word, In "in" Word,
-    As "as" Soft, Cost "cost" Soft, Check "check" Soft, Alias "alias" Soft, With "with" Soft,
+    As "as" Soft, Cost "cost" Soft, Check "check" Soft, Alias "alias" Soft, With "with" Soft, Via "via" Soft,
     // statements and clauses
     Let "let" Word, Scratch "scratch" Word, Put "put" Word, Get "get" Word, For "for" Word, Each "each" Word,
     If "if" Word, Else "else" Word, Apply "apply" Word, Together "together" Word, Reduce "reduce" Word,

@@ -270,6 +270,17 @@ impl SOp {
         }
     }
 
+    /// Checks whether the operation names the relays that its message passes.
+    pub fn is_routed(&self) -> bool {
+        let mut routed = false;
+        self.parts(&mut |part| {
+            if let OpPart::Peer(peer) = part {
+                routed |= !peer.via.relays().is_empty();
+            }
+        });
+        routed
+    }
+
     /// Returns the elements that the operation names, here and at the peer, in order.
     pub fn refs(&self) -> Vec<&Ref> {
         let mut out = vec![];

@@ -5,6 +5,8 @@
 //! expressions to numbers before it evaluates them.
 
 use crate::expr::Expr;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 /// Index of a buffer of the schedule.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -98,8 +100,66 @@ impl Ref {
 }
 
 /// A peer, given by its coordinates in the region's coordinate system. A coordinate out of range is
-/// an error; wrapping is written with `%`.
-pub type Peer<E = Expr> = Vec<E>;
+/// an error; wrapping is written with `%`. It is used as the list of its coordinates.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Peer {
+    /// The coordinates.
+    pub at: Vec<Expr>,
+    /// The relays that the message passes on its way.
+    pub via: Via,
+}
+
+impl From<Vec<Expr>> for Peer {
+    fn from(at: Vec<Expr>) -> Self {
+        Peer { at, via: Via::default() }
+    }
+}
+
+impl FromIterator<Expr> for Peer {
+    fn from_iter<I: IntoIterator<Item = Expr>>(list: I) -> Self {
+        Vec::from_iter(list).into()
+    }
+}
+
+impl Deref for Peer {
+    type Target = Vec<Expr>;
+
+    fn deref(&self) -> &Vec<Expr> {
+        &self.at
+    }
+}
+
+impl DerefMut for Peer {
+    fn deref_mut(&mut self) -> &mut Vec<Expr> {
+        &mut self.at
+    }
+}
+
+/// Relays of the machine by number, in the order in which data passes them: 3 is the relay `#3` of
+/// a machine file. Without relays a message takes the route of the machine.
+///
+/// Most messages name none, and many that do name the same, so the list is shared.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Via(Option<Arc<[u32]>>);
+
+impl Via {
+    /// Returns the relays.
+    pub fn relays(&self) -> &[u32] {
+        self.0.as_deref().unwrap_or(&[])
+    }
+}
+
+impl From<Option<Arc<[u32]>>> for Via {
+    fn from(relays: Option<Arc<[u32]>>) -> Self {
+        Via(relays.filter(|r| !r.is_empty()))
+    }
+}
+
+impl From<&[u32]> for Via {
+    fn from(relays: &[u32]) -> Self {
+        Via((!relays.is_empty()).then(|| relays.into()))
+    }
+}
 
 /// `@signal[index]`: a counter of a signal array.
 #[derive(Clone, PartialEq, Eq, Debug)]

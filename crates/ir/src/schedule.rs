@@ -16,7 +16,8 @@ pub use crate::form::Form;
 pub use crate::local_op::{Filling, LineBlock, LocalKind, LocalOp};
 pub use crate::op::{HostCommand, Mark, Op, Point, SOp};
 pub use crate::refs::{
-    BufferId, Channel, Counter, OperandId, Part, Peer, QueueId, Ref, RefUse, RegionId, SignalId, WindowId,
+    BufferId, Channel, Counter, OperandId, Part, Peer, QueueId, Ref, RefUse, RegionId, SignalId, Via,
+    WindowId,
 };
 
 /// Name of the variable that counts the calls of the schedule, from 0.

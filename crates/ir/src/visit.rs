@@ -173,6 +173,8 @@ macro_rules! visitor {
             Label($($by)* Option<String>),
             /// Ranks of a role, by linear index in the group.
             RankList($($by)* Vec<u64>),
+            /// Relays that a message passes; not where it names none.
+            Via($($by)* Via),
             /// Entries of a table.
             Entries($($by)* Vec<i64>),
             /// Permutation of dimensions.
@@ -446,8 +448,12 @@ macro_rules! visitor {
             }
 
             fn coordinates<'a>(peer: $($by)* Peer, walk: &Walk, f: &mut Sink<'_, 'a>) {
-                for (i, e) in peer.into_iter().enumerate() {
+                let Peer { at, via } = peer;
+                for (i, e) in at.into_iter().enumerate() {
                     f(walk.at, F::Expr(ExprUse::Peer(i as u32), e));
+                }
+                if !via.relays().is_empty() {
+                    f(walk.at, F::Via(via));
                 }
             }
 

@@ -82,3 +82,35 @@ fn standard_promises() {
         assert_eq!(print(&b, &PrintOptions::default()), region(short));
     }
 }
+
+/// The relays of a message stand behind its peer. The messages of a queue name none.
+#[test]
+fn relays_of_messages() {
+    let text = |body: &str| {
+        format!(
+            "kir 1\nmodule @m\nmesh tp 2\nprops expanded allocated synchronized\n\nschedule calls first\n\
+             buffer %y : f32[4] hbm temp\nwindow @w : f32[2 x 4] hbm at 0\nsignal @s[1] arrival at 0\nqueue @q[1] : f32[1 x 4] hbm\n\n\
+             region @c over tp as (r of 2)\n  on v = %y line 4\n  role all\n    stream main\n{body}"
+        )
+    };
+    let good = text(
+        "      put v -> (1 - r) via [0, 12] : @w[0]\n      put v -> (1 - r) : @w[1]\n      get v <- (1 - r) via [3] : v\n      \
+         fence.release\n      notify (1 - r) via [4294967295] : @s[0]\n",
+    );
+    let module = read("relays", &good);
+    let printed = print(&module, &PrintOptions { locs: false });
+    assert!(printed.contains("put v -> (1 - r) via [0, 12] : @w[0]\n"), "{printed}");
+    assert!(printed.contains("put v -> (1 - r) : @w[1]\n"), "{printed}");
+    assert!(printed.contains("get v <- (1 - r) via [3] : v\n"), "{printed}");
+    assert!(printed.contains("notify (1 - r) via [4294967295] : @s[0]\n"), "{printed}");
+    assert!(equivalent(&module, &read("relays", &printed)));
+    let code = |body: &str| {
+        let found = parse(FileId(0), &text(body));
+        found.err().map(|d| d.list.iter().map(|d| d.code).collect::<Vec<_>>())
+    };
+    assert_eq!(code("      put v -> (1 - r) via [4294967296] : @w[0]\n"), Some(vec!["E316"]));
+    assert_eq!(code("      put v -> (1 - r) via 3 : @w[0]\n"), Some(vec!["E311"]));
+    let s = read("queue", &text("      send v -> (1 - r) via [0] : @q[0]\n"));
+    let found = kbc_ir::verify::verify(&s);
+    assert!(found.list.iter().any(|d| d.code == "E328" && d.title.contains("passes no relays")), "{found:?}");
+}

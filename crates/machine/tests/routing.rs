@@ -1,7 +1,7 @@
 //! Tests of the setting `routing`: how routes of equal cost are chosen on lists of links.
 
 use kbc_diag::FileId;
-use kbc_machine::topology::{DeviceId, Topology};
+use kbc_machine::topology::{DeviceId, Topology, Way, WayFault};
 use std::collections::BTreeMap;
 
 /// Two leaves of four devices below two spines: relays 8 and 9 are leaves, 10 and 11 spines.
@@ -51,4 +51,40 @@ fn other_machines_and_words_are_refused() {
     let torus = Topology::parse("torus(4, 4) { routing: ecmp }", FileId(0)).expect_err("one route per pair");
     assert_eq!(torus.code, "E445");
     assert!(fat_tree("routing: adaptive; ").expect_err("not a rule").starts_with("E445"));
+}
+
+/// A route past relays consists of the machine's routes from one to the next.
+#[test]
+fn a_message_may_name_the_relays_that_it_passes() {
+    let tree = fat_tree("").expect("a machine");
+    let (from, to) = (DeviceId(0), DeviceId(5));
+    let past = |via: &'static [u32]| -> Vec<String> {
+        let route = tree.route(from, to, Way { hint: None, via });
+        let links: Vec<_> = route.clone().collect();
+        assert_eq!(route.len(), links.len());
+        assert_eq!(
+            f64::from(links.len() as u32) * 300.0,
+            tree.route_cost(from, to, Way { hint: None, via }).latency_ns
+        );
+        links.into_iter().map(|l| tree.link_name(l)).collect()
+    };
+    let first = ["(0)->#0", "#0->#2", "#2->#1", "#1->(5)"];
+    let second = ["(0)->#0", "#0->#3", "#3->#1", "#1->(5)"];
+    assert_eq!(past(&[]), first);
+    assert_eq!(past(&[2]), first);
+    assert_eq!(past(&[3]), second);
+    // Relays that lie on the route anyway, and one twice.
+    assert_eq!(past(&[0, 3, 3, 1]), second);
+    assert_eq!(past(&[1, 0]).len(), 8);
+    let round: Vec<_> = tree.route(from, from, Way { hint: None, via: &[2] }).collect();
+    assert_eq!(round.len(), 4);
+
+    assert_eq!(tree.check_relays(&[0, 3, 1]), Ok(()));
+    assert_eq!(tree.check_relays(&[0, 4]), Err(WayFault::Unknown(4)));
+    assert_eq!(tree.check_relays(&[u32::MAX]), Err(WayFault::Unknown(u32::MAX)));
+    for text in ["ring(4)", "switch(4)", "package(2, 2, 2)", "graph(2, 0) { link (0)<->(1): 1 GB/s, 1 ns }"] {
+        let other = Topology::parse(text, FileId(0)).unwrap_or_else(|d| panic!("{text}: {}", d.title));
+        assert_eq!(other.check_relays(&[0]), Err(WayFault::NoRelays), "{text}");
+        assert_eq!(other.check_relays(&[]), Ok(()));
+    }
 }

@@ -161,6 +161,9 @@ impl CallPrices {
         let few = p as u64 <= exact_ranks(job.topology);
         let rounds =
             if few { Some(rounds_of(job.library, &call, Limits::default().transfers)?) } else { None };
+        if let Some(rounds) = &rounds {
+            routed(job.topology, rounds)?;
+        }
         Ok(CallPrices { receipts: receipts(job, &call), call, rounds })
     }
 
@@ -176,9 +179,19 @@ impl CallPrices {
         let p: i64 = self.call.sizes.iter().product();
         continued(job, &self.call, p as u64).or_else(|why| {
             let rounds = rounds_of(job.library, &self.call, MAX_TRANSFERS).map_err(|_| why)?;
+            routed(job.topology, &rounds)?;
             let whole = by_its_rounds(job, &rounds, self.receipts, f64::INFINITY);
             whole.ok_or_else(|| "it takes infinitely long".into())
         })
+    }
+}
+
+/// Checks that every message can pass the relays that it names.
+fn routed(topology: &Topology, rounds: &Rounds) -> Result<(), String> {
+    let lists = rounds.transfers().filter_map(|(_, x)| x.via.as_deref());
+    match lists.map(|via| topology.check_relays(via)).find_map(Result::err) {
+        Some(fault) => Err(format!("its messages name relays: {}", topology.way_fault(fault))),
+        None => Ok(()),
     }
 }
 
@@ -254,6 +267,7 @@ fn point(job: &Job<'_>, call: &Call, small: &Smaller<'_>, p: u64) -> Result<Poin
         Err(d) => return Err(d.title),
     }
     let rounds = rounds_of(job.library, &call, Limits::default().transfers)?;
+    routed(&small.topology, &rounds)?;
     let receipts = receipts(job, &call);
     let one = Job { topology: &small.topology, groups: small.groups.clone(), ..job.clone() };
     let messages = rounds.transfers().filter(|(_, x)| x.is_remote()).count().max(1);

@@ -2,7 +2,7 @@
 
 use kbc_diag::FileId;
 use kbc_machine::topology::Topology;
-use kbc_passes::packed::{MachineNetwork, whole_network};
+use kbc_passes::packed::{MachineNetwork, routed_network, whole_network};
 
 fn network(text: &str) -> MachineNetwork {
     let topology = Topology::parse(text, FileId(0)).unwrap_or_else(|d| panic!("{text}: {}", d.title));
@@ -45,4 +45,26 @@ fn switches_that_no_message_passes_are_left_out() {
     let single = machine("");
     assert!(single.iter().all(|e| e.0 != 4 && e.1 != 4) && single.len() == 6, "{single:?}");
     assert_eq!(machine("routing: ecmp; ").len(), 12);
+}
+
+/// Two devices of each switch, and a slower switch that joins all: the routes of pairs leave it
+/// out, and messages that name relays do not. They name as few as lead along their path.
+#[test]
+fn messages_that_name_relays_use_every_link_that_is_a_route() {
+    let text = "graph(4, 3) { link (0)<->#0: 50 GB/s, 300 ns; link (1)<->#0: 50 GB/s, 300 ns; \
+         link (2)<->#1: 50 GB/s, 300 ns; link (3)<->#1: 50 GB/s, 300 ns; link #0<->#1: 50 GB/s, 300 ns; \
+         link #0<->#2: 25 GB/s, 400 ns; link #1<->#2: 25 GB/s, 400 ns }";
+    let topology = Topology::parse(text, FileId(0)).expect("a machine");
+    let plain = whole_network(&topology).expect("a network");
+    assert!(!plain.via && edges(&plain).iter().all(|e| e.0 != 6 && e.1 != 6));
+    let routed = routed_network(&topology).expect("a network").expect("another network");
+    assert!(routed.via && edges(&routed).len() == 14, "{:?}", edges(&routed));
+    assert_eq!(routed.relays(&topology, &[0, 4, 5, 2]), []);
+    assert_eq!(routed.relays(&topology, &[0, 4, 6, 5, 2]), [2]);
+    // Other machines have no relays with numbers.
+    for other in ["ring(4)", "switch(4)", "package(2, 2, 2)", "graph(2, 0) { link (0)<->(1): 1 GB/s, 1 ns }"]
+    {
+        let topology = Topology::parse(other, FileId(0)).expect("a machine");
+        assert!(routed_network(&topology).expect("a network").is_none(), "{other}");
+    }
 }

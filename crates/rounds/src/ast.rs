@@ -233,6 +233,18 @@ pub enum RemoteSide {
     Rank(Expr),
 }
 
+/// `via [e, e]` or `via [e for gens]`: the relays of the machine that a message passes, in the
+/// order in which its data passes them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Via {
+    /// Numbers of relays; with `gens`, one expression.
+    pub relays: Vec<Expr>,
+    /// Comprehension over the relays.
+    pub gens: Option<Gens>,
+    /// Source location.
+    pub span: Span,
+}
+
 /// The ranks over which an `apply` runs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct View {
@@ -279,7 +291,7 @@ pub enum StmtKind {
     Let(Ident, Expr),
     /// `scratch t[k]`
     Scratch(Ident, Expr),
-    /// `put X -> place [reduce]` or `get X <- place [reduce]`.
+    /// `put X -> place [via] [reduce]` or `get X <- place [via] [reduce]`.
     Move {
         /// True for `get`, false for `put`.
         get: bool,
@@ -287,6 +299,8 @@ pub enum StmtKind {
         here: Slice,
         /// The slice on the other rank.
         there: RemoteSide,
+        /// The relays that the message passes.
+        via: Option<Via>,
         /// Whether the data is added instead of replacing.
         reduce: bool,
     },

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use crate::ast::{
     AlgorithmDecl, Apply, Block, CollectiveDecl, ExprKind, FnBody, FnDecl, RemoteSide, Selector,
-    SelectorKind, Slice, Stmt, StmtKind, ViewKind,
+    SelectorKind, Slice, Stmt, StmtKind, Via, ViewKind,
 };
 use crate::claim::{claims, variants};
 use crate::contract::check_collective;
@@ -185,7 +185,7 @@ impl<'a> AlgorithmCheck<'a> {
                 }
                 self.buffers.push((name.node.clone(), name.span, false));
             }
-            StmtKind::Move { here, there, .. } => {
+            StmtKind::Move { here, there, via, .. } => {
                 self.slice(here);
                 match there {
                     RemoteSide::Rank(e) => self.names.check(e),
@@ -193,6 +193,9 @@ impl<'a> AlgorithmCheck<'a> {
                         self.slice(slice);
                         rank.iter().for_each(|e| self.names.check(e));
                     }
+                }
+                if let Some(via) = via {
+                    self.via(via, matches!(there, RemoteSide::Slice(_, None)));
                 }
             }
             StmtKind::For(name, range, b) => {
@@ -216,6 +219,22 @@ impl<'a> AlgorithmCheck<'a> {
             StmtKind::Block(b) => self.block(b),
             StmtKind::Apply(a) => self.apply(a, s.span),
         }
+    }
+
+    /// Checks the relays of a transfer. `stays` says that its data stays on the rank.
+    fn via(&mut self, via: &'a Via, stays: bool) {
+        if stays {
+            let d = Diagnostic::error("E598", "a copy on one rank passes no relays")
+                .primary(via.span, "no message is sent")
+                .help("remove `via`, or name the other rank: `-> [i] at r + 1 via [0]`");
+            self.names.found.push(d);
+        }
+        self.names.scopes.push(BTreeMap::new());
+        if let Some(gens) = &via.gens {
+            self.names.gens(gens);
+        }
+        via.relays.iter().for_each(|e| self.names.check(e));
+        self.names.scopes.pop();
     }
 
     fn slice(&mut self, s: &Slice) {

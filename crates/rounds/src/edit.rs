@@ -137,7 +137,7 @@ impl Walk {
                 self.number(e);
                 self.names.push(name.node.clone());
             }
-            StmtKind::Move { get, here, there, reduce } => {
+            StmtKind::Move { get, here, there, via: _, reduce } => {
                 self.slice(here);
                 if let RemoteSide::Rank(peer) | RemoteSide::Slice(_, Some(peer)) = &*there {
                     self.peers(here, peer);

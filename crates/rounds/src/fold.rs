@@ -1,8 +1,9 @@
-//! Sums, minima and maxima over ranges, and lookups in tables, in any domain of values.
+//! Sums, minima and maxima over ranges, lists of relays, and lookups in tables, in any domain of
+//! values.
 
 use kbc_diag::{Diagnostic, Span};
 
-use crate::ast::{Expr, FnBody, FnDecl, FoldOp, Gens, Ident};
+use crate::ast::{Expr, FnBody, FnDecl, FoldOp, Gens, Ident, Via};
 use crate::evaluator::{Binary, Evaluator, Inner, Site, Values};
 use crate::scope::Scope;
 
@@ -127,6 +128,74 @@ impl<V: Values> Evaluator<'_, V> {
         };
         let chosen = d.select(cond, d.of_number(with), d.of_number(without), fold.span)?;
         d.number(chosen, fold.span).map(Some)
+    }
+
+    /// Returns the relays that a message passes. They must be known. Numbers below 0 stand for no
+    /// relay.
+    ///
+    /// # Errors
+    /// E010 for a number that is too large, the errors of the evaluation, or a stop if the domain
+    /// does not know the relays.
+    pub fn relays(&self, via: &Via, scope: &dyn Scope<V::Value>) -> Result<Vec<u32>, V::Stop> {
+        let mut out = vec![];
+        match &via.gens {
+            Some(gens) => self.listed(via, gens, &mut vec![], scope, &mut out)?,
+            None => via.relays.iter().try_for_each(|e| self.relay(e, scope, &mut out))?,
+        }
+        Ok(out)
+    }
+
+    /// Appends the relays for all values of the variables that are not bound yet, in order.
+    fn listed(
+        &self,
+        via: &Via,
+        gens: &Gens,
+        bound: &mut Vec<i64>,
+        outer: &dyn Scope<V::Value>,
+        out: &mut Vec<u32>,
+    ) -> Result<(), V::Stop> {
+        let d = &self.values;
+        let number = |i: &i64| d.of_number(d.integer(*i));
+        let names: Vec<(&str, V::Value)> =
+            gens.vars.iter().zip(&*bound).map(|(v, i)| (&v.0.node[..], number(i))).collect();
+        let scope = Inner { names: &names, outer };
+        let Some((_, range)) = gens.vars.get(bound.len()) else {
+            d.term(via.span)?;
+            let cond = gens.cond.as_ref().map(|c| self.bool(c, &scope)).transpose()?;
+            return match cond.map_or(Some(true), |c| d.decide(&c)) {
+                Some(true) => via.relays.iter().try_for_each(|e| self.relay(e, &scope, out)),
+                Some(false) => Ok(()),
+                None => Err(d.undecidable("a relay whose condition is not constant", via.span)),
+            };
+        };
+        let (lo, hi) = (self.known(&range.lo, &scope)?, self.known(&range.hi, &scope)?);
+        for i in lo..hi {
+            d.term(via.span)?;
+            bound.push(i);
+            self.listed(via, gens, bound, outer, out)?;
+            bound.pop();
+        }
+        Ok(())
+    }
+
+    /// Appends a relay, unless its number is below 0.
+    fn relay(&self, e: &Expr, scope: &dyn Scope<V::Value>, out: &mut Vec<u32>) -> Result<(), V::Stop> {
+        let number = self.known(e, scope)?;
+        if number >= 0 {
+            let large = |_| {
+                let title = format!("there is no relay {number}");
+                Box::new(Diagnostic::error("E010", title).primary(e.span, "numbers of relays are smaller"))
+            };
+            out.push(u32::try_from(number).map_err(large)?);
+        }
+        Ok(())
+    }
+
+    /// Returns a number that relays depend on, which must be known.
+    fn known(&self, e: &Expr, scope: &dyn Scope<V::Value>) -> Result<i64, V::Stop> {
+        let n = self.int(e, scope)?;
+        let known = self.values.known(&n);
+        known.ok_or_else(|| self.values.undecidable("a relay that is not constant", e.span))
     }
 
     /// Returns the entry of a table. The indices must be known.

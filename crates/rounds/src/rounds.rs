@@ -65,6 +65,9 @@ pub struct Transfer {
     /// Sign of the step to the peer as written (1 for `r + 1`), or 0 if it is not a step; selects
     /// one of two links.
     pub direction: i8,
+    /// Numbers of the relays that the message passes, in the order in which its data passes them.
+    /// None for the route of the machine.
+    pub via: Option<Arc<[u32]>>,
     /// (source - receiver) mod p, in the order of the innermost group; determines the
     /// order of additions.
     pub distance: u32,

@@ -430,7 +430,7 @@ impl<'a> Expander<'a> {
     /// Executes a transfer statement on one rank.
     fn transfer_of(&mut self, f: &Frame<'a>, m: usize, x: TransferStatement<'a>, t: u32) -> Step<()> {
         let TransferStatement { get, reduce, span, .. } = x;
-        let Ends { near, far, peer } = ends(self, f, (m, t), x)?;
+        let Ends { near, far, peer, via } = ends(self, f, (m, t), x)?;
         let (q, direction) = peer.unwrap_or((m, 0));
         if near.len != far.len {
             let total = f.buffers.first().map_or(1, |b| b.region.len);
@@ -461,6 +461,7 @@ impl<'a> Expander<'a> {
             reduce,
             get,
             direction,
+            via: (!via.is_empty()).then(|| via.into()),
             distance: ((src + p - dst) % p) as u32,
             span,
             site: f.site,

@@ -242,3 +242,49 @@ fn scopes() {
     let found = kbc_rounds::checks::check_file(&world.lib, c);
     assert_eq!(found.list.iter().map(|d| d.code).collect::<Vec<_>>(), ["E005"], "{}", world.show(&found));
 }
+
+/// The relays of a transfer: a list, a comprehension, and numbers below 0, which stand for none.
+#[test]
+fn relays() {
+    let via = |list: &str| -> Vec<Vec<u32>> {
+        let text = format!(
+            "table hops = [5, 6, 7]  fn begin(r) = r\n\
+             algorithm t: all_gather over (r mod p) {{ put [r] -> r + 1 via {list} }}"
+        );
+        let (_, r) = text_rounds(&text, &[2]);
+        r.transfers().map(|(_, x)| x.via.as_deref().unwrap_or(&[]).to_vec()).collect()
+    };
+    assert_eq!(via("[3]"), [vec![3], vec![3]]);
+    assert_eq!(via("[r, 4 - r]"), [vec![0, 4], vec![1, 3]]);
+    assert_eq!(via("[-1, r - 1, 2]"), [vec![2], vec![0, 2]]);
+    assert_eq!(via("[hops(j) for j in begin(r)..3]"), [vec![5, 6, 7], vec![6, 7]]);
+    assert_eq!(via("[hops(j) for j in 0..3 if j != r]"), [vec![6, 7], vec![5, 7]]);
+    assert_eq!(via("[hops(j) for j in 2..2]"), [vec![], vec![]]);
+    // The word is a name everywhere else.
+    let (_, r) = text_rounds(
+        "algorithm t: all_gather over (via mod p) { let with = via; put [with] -> via + 1 via [via] }",
+        &[2],
+    );
+    assert_eq!(r.transfers().filter_map(|(_, x)| x.via.as_deref()).collect::<Vec<_>>(), [&[0][..], &[1]]);
+}
+
+#[test]
+fn wrong_relays() {
+    let codes = |via: &str| -> Vec<&str> {
+        let mut world = World::with_library();
+        let text = format!("algorithm t: all_gather over (r mod p) {{ {via} }}");
+        let (file, found) = world.add("t.kb", &text, Layer::User);
+        if let Some(d) = found.list.first() {
+            return vec![d.code];
+        }
+        let alg = *world.lib.algorithms_in(file).last().unwrap();
+        let call = Call { alg, sizes: vec![2], root: None, args: vec![] };
+        let found = expand(&world.lib, &call, &Limits::default()).err();
+        found.iter().flat_map(|d| d.list.iter().map(|d| d.code)).collect()
+    };
+    assert_eq!(codes("put [r] -> r + 1 via [4294967295]"), [""; 0]);
+    assert_eq!(codes("put [r] -> r + 1 via [4294967296]"), ["E010"]);
+    assert_eq!(codes("put [r] -> r + 1 via [1 / 0]"), ["E010"]);
+    assert_eq!(codes("put [r] -> r + 1 via [k]"), ["E005"]);
+    assert_eq!(codes("put [r] -> [r] via [0]"), ["E598"]);
+}

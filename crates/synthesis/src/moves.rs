@@ -41,6 +41,8 @@ pub struct PieceMove {
     pub piece: u64,
     /// Whether the receiver adds the piece to its own. Otherwise it replaces it.
     pub reduce: bool,
+    /// Number of its route among those of the plan.
+    pub route: usize,
 }
 
 /// Messages in rounds. A message needs what earlier rounds bring; those of a round are independent.
@@ -54,6 +56,9 @@ pub struct RoundPlan {
     /// The rounds. The messages of a round are ordered by sender and receiver, in which order a
     /// member sends them. If it waits when needed, it sends each receiver one message in a round.
     pub rounds: Vec<Vec<PieceMove>>,
+    /// The routes of messages: nodes of the network from sender to receiver, both included. All
+    /// between them only forward.
+    pub routes: Vec<Vec<usize>>,
     /// Time of the plan in nanoseconds, if every member sends its messages in this order and waits
     /// as the plan was made for.
     pub ns: f64,

@@ -114,6 +114,15 @@ impl Orders {
         Ok(at)
     }
 
+    /// Returns the nodes of every route, from sender to receiver.
+    pub fn nodes(&self) -> Vec<Vec<usize>> {
+        let nodes = |route: &Vec<usize>| {
+            let first = route.first().map(|&e| self.edges[e].from);
+            first.into_iter().chain(route.iter().map(|&e| self.edges[e].to)).collect()
+        };
+        self.routes.iter().map(nodes).collect()
+    }
+
     /// Returns the number of the route that is one edge.
     pub fn edge(&mut self, from: usize, to: usize) -> Result<usize, SynthesisError> {
         match self.number.get(&(from, to)).and_then(|&e| self.direct[e]) {
@@ -130,7 +139,7 @@ impl Orders {
                 let at = tree.len();
                 tree[n].next.push(at);
             }
-            tree.push(TreeJob { moved, route, needs, next: vec![] });
+            tree.push(TreeJob { moved: PieceMove { route, ..moved }, route, needs, next: vec![] });
         }
         self.trees.push(tree);
     }

@@ -125,7 +125,7 @@ fn matched_planner(
             let up = class.edges.iter().rev().filter(|_| reduce);
             for edge in up.chain(class.edges.iter().filter(|_| !reduce)) {
                 let (from, to) = (edge.from, edge.to);
-                let moved = PieceMove { from, to, root: root_name, piece: *number, reduce };
+                let moved = PieceMove { from, to, root: root_name, piece: *number, reduce, route: 0 };
                 let route = match edge.through.is_empty() {
                     true => orders.edge(from, to)?,
                     false => orders.route(&edge.nodes())?,
@@ -159,6 +159,7 @@ fn finished(found: Option<(Orders, Tried)>, trees: u64) -> Result<RoundPlan, Syn
         cuts,
         pieces: trees * cuts,
         rounds: tried.rounds.iter().map(moves).collect(),
+        routes: orders.nodes(),
         ns: tried.ns,
         least_ns: orders.busiest(),
     })
@@ -197,7 +198,7 @@ fn tree_orders(
                 share.1 -= 1;
                 let route = orders.route(share.0)?;
                 let (from, to) = (edge.from, edge.to);
-                let moved = PieceMove { from, to, root: class.root, piece: *tree, reduce: towards };
+                let moved = PieceMove { from, to, root: class.root, piece: *tree, reduce: towards, route: 0 };
                 jobs.push(moved, route);
             }
             *tree += 1;
@@ -234,13 +235,13 @@ fn rooted_orders(trees: &[RootedTree], edges: &[EdgeTiming]) -> Result<Orders, S
             let mut sums: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
             for &(near, far) in edges.iter().rev() {
                 let needs = sums.remove(&far).unwrap_or_default();
-                let moved = PieceMove { from: far, to: near, root: 0, piece: tree, reduce: true };
+                let moved = PieceMove { from: far, to: near, root: 0, piece: tree, reduce: true, route: 0 };
                 sums.entry(near).or_default().push(jobs.len());
                 jobs.push((moved, orders.route(&[far, near])?, needs));
             }
             let mut into = sums;
             for &(near, far) in edges {
-                let moved = PieceMove { from: near, to: far, root: 0, piece: tree, reduce: false };
+                let moved = PieceMove { from: near, to: far, root: 0, piece: tree, reduce: false, route: 0 };
                 let needs = into.get(&near).cloned().unwrap_or_default();
                 into.insert(far, vec![jobs.len()]);
                 jobs.push((moved, orders.route(&[near, far])?, needs));

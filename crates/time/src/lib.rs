@@ -249,6 +249,9 @@ fn orbits(program: &Program<'_>, setup: &Setup<'_>) -> Result<Orbits, String> {
     if setup.cores.is_some() {
         return Err("streams run on separate cores".into());
     }
+    if setup.routed {
+        return Err("messages name the relays that they pass".into());
+    }
     if setup.unordered {
         return Err("devices have two links to the same neighbour".into());
     }

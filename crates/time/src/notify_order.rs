@@ -1,10 +1,11 @@
 //! Order of notifies behind puts, on machines where messages between the same two ranks may
 //! overtake each other: with two links in each direction around a wrap of size two, with data in
-//! memories that are nodes of their own, and with limits on cores.
+//! memories that are nodes of their own, with limits on cores, and where messages name relays
+//! (`via`).
 //!
 //! A notify must not take effect before the earlier puts of its rank to that peer have arrived.
 //! This module decides until when it is held back, and `engine/notify_order.rs` delivers it then.
-//! On other machines messages stay in order.
+//! Elsewhere messages stay in order.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -15,17 +15,17 @@ use kbc_ir::op::OpPart;
 use kbc_ir::schedule::{Peer, RefUse, Region, RegionId, SStmt, Schedule};
 use kbc_ir::types::MemKind;
 use kbc_ir::walk::{Outline, Program};
-use kbc_machine::topology::{DeviceId, Direction, Forward, LinkId, Topology};
+use kbc_machine::topology::{DeviceId, Direction, Forward, LinkId, Topology, Way, WayFault};
 
 /// An operation of a schedule, indexed by the number that the walk gives it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OpInfo {
+pub(super) struct OpInfo<'p> {
     pub(super) name: &'static str,
     pub(super) region: RegionId,
     pub(super) span: Span,
-    /// The direction in which its peer is written ([`hint`]). It selects one of two links around a
-    /// doubled wrap.
-    pub(super) hint: Option<Direction>,
+    /// What it says about its route: the direction in which its peer is written ([`hint`]), and the
+    /// relays that its data passes.
+    pub(super) way: Way<'p>,
     /// The kind of DMA channel that it needs, on machines that limit them.
     pub(super) channel: Option<TransferDirection>,
     /// Whether its message is taken in by the receiver's inlet ([`super::queues`]).
@@ -48,7 +48,7 @@ pub(super) struct Setup<'p> {
     pub(super) streams: usize,
     /// Number of counters of a rank, including the tallies of its queues.
     pub(super) counters: usize,
-    pub(super) ops: Vec<OpInfo>,
+    pub(super) ops: Vec<OpInfo<'p>>,
     pub(super) fence: Time,
     /// Time of a rank before each of its messages and once at its end.
     pub(super) endpoint: Time,
@@ -60,6 +60,8 @@ pub(super) struct Setup<'p> {
     pub(super) cores: Option<Cores>,
     /// The times of the machine's queues, if it has the setting `queue`.
     pub(super) queues: Option<Costs>,
+    /// Whether some messages name relays.
+    pub(super) routed: bool,
     /// Whether messages between the same two ranks may overtake each other
     /// ([`super::notify_order`]).
     pub(super) unordered: bool,
@@ -118,6 +120,7 @@ impl<'p> Setup<'p> {
             .help("run the pass `synchronize` first")
             .into());
         }
+        relays_exist(&ops, topo)?;
         // Four tallies of each queue to and from each rank.
         let queues = u64::from(program.queue_base.last().copied().unwrap_or(0));
         let tallies = queues.saturating_mul(ranks).saturating_mul(4);
@@ -137,7 +140,8 @@ impl<'p> Setup<'p> {
         let settings = topo.settings();
         let moves = Moves::new(program, topo)?;
         let cores = Cores::of(settings);
-        let unordered = topo.has_doubled_links() || moves.is_some() || cores.is_some();
+        let routed = ops.iter().any(|o| !o.way.via.is_empty());
+        let unordered = topo.has_doubled_links() || moves.is_some() || cores.is_some() || routed;
         let gets = ops.iter().any(|o| o.name == GET);
         let outline = Outline::new(program, i64::from(options.calls));
         let whole = moves.as_ref().is_some_and(|m| m.addresses.is_some());
@@ -158,6 +162,7 @@ impl<'p> Setup<'p> {
             signal_bytes: settings.signal_bytes().ceil() as u64,
             cores,
             queues: settings.queues().map(|q| Costs::new(&q)),
+            routed,
             unordered,
             moves,
             inside: Inside::new(topo)?,
@@ -284,7 +289,7 @@ impl<'p> Setup<'p> {
 }
 
 /// Returns the operations of a schedule in the order in which the walk numbers them.
-fn operations(program: &Program<'_>) -> Vec<OpInfo> {
+fn operations<'p>(program: &Program<'p>) -> Vec<OpInfo<'p>> {
     let s = program.schedule;
     let mut out = vec![];
     for (i, region) in s.regions.iter().enumerate() {
@@ -295,7 +300,7 @@ fn operations(program: &Program<'_>) -> Vec<OpInfo> {
     out
 }
 
-fn collect(s: &Schedule, list: &[SStmt], region: &Region, id: RegionId, out: &mut Vec<OpInfo>) {
+fn collect<'p>(s: &Schedule, list: &'p [SStmt], region: &Region, id: RegionId, out: &mut Vec<OpInfo<'p>>) {
     for st in list {
         match st {
             SStmt::For { body, .. } => collect(s, body, region, id, out),
@@ -323,13 +328,36 @@ fn collect(s: &Schedule, list: &[SStmt], region: &Region, id: RegionId, out: &mu
                     | OpPart::Buffer(..)
                     | OpPart::Host(_) => {}
                 });
-                let hint = peer.and_then(|p| hint(p, region));
+                let way =
+                    peer.map_or_else(Way::default, |p| Way { hint: hint(p, region), via: p.via.relays() });
                 let (name, memories) = (op.word(), moves::memories(s, region, op));
                 let (taken_in, drains) = (false, false);
-                out.push(OpInfo { name, region: id, span: *span, hint, channel, taken_in, drains, memories });
+                out.push(OpInfo { name, region: id, span: *span, way, channel, taken_in, drains, memories });
             }
         }
     }
+}
+
+/// Checks that messages can pass the relays that they name.
+fn relays_exist(ops: &[OpInfo<'_>], topo: &Topology) -> Result<(), Diagnostic> {
+    // Neighbouring operations mostly name the same relays.
+    let mut known: &[u32] = &[];
+    for op in ops.iter().filter(|o| !o.way.via.is_empty()) {
+        if op.way.via != known {
+            topo.check_relays(op.way.via).map_err(|fault| no_way(fault, op.way.via, topo, op.span))?;
+            known = op.way.via;
+        }
+    }
+    Ok(())
+}
+
+/// Returns E598 for a message that cannot pass its relays.
+fn no_way(fault: WayFault, via: &[u32], topo: &Topology, span: Span) -> Diagnostic {
+    let why = topo.way_fault(fault);
+    let list = via.iter().map(|r| format!("#{r}")).collect::<Vec<_>>().join(", ");
+    Diagnostic::error("E598", format!("a message cannot pass its relays: {why}"))
+        .primary(span, format!("this message goes via {list}"))
+        .help("relays are those of a machine that is a list of links; a schedule that names them fits that machine only")
 }
 
 /// Returns the direction of a peer on a coordinate of size two: `(r - d) mod 2` is minus, and

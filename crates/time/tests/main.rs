@@ -15,4 +15,5 @@ mod observe;
 mod orbits;
 mod queue_time;
 mod queues;
+mod relays;
 mod rules;

@@ -497,6 +497,7 @@ pub(super) fn alter(
             let free = (0..size).find(|r| !l.contains(r));
             c.entries(l, true, &|_| free.into_iter().collect());
         }
+        FieldMut::Via(_) => {}
         FieldMut::Entries(l) => c.entries(l, true, &|v| vec![v.wrapping_add(1)]),
         FieldMut::Permutation(l) => c.entries(l, true, &|d| vec![d ^ 1]),
         FieldMut::Function(f) => {

@@ -219,6 +219,7 @@ impl EarlierFields {
             | Field::Hint(..)
             | Field::Label(_)
             | Field::RankList(_)
+            | Field::Via(_)
             | Field::Entries(_)
             | Field::Permutation(_)
             | Field::Function(_)
@@ -239,6 +240,7 @@ pub fn harmless(field: &Field<'_>) -> Option<&'static str> {
             _ => Some("a schedule refers to things by number; their names have no effect"),
         },
         Field::Label(_) => Some("labels appear only in reports"),
+        Field::Via(_) => Some("a proof holds for any route of a message"),
         Field::SignalUse(_) => Some("the use of a signal is documentation that nothing relies on"),
         Field::Body(_) => Some(
             "its statements have their own mutants: removed, duplicated, moved; host statements have only their fields",
@@ -341,6 +343,7 @@ pub fn type_name(field: &Field<'_>) -> &'static str {
         },
         Field::Label(_) => "label",
         Field::RankList(_) => "list of ranks",
+        Field::Via(_) => "relays",
         Field::Entries(_) => "table",
         Field::Permutation(_) => "permutation",
         Field::Function(_) => "elementwise function",

@@ -15,7 +15,8 @@ use crate::report::amounts::{bytes, time};
 use kbc_diag::Diagnostic;
 use kbc_machine::topology::Topology;
 use kbc_passes::packed::{
-    CONNECTED, MachineNetwork, OrderedPhase, PackedFailure, PhaseTrees, phases, tables, whole_network,
+    CONNECTED, MachineNetwork, OrderedPhase, PackedFailure, PhaseTrees, best_phases, routed_network, tables,
+    whole_network,
 };
 use kbc_synthesis::{ExactRatio, RateProof, SynthesisError};
 use serde_json::{Value, json};
@@ -66,11 +67,13 @@ pub fn synthesize(
         let (summary, json) = sizes::ladder(topology, &machine, request)?;
         return Ok(SynthesizedAlgorithm { text: None, summary, json });
     }
-    let phases = phases(&machine, request).map_err(|e| failed(topology, e))?;
+    let routed = routed_network(topology).map_err(|e| failed(topology, e))?;
+    let (machine, phases) =
+        best_phases(topology, machine, routed, request).map_err(|e| failed(topology, e))?;
     let summary = summary(topology, &machine, request, &phases);
     let ranks = topology.device_count();
-    let file =
-        |source| text::file((source, ranks), request, &tables(request, ranks, &phases), &head(&summary));
+    let made = tables((topology, &machine), request, &phases);
+    let file = |source| text::file((source, ranks), request, &made, &head(&summary));
     let text = source.map(|source| formatted(&file(source))).transpose()?;
     let json = certificate(&machine, request, &phases);
     Ok(SynthesizedAlgorithm { text, summary, json })
@@ -164,6 +167,9 @@ fn summary(
 ) -> String {
     let name = kbc_machine::topology::brief(&topology.to_string());
     let mut out = format!("{} on {name}: {} ranks\n", request.collective.name(), topology.device_count());
+    if machine.via {
+        out += "messages name the relays that they pass: the algorithm fits no other machine\n";
+    }
     if machine.rounded {
         out += "rates of links are rounded down to 1/1048576 of the fastest\n";
     }

@@ -121,6 +121,15 @@ fn algorithm(request: &PackedRequest, made: &[PackedTable]) -> String {
         let end = text[at..].find(END).map_or(text.len(), |e| at + e + END.len());
         text.replace_range(at..end, "");
     }
+    // Relays of messages that name none.
+    for kind in ["packed_add_way", "packed_copy_way"].into_iter().filter(|kind| !occurs(kind)) {
+        while let Some(at) = text.find(&format!("({kind}(i))")) {
+            let (begin, end) = (text[..at].rfind("via ["), text[at..].find(']'));
+            let (Some(begin), Some(end)) = (begin, end) else { break };
+            let begin = text[..begin].trim_end().len();
+            text.replace_range(begin..=at + end, "");
+        }
+    }
     for table in made {
         text = match table {
             PackedTable::Number(name, value) => {

@@ -335,7 +335,7 @@ impl Writer<'_> {
     /// Appends one operation of a step: its chunks `at .. at + cnt`.
     fn piece(&self, tb: usize, t: &Tb, s: &Step, (at, cnt): (u64, u64), out: &mut Vec<SStmt>) {
         let (queue, index) = (QueueId(0), int(t.chan));
-        let peer = |p: Option<u64>| -> Peer { vec![int(p.unwrap_or(0))] };
+        let peer = |p: Option<u64>| -> Peer { vec![int(p.unwrap_or(0))].into() };
         let red = self.options.op;
         let (src, dst) = (|| self.place(s.src, at, cnt), || self.place(s.dst, at, cnt));
         let reg = || self.register(tb, cnt);

@@ -130,7 +130,19 @@ fn peer(c: &mut LineCursor) -> ParseResult<Peer> {
     c.expect("(").map_err(|d| {
         d.help("write a peer as (COORDINATE, ..), with one coordinate per coordinate of the region")
     })?;
-    c.list(")", expr)
+    let at = c.list(")", expr)?;
+    if !c.eat_word("via") {
+        return Ok(at.into());
+    }
+    c.expect("[").map_err(|d| d.help("write the numbers of relays as via [NUMBER, ..]"))?;
+    let relays: Vec<u32> = c.list("]", |c| c.small("the number of a relay"))?;
+    Ok(Peer { at, via: Via::from(&relays[..]) })
+}
+
+fn show_peer(peer: &Peer) -> String {
+    let at = format!("({})", exprs(&peer.at));
+    let relays = peer.via.relays().iter().map(u32::to_string).collect::<Vec<_>>();
+    if relays.is_empty() { at } else { format!("{at} via [{}]", relays.join(", ")) }
 }
 
 fn counter(c: &mut LineCursor, scope: &Scope) -> ParseResult<(SignalId, Expr)> {
@@ -397,7 +409,7 @@ impl Printer<'_> {
         let r = |x: &Ref| self.reference(x);
         let signal = |g: &SignalId, i: &Expr| format!("{}[{}]", name_of('@', &self.signals, g.0), show(i, 0));
         let queue = |peer: &Peer, q: &QueueId, i: &Expr| {
-            format!("({}) : {}[{}]", exprs(peer), name_of('@', &self.queues, q.0), show(i, 0))
+            format!("{} : {}[{}]", show_peer(peer), name_of('@', &self.queues, q.0), show(i, 0))
         };
         match op {
             SOp::Send { src, peer, queue: Channel { queue: q, index } } => {
@@ -411,10 +423,10 @@ impl Printer<'_> {
             }
             SOp::Copy { dst, src } => format!("copy {} = {}", r(dst), r(src)),
             SOp::Reduce { op, dst, src } => format!("combine {op} {}, {}", r(dst), r(src)),
-            SOp::Put { src, peer, dst } => format!("put {} -> ({}) : {}", r(src), exprs(peer), r(dst)),
-            SOp::Get { dst, peer, src } => format!("get {} <- ({}) : {}", r(dst), exprs(peer), r(src)),
+            SOp::Put { src, peer, dst } => format!("put {} -> {} : {}", r(src), show_peer(peer), r(dst)),
+            SOp::Get { dst, peer, src } => format!("get {} <- {} : {}", r(dst), show_peer(peer), r(src)),
             SOp::Notify { peer, counter: Counter { signal: g, index } } => {
-                format!("notify ({}) : {}", exprs(peer), signal(g, index))
+                format!("notify {} : {}", show_peer(peer), signal(g, index))
             }
             SOp::Wait { counter: Counter { signal: g, index }, value } => {
                 let form = self.s.signals.get(g.0 as usize).map_or(Form::Epoch, |s| s.form);
@@ -436,7 +448,7 @@ impl Printer<'_> {
             SOp::Host(HostCommand::Drain) => "host.drain".into(),
             SOp::Mark(Mark { point, peer, window, slot }) => {
                 let w = name_of('@', &self.windows, window.0);
-                format!("{} ({}) : {w}[{}]", point.name(), exprs(peer), show(slot, 0))
+                format!("{} {} : {w}[{}]", point.name(), show_peer(peer), show(slot, 0))
             }
         }
     }

@@ -119,12 +119,12 @@ impl<'a> Bodies<'a, '_> {
                 false
             }
             SOp::Put { src, peer, dst } => {
-                self.peer(peer, span);
+                self.routed(peer, span);
                 self.pair(dst, src, "put", span);
                 true
             }
             SOp::Get { dst, peer, src } => {
-                self.peer(peer, span);
+                self.routed(peer, span);
                 self.pair(dst, src, "get", span);
                 true
             }
@@ -140,7 +140,7 @@ impl<'a> Bodies<'a, '_> {
                 true
             }
             SOp::Notify { peer, counter: Counter { signal, index } } => {
-                self.peer(peer, span);
+                self.routed(peer, span);
                 self.counter(*signal, index, span);
                 true
             }
@@ -184,8 +184,20 @@ impl<'a> Bodies<'a, '_> {
         }
     }
 
-    /// Checks V14: a peer has one coordinate for each coordinate of the region.
+    /// Checks the peer of an operation that names no relays. The messages of a queue stay in order,
+    /// so they have one route.
     fn peer(&mut self, peer: &Peer, span: Span) {
+        if !peer.via.relays().is_empty() {
+            let d = Diagnostic::error(V14.1, "this operation passes no relays")
+                .primary(span, "here")
+                .help("`via` belongs to put, get and notify; the messages of a queue have one route");
+            self.out.push(V14, d);
+        }
+        self.routed(peer, span);
+    }
+
+    /// Checks V14: a peer has one coordinate for each coordinate of the region.
+    fn routed(&mut self, peer: &Peer, span: Span) {
         if peer.len() != self.r.coords.len() {
             let names: Vec<&str> = self.r.coords.iter().map(|c| c.0.as_str()).collect();
             let text = format!(

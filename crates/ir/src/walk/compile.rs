@@ -471,7 +471,7 @@ impl Resolving<'_, '_> {
 
     fn peer(&self, peer: &Peer) -> Result<Vec<Resolved>, Diagnostic> {
         let mut out = Vec::with_capacity(peer.len());
-        for e in peer {
+        for e in peer.iter() {
             out.push(self.expr(e)?);
         }
         Ok(out)

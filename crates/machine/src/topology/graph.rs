@@ -126,6 +126,11 @@ impl Graph {
         self.out.len() as u32
     }
 
+    /// Returns the node that is the relay with a number.
+    pub fn relay(&self, number: u32) -> Option<u32> {
+        self.devices.checked_add(number).filter(|node| *node < self.nodes())
+    }
+
     /// Returns the number of links.
     pub fn links(&self) -> u64 {
         self.edges.len() as u64

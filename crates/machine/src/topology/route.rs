@@ -6,10 +6,14 @@
 //! positive one. Around a wrap of size two with two links in each direction (`wrap2: 2`), the
 //! direction in which the peer is written selects the link (docs/explanation/time.md, "Links"). The
 //! hint has no other effect.
+//!
+//! A message may name relays ([`Way::via`]). Its route is then the route to the first of them, from
+//! there to the next, and so on to the device.
 
+use super::graph::Graph;
 use super::line::{Axis, AxisPosition, LineLinks};
 use super::wiring::Wiring;
-use super::{DeviceId, Direction, LinkId, LinkRate, Topology};
+use super::{DeviceId, Direction, LinkId, LinkRate, Topology, brief};
 
 /// The links of a route along a line or ring: their numbers are 2 apart, except around the wrap.
 #[derive(Clone, Copy, Default, Debug)]
@@ -54,14 +58,46 @@ impl Leg {
     }
 }
 
+/// What a message says about its route.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Way<'w> {
+    /// The direction in which its peer is written, which selects one of two links around a wrap of
+    /// size two.
+    pub hint: Option<Direction>,
+    /// Numbers of the relays that it passes, in order: 3 is the relay `#3`. Numbers that are no
+    /// relays of the machine have no effect ([`Topology::check_relays`]).
+    pub via: &'w [u32],
+}
+
+impl From<Option<Direction>> for Way<'_> {
+    fn from(hint: Option<Direction>) -> Self {
+        Way { hint, via: &[] }
+    }
+}
+
+/// Why a message cannot pass relays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WayFault {
+    /// The machine has no relays that have numbers: it is a product of axes, a package, or a list
+    /// of links between devices.
+    NoRelays,
+    /// There are fewer relays: this number does not exist.
+    Unknown(u32),
+    /// No path leads from the first node to the second.
+    Unreachable(DeviceId, DeviceId),
+}
+
 /// The links of a route in order: an iterator that computes them on demand.
 #[derive(Clone, Debug)]
 pub struct Route<'t> {
     wiring: &'t Wiring,
     /// The current device, or the one at the end of the leg.
     at: DeviceId,
+    /// The device at the end of the route.
     to: DeviceId,
     hint: Option<Direction>,
+    /// The relays that it still passes, apart from the one that `table` leads to.
+    via: &'t [u32],
     /// The current switch and its axis, while the route is between devices.
     inside: Option<(u32, AxisPosition)>,
     /// Routing table, on a list of links.
@@ -81,7 +117,11 @@ impl Iterator for Route<'_> {
             return Some(link);
         }
         if let (Some(table), Some(graph)) = (self.table, &self.wiring.graph) {
-            let link = graph.step(table, self.at.0, self.hint)?;
+            let link = match graph.step(table, self.at.0, self.hint) {
+                Some(link) => link,
+                // A relay has been reached.
+                None => self.onward(graph)?,
+            };
             self.at = DeviceId(graph.edge(link).to);
             return Some(link);
         }
@@ -119,6 +159,34 @@ impl Iterator for Route<'_> {
 
 impl ExactSizeIterator for Route<'_> {}
 
+impl<'t> Route<'t> {
+    /// Turns from a relay towards the next node that the route must pass, and returns the first
+    /// link. None at the end of the route.
+    fn onward(&mut self, graph: &'t Graph) -> Option<LinkId> {
+        while self.at != self.to || !self.via.is_empty() {
+            let node = match self.via.split_first() {
+                Some((relay, rest)) => {
+                    self.via = rest;
+                    graph.relay(*relay)
+                }
+                None => Some(self.to.0),
+            };
+            if let Some(node) = node.filter(|node| *node != self.at.0) {
+                let table = graph.towards(node);
+                self.table = Some(table);
+                return graph.step(table, self.at.0, self.hint);
+            }
+        }
+        None
+    }
+}
+
+/// Checks that a path leads from one node to another.
+fn leads(graph: &Graph, from: u32, to: u32) -> Result<(), WayFault> {
+    let unreachable = || WayFault::Unreachable(DeviceId(from), DeviceId(to));
+    graph.hops(from, to).map(|_| ()).ok_or_else(unreachable)
+}
+
 /// The cost of a route for a cut-through message.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RouteCost {
@@ -131,15 +199,24 @@ pub struct RouteCost {
 }
 
 impl Topology {
-    /// Returns the route of a message. Empty if `from` is `to`. Both must be devices of this
-    /// machine. On a list of links they may be any nodes, and the route is empty if there is no
-    /// path ([`Topology::connected`]).
-    pub fn route(&self, from: DeviceId, to: DeviceId, hint: Option<Direction>) -> Route<'_> {
+    /// Returns the route of a message. Empty if `from` is `to` and no relay is named. Both must be
+    /// devices of this machine. On a list of links they may be any nodes, and the route is empty if
+    /// there is no path ([`Topology::connected`]).
+    pub fn route<'t>(&'t self, from: DeviceId, to: DeviceId, way: impl Into<Way<'t>>) -> Route<'t> {
         let (wiring, leg) = (&self.wiring, Leg::default());
-        let start = Route { wiring, at: from, to, hint, inside: None, table: None, leg, left: 0 };
+        let Way { hint, via } = way.into();
+        let start = Route { wiring, at: from, to, hint, via: &[], inside: None, table: None, leg, left: 0 };
         if let Some(graph) = &self.wiring.graph {
-            let left = graph.hops(from.0, to.0).unwrap_or(0);
-            return Route { table: Some(graph.towards(to.0)), left, ..start };
+            if via.is_empty() {
+                let left = graph.hops(from.0, to.0).unwrap_or(0);
+                return Route { table: Some(graph.towards(to.0)), left, ..start };
+            }
+            let passed = via.iter().filter_map(|&relay| graph.relay(relay)).chain([to.0]);
+            let mut at = from.0;
+            let hops = passed.map(|node| graph.hops(std::mem::replace(&mut at, node), node));
+            let left = hops.sum::<Option<u32>>().unwrap_or(0);
+            // The first step finds that the node has been reached, and turns to the first relay.
+            return Route { table: Some(graph.towards(from.0)), via, left, ..start };
         }
         let hops = |a: &Axis| a.along(a.coordinate(from.0), a.coordinate(to.0), hint).0;
         let left = self.wiring.axes.iter().map(hops).sum();
@@ -163,9 +240,44 @@ impl Topology {
         self.route(from, to, None).len() as u32
     }
 
+    /// Checks that messages between any devices can pass these relays, one after another. The
+    /// devices must be able to reach each other.
+    ///
+    /// # Errors
+    /// The first reason why they cannot.
+    pub fn check_relays(&self, via: &[u32]) -> Result<(), WayFault> {
+        if via.is_empty() {
+            return Ok(());
+        }
+        let graph = self.wiring.graph.as_ref().filter(|g| !self.is_package() && g.nodes() > g.devices);
+        let Some(graph) = graph else { return Err(WayFault::NoRelays) };
+        // Devices reach each other, so one of them stands for all.
+        let mut at = 0;
+        for &relay in via {
+            let node = graph.relay(relay).ok_or(WayFault::Unknown(relay))?;
+            leads(graph, std::mem::replace(&mut at, node), node)?;
+        }
+        leads(graph, at, 0)
+    }
+
+    /// Returns a fault of relays in words.
+    pub fn way_fault(&self, fault: WayFault) -> String {
+        let machine = brief(&self.to_string());
+        match fault {
+            WayFault::NoRelays => format!("{machine} has no relays with numbers"),
+            WayFault::Unknown(relay) => {
+                let relays = self.node_count() - self.device_count();
+                format!("{machine} has no relay #{relay}: it has {relays}, numbered from 0")
+            }
+            WayFault::Unreachable(from, to) => {
+                format!("no path leads from {} to {}", self.name(from), self.name(to))
+            }
+        }
+    }
+
     /// Returns the cost of the route. O(1) if no link has a rate of its own.
-    pub fn route_cost(&self, from: DeviceId, to: DeviceId, hint: Option<Direction>) -> RouteCost {
-        let route = self.route(from, to, hint);
+    pub fn route_cost<'t>(&'t self, from: DeviceId, to: DeviceId, way: impl Into<Way<'t>>) -> RouteCost {
+        let route = self.route(from, to, way);
         let hops = route.len() as u32;
         if self.has_uniform_links() || hops == 0 {
             let link = self.settings.link();

@@ -7,7 +7,7 @@ use super::streams;
 use crate::late;
 use kbc_ir::types::CutRule;
 use kbc_machine::topology::cores::Mover;
-use kbc_machine::topology::{DeviceId, Direction, Forward, LinkId, Route, Topology};
+use kbc_machine::topology::{DeviceId, Direction, Forward, LinkId, Route, Topology, Way};
 use kbc_rounds::rounds::Buffer;
 use kbc_rounds::{Library, Rounds, Transfer};
 use std::cmp::Reverse;
@@ -46,7 +46,7 @@ pub(super) fn simulate(
     simulated_groups: usize,
     limit: f64,
 ) -> Option<(f64, u64)> {
-    let messages = messages(job, rounds, receipts);
+    let messages: Vec<Message<'_>> = messages(job, rounds, receipts);
     let ranks = rounds.ranks() as usize;
     let mut sent = vec![0.0f64; ranks];
     for m in messages.iter().filter(|m| m.src != m.dst) {
@@ -58,10 +58,10 @@ pub(super) fn simulate(
 
 /// A message: what one rank sends another in a round.
 #[derive(Default)]
-struct Message {
+struct Message<'a> {
     src: u32,
     dst: u32,
-    way: i8,
+    way: Way<'a>,
     /// The stream that sends it and takes it in. It is 0 if a stream is not a core.
     stream: u32,
     bytes: f64,
@@ -77,22 +77,22 @@ struct Message {
     feeds: Vec<u32>,
 }
 
-/// The key of a message: sender, receiver, link hint and stream. Transfers with the same key form
-/// one message.
-type Key = (u32, u32, i8, u32);
+/// The key of a message: sender, receiver, link hint, stream and relays. Transfers with the same
+/// key form one message.
+type Key<'a> = (u32, u32, i8, u32, &'a [u32]);
 
 /// Returns all messages of one group in the order of rounds, with their dependences. A stream of a
 /// rank works in program order: in each round it first sends and then takes what arrives. So a
 /// message waits for everything that its sender has taken in earlier rounds. What was taken is
 /// gathered in a message without bytes from the rank to itself, which keeps the dependences few.
-fn messages(job: &Job<'_>, rounds: &Rounds, receipts: Receipts) -> Vec<Message> {
+fn messages<'a>(job: &Job<'_>, rounds: &'a Rounds, receipts: Receipts) -> Vec<Message<'a>> {
     let streams = match job.topology.settings().cores.put_limit() {
         Some(_) => streams::streams(rounds),
         None => vec![],
     };
     let width = streams.iter().max().map_or(1, |s| s + 1);
     let places = rounds.ranks() as usize * width as usize;
-    let mut out: Vec<Message> = vec![];
+    let mut out: Vec<Message<'a>> = vec![];
     // For each stream of each rank: the last gathering message, and the arrivals since.
     let mut gates: Vec<Option<u32>> = vec![None; places];
     let mut came: Vec<Vec<u32>> = vec![vec![]; places];
@@ -104,12 +104,12 @@ fn messages(job: &Job<'_>, rounds: &Rounds, receipts: Receipts) -> Vec<Message> 
     let mut arriving: Vec<Vec<(u32, u32)>> = vec![vec![]; rounds.rounds.len()];
     for (t, round) in rounds.rounds.iter().enumerate() {
         // Messages of a rank in program order, which is the order in which it sends them.
-        let mut places: BTreeMap<Key, usize> = BTreeMap::new();
-        let mut together: Vec<(Key, Vec<&Transfer>, usize)> = vec![];
+        let mut places: BTreeMap<Key<'_>, usize> = BTreeMap::new();
+        let mut together: Vec<(Key<'a>, Vec<&Transfer>, usize)> = vec![];
         for (i, x) in round.iter().enumerate() {
             let taken = late.get(t).map_or(t, |taken| taken[i] as usize);
-            let key =
-                (x.src, x.dst, x.direction.signum(), streams.get(x.lane as usize).copied().unwrap_or(0));
+            let stream = streams.get(x.lane as usize).copied().unwrap_or(0);
+            let key = (x.src, x.dst, x.direction.signum(), stream, x.via.as_deref().unwrap_or(&[]));
             let at = *places.entry(key).or_insert(together.len());
             if at == together.len() {
                 together.push((key, vec![], taken));
@@ -117,7 +117,13 @@ fn messages(job: &Job<'_>, rounds: &Rounds, receipts: Receipts) -> Vec<Message> 
             together[at].1.push(x);
             together[at].2 = taken.min(together[at].2);
         }
-        for ((src, dst, way, stream), transfers, taken) in together {
+        for ((src, dst, direction, stream, via), transfers, taken) in together {
+            let hint = match direction {
+                1 => Some(Direction::Plus),
+                -1 => Some(Direction::Minus),
+                _ => None,
+            };
+            let way = Way { hint, via };
             let place = (src * width + stream) as usize;
             if !came[place].is_empty() {
                 let mut needs = std::mem::take(&mut came[place]);
@@ -158,7 +164,7 @@ fn messages(job: &Job<'_>, rounds: &Rounds, receipts: Receipts) -> Vec<Message> 
 }
 
 /// Adds a message that waits for others, and returns its number.
-fn wait_for(out: &mut Vec<Message>, needs: &[u32], message: Message) -> u32 {
+fn wait_for<'a>(out: &mut Vec<Message<'a>>, needs: &[u32], message: Message<'a>) -> u32 {
     let id = out.len() as u32;
     needs.iter().for_each(|n| out[*n as usize].feeds.push(id));
     out.push(Message { needs: needs.len() as u32, ..message });
@@ -196,7 +202,7 @@ fn elements(buffer: &Buffer, atoms: u32, n: u64, start: u32, stop: u32) -> f64 {
 /// Simulates messages of several equal groups on the links of a machine.
 struct Engine<'a> {
     job: &'a Job<'a>,
-    messages: &'a [Message],
+    messages: &'a [Message<'a>],
     simulated_groups: usize,
     needs: Vec<u32>,
     free: HashMap<LinkId, f64>,
@@ -222,7 +228,7 @@ struct Engine<'a> {
 const DONE: u32 = u32::MAX;
 
 impl<'a> Engine<'a> {
-    fn new(job: &'a Job<'a>, messages: &'a [Message], simulated_groups: usize) -> Self {
+    fn new(job: &'a Job<'a>, messages: &'a [Message<'a>], simulated_groups: usize) -> Self {
         Engine {
             job,
             messages,
@@ -240,7 +246,7 @@ impl<'a> Engine<'a> {
 
     /// Returns a message with its two devices. Messages of group g are numbered from `g *
     /// messages`.
-    fn message(&self, id: usize) -> (&'a Message, DeviceId, DeviceId) {
+    fn message(&self, id: usize) -> (&'a Message<'a>, DeviceId, DeviceId) {
         let n = self.messages.len();
         let m = &self.messages[id % n];
         let members = &self.job.groups[id / n];
@@ -288,11 +294,6 @@ impl<'a> Engine<'a> {
         if from == to {
             return self.land(time, 0.0, id, m, to);
         }
-        let hint = match m.way {
-            1 => Some(Direction::Plus),
-            -1 => Some(Direction::Minus),
-            _ => None,
-        };
         // The release fence and the endpoint come before the first link. Queues need no fence.
         let fence = if settings.queues().is_some() { 0.0 } else { settings.fence_ns() };
         let store = settings.forward() == Forward::StoreAndForward;
@@ -301,7 +302,7 @@ impl<'a> Engine<'a> {
         let mut route = self.routes[id].take();
         if hop == 0 {
             time = self.core(time + fence, id, m, from) + settings.endpoint_ns();
-            route = Some(topology.route(from, to, hint));
+            route = Some(topology.route(from, to, m.way));
         }
         while let Some(mut rest) = route
             && let Some(link) = rest.next()
@@ -327,7 +328,7 @@ impl<'a> Engine<'a> {
                 return self.at(time, id, hop);
             }
         }
-        let cost = topology.route_cost(from, to, hint);
+        let cost = topology.route_cost(from, to, m.way);
         let tail = if store { 0.0 } else { settings.rounded(m.bytes / cost.bandwidth * 1e9) };
         match settings.queues() {
             None => {
@@ -349,7 +350,7 @@ impl<'a> Engine<'a> {
 
     /// Returns when the core of a rank, which has a message to send from `time` on, releases its
     /// first byte; with store-and-forward links, its last byte.
-    fn core(&mut self, time: f64, id: usize, m: &Message, from: DeviceId) -> f64 {
+    fn core(&mut self, time: f64, id: usize, m: &Message<'_>, from: DeviceId) -> f64 {
         let settings = self.job.topology.settings();
         let Some(mover) = settings.cores.put_limit().filter(|_| settings.queues().is_none()) else {
             return time;
@@ -369,7 +370,7 @@ impl<'a> Engine<'a> {
 
     /// Handles the arrival of a message: the receiver reads it, which takes `taking` nanoseconds,
     /// and works on it.
-    fn land(&mut self, arrived: f64, taking: f64, id: usize, m: &Message, to: DeviceId) {
+    fn land(&mut self, arrived: f64, taking: f64, id: usize, m: &Message<'_>, to: DeviceId) {
         let settings = self.job.topology.settings();
         let memory = settings.memory().min(settings.cores.memory());
         let work =

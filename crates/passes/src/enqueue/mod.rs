@@ -196,6 +196,10 @@ impl Pass for Enqueue {
                 .help("remove `transfer: pull`; it does not change the result of the algorithm")
                 .into());
         }
+        if let Some(span) = routed(s) {
+            let why = "it names the relays that it passes, and messages of a queue have one route";
+            return Err(refused(span, why, "remove `via`, or use a machine without queues").into());
+        }
         let sites = sites(s)?;
         let mut split = vec![false; sites.len()];
         let (plan, queues) = loop {
@@ -240,16 +244,25 @@ fn refused(span: Span, why: &str, help: &str) -> Diagnostic {
 
 /// Returns the location of a `get`, if there is one.
 fn fetched(s: &Schedule) -> Option<Span> {
-    fn find(list: &[SStmt]) -> Option<Span> {
+    first(s, &|op| matches!(op, SOp::Get { .. }))
+}
+
+/// Returns the location of a message that names relays, if there is one.
+fn routed(s: &Schedule) -> Option<Span> {
+    first(s, &SOp::is_routed)
+}
+
+/// Returns the location of the first operation that meets a condition.
+fn first(s: &Schedule, meets: &impl Fn(&SOp) -> bool) -> Option<Span> {
+    fn find(list: &[SStmt], meets: &impl Fn(&SOp) -> bool) -> Option<Span> {
         list.iter().find_map(|s| match s {
-            SStmt::For { body, .. } => find(body),
-            SStmt::If { then, other, .. } => find(then).or_else(|| find(other)),
-            SStmt::Op(SOp::Get { .. }, span) => Some(*span),
-            SStmt::Op(..) => None,
+            SStmt::For { body, .. } => find(body, meets),
+            SStmt::If { then, other, .. } => find(then, meets).or_else(|| find(other, meets)),
+            SStmt::Op(op, span) => meets(op).then_some(*span),
         })
     }
     let streams = s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams);
-    streams.into_iter().find_map(|s| find(&s.body))
+    streams.into_iter().find_map(|s| find(&s.body, meets))
 }
 
 /// Returns the windows with marked messages, in order of first use.

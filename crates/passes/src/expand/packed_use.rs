@@ -23,7 +23,8 @@ impl Lower<'_> {
             return Err(Diagnostic::error("E901", format!("`{}` has no number of pieces yet", using.alg))
                 .primary(at, "run `select` first"));
         }
-        let site = PackedSite { topology, mesh, collective: c, elements: 0, bytes: 0, messages: 0 };
+        let site =
+            PackedSite { topology, mesh, collective: c, elements: 0, bytes: 0, messages: 0, via: false };
         let found = site.pack(&using.args, &self.cx.packed);
         let found = found.map_err(|why| packed::refused(Some(topology), using, at, &why))?;
         Ok(found.library(self.lib, alg))

@@ -615,7 +615,15 @@ impl Planner<'_> {
         let library = match is_packed(library, alg) {
             true => {
                 let (topology, mesh) = (self.topology, self.mesh);
-                let site = PackedSite { topology, mesh, collective: c, elements: 0, bytes: 0, messages: 0 };
+                let site = PackedSite {
+                    topology,
+                    mesh,
+                    collective: c,
+                    elements: 0,
+                    bytes: 0,
+                    messages: 0,
+                    via: false,
+                };
                 trees = site.pack(&using.args, &self.cx.packed).ok()?.library(library, alg);
                 &trees
             }

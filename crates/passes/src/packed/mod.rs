@@ -14,10 +14,10 @@ mod network;
 mod phases;
 mod tables;
 
-pub use network::{MachineNetwork, group_network, whole_network};
+pub use network::{MachineNetwork, group_network, routed_network, whole_network};
 pub use phases::{
     CUT_MESSAGES, OrderedFlow, OrderedPhase, PackedCollective, PackedParameters, PackedRequest, PhaseTrees,
-    TreeMethod, ordered_flow, parameters, phases, planned_ns,
+    TreeMethod, best_phases, ordered_flow, parameters, phases, planned_ns,
 };
 pub use tables::{PackedTable, flow_tables, tables};
 
@@ -49,8 +49,11 @@ const GATHER: &str = "gather";
 /// use.
 const BYTES: &str = "bytes";
 
-/// The parameters that determine the trees.
-const OWN: [&str; 5] = [PIECES, TREES, GREEDY, GATHER, BYTES];
+/// Parameter of a packed algorithm: 1 if messages name the relays that they pass.
+const VIA: &str = "via";
+
+/// The parameters that a complete use has.
+const PARAMETERS: [&str; 6] = [PIECES, TREES, GREEDY, GATHER, BYTES, VIA];
 
 /// Why no trees are packed.
 #[derive(Debug)]
@@ -120,6 +123,8 @@ pub struct PackedUse {
     pub gather: u64,
     /// Bytes for which the messages are ordered.
     pub bytes: u64,
+    /// Whether messages name the relays that they pass.
+    pub via: bool,
     /// Estimated nanoseconds for them.
     pub ns: f64,
 }
@@ -127,15 +132,15 @@ pub struct PackedUse {
 impl PackedUse {
     /// Returns the arguments that give the same algorithm for every size.
     pub fn arguments(&self) -> Vec<(Name, UsingArg)> {
-        let trees = [(TREES, self.trees), (GREEDY, self.greedy), (GATHER, self.gather)];
-        let list = [(PIECES, self.pieces)].into_iter().chain(trees).chain([(BYTES, self.bytes)]);
-        let given = list.filter(|a| a.1 > 0);
+        let via = u64::from(self.via);
+        let values = [self.pieces, self.trees, self.greedy, self.gather, self.bytes, via];
+        let given = PARAMETERS.into_iter().zip(values).filter(|a| a.1 > 0);
         given.map(|(name, n)| (name.into(), UsingArg::Int(i64::try_from(n).unwrap_or(i64::MAX)))).collect()
     }
 
     /// Returns the arguments of a use with those that [`PackedUse::arguments`] gives.
     pub fn completed(&self, args: &[(Name, UsingArg)]) -> Vec<(Name, UsingArg)> {
-        let other = |a: &&(Name, UsingArg)| OWN.iter().all(|known| a.0 != **known);
+        let other = |a: &&(Name, UsingArg)| PARAMETERS.iter().all(|known| a.0 != **known);
         args.iter().filter(other).cloned().chain(self.arguments()).collect()
     }
 
@@ -144,6 +149,17 @@ impl PackedUse {
         let file = library.algorithm_name(alg).span.file;
         library.with_functions(self.tables.iter().map(|t| t.declaration(file)).collect())
     }
+}
+
+/// Which routes messages take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ways {
+    /// Those of the machine.
+    Machine,
+    /// Those of the trees: messages name relays.
+    Named,
+    /// Whichever is faster.
+    Fastest,
 }
 
 /// A use of a packed algorithm.
@@ -161,6 +177,8 @@ pub struct PackedSite<'a> {
     pub bytes: u64,
     /// Messages up to which trees are cut into more pieces.
     pub messages: u64,
+    /// Whether messages may name the relays that they pass, where the arguments do not say.
+    pub via: bool,
 }
 
 impl PackedSite<'_> {
@@ -201,16 +219,23 @@ impl PackedSite<'_> {
         let elements = self.elements;
         let request =
             PackedRequest { collective, root, method, trees, gather, pieces, bytes, elements, messages };
-        let key = format!("{:?} {request:?}", c.axes());
+        let ways = match given(VIA)? {
+            Some(1) => Ways::Named,
+            Some(_) => return Err(format!("`{VIA}` is 1 if messages name relays, or 0")),
+            // A complete use without the argument has none.
+            None if pieces.is_some() || !self.via => Ways::Machine,
+            None => Ways::Fastest,
+        };
+        let key = format!("{:?} {request:?} {ways:?}", c.axes());
         if let Some(known) = cache.borrow().get(&key) {
             return known.clone();
         }
-        let made = self.made(&request).map(Rc::new);
+        let made = self.made(&request, ways).map(Rc::new);
         cache.borrow_mut().insert(key, made.clone());
         made
     }
 
-    fn made(&self, request: &PackedRequest) -> Result<PackedUse, String> {
+    fn made(&self, request: &PackedRequest, ways: Ways) -> Result<PackedUse, String> {
         if self.topology.is_package() {
             return Err("the machine is a package, whose devices are not joined by links alone".into());
         }
@@ -218,36 +243,63 @@ impl PackedSite<'_> {
         if groups.iter().all(|g| g.len() == 1) {
             // One rank has nothing to send: the functions are right as they stand.
             let (bytes, ns) = (request.bytes, 0.0);
-            return Ok(PackedUse { tables: vec![], pieces: 1, trees: 0, greedy: 0, gather: 0, bytes, ns });
+            let none = PackedUse {
+                tables: vec![],
+                pieces: 1,
+                trees: 0,
+                greedy: 0,
+                gather: 0,
+                bytes,
+                via: false,
+                ns,
+            };
+            return Ok(none);
         }
-        let network = group_network(self.topology, &groups).map_err(|e| e.words(self.topology, None))?;
-        let words = |e: SynthesisError| PackedFailure::from(e).words(self.topology, Some(&network.nodes));
-        let ranks = network.network.members().len();
+        let topology = self.topology;
+        let network = group_network(topology, &groups).map_err(|e| e.words(topology, None))?;
+        let nodes = network.nodes.clone();
+        let words = |e: SynthesisError| PackedFailure::from(e).words(topology, Some(&nodes));
         if request.collective == PackedCollective::AllToAll {
             if request.trees.is_some() {
                 let name = if request.method == TreeMethod::Greedy { GREEDY } else { TREES };
                 return Err(format!("an all-to-all has paths in place of trees: leave out `{name}`"));
             }
+            if ways == Ways::Named {
+                return Err(format!(
+                    "the paths of an all-to-all take the routes of the machine: leave out `{VIA}`"
+                ));
+            }
             let found = ordered_flow(&network, request).map_err(words)?;
             return Ok(PackedUse {
-                tables: flow_tables(&found.plan, ranks),
+                tables: flow_tables(&found.plan, network.network.members().len()),
                 pieces: found.plan.pieces,
                 trees: 0,
                 greedy: 0,
                 gather: 0,
                 bytes: request.bytes,
+                via: false,
                 ns: found.ns,
             });
         }
-        let phases = phases(&network, request).map_err(words)?;
+        let routed = match ways {
+            Ways::Named | Ways::Fastest if network::is_whole(topology, &groups) => routed_network(topology),
+            _ => Ok(None),
+        };
+        let (network, phases) = match (ways, routed.map_err(words)?) {
+            (Ways::Named, None) => return Err(format!("no relays can be named here: leave out `{VIA}`")),
+            (Ways::Named, Some(routed)) => phases(&routed, request).map(|phases| (routed, phases)),
+            (_, routed) => best_phases(topology, network, routed, request),
+        }
+        .map_err(words)?;
         let PackedParameters { pieces, trees, greedy, gather } = parameters(&network, &phases);
         Ok(PackedUse {
-            tables: tables(request, ranks, &phases),
+            tables: tables((topology, &network), request, &phases),
             pieces,
             trees,
             greedy,
             gather,
             bytes: request.bytes,
+            via: network.via,
             ns: planned_ns(&phases),
         })
     }

@@ -25,6 +25,9 @@ pub struct MachineNetwork {
     pub latency_ns: f64,
     /// Latency and time of a byte on every edge.
     pub timings: Vec<EdgeTiming>,
+    /// Whether messages name the relays that they pass. Otherwise they take the routes of the
+    /// machine.
+    pub via: bool,
     /// When a rank waits for a message. `expand` writes packed algorithms out for each rank. Then a
     /// rank takes a message when it needs it, but takes it from a queue in its round.
     pub waiting: Waiting,
@@ -38,12 +41,57 @@ type Edge = (usize, usize, f64, f64);
 /// # Errors
 /// Those of [`Network::new`].
 pub fn whole_network(topology: &Topology) -> Result<MachineNetwork, SynthesisError> {
+    of_links(topology, &usable(topology))
+}
+
+/// Returns the network of a whole machine for messages that name the relays that they pass. None if
+/// the machine has no relays with numbers.
+///
+/// # Errors
+/// Those of [`Network::new`].
+pub fn routed_network(topology: &Topology) -> Result<Option<MachineNetwork>, SynthesisError> {
+    if topology.is_package() || topology.node_count() == topology.device_count() || !topology.is_listed() {
+        return Ok(None);
+    }
+    // A message reaches the next node of a route over the link to it if that is the route there.
+    let alone = |l: &Link| topology.route_between(l.from, l.to).is_some_and(|r| r.eq([l.id]));
+    let links: Vec<Link> = topology.links().filter(alone).collect();
+    Ok(Some(MachineNetwork { via: true, ..of_links(topology, &links)? }))
+}
+
+/// Returns the network of a whole machine with some of its links.
+fn of_links(topology: &Topology, links: &[Link]) -> Result<MachineNetwork, SynthesisError> {
     let nodes = (0..topology.node_count() as u32).map(DeviceId).collect();
-    let edges = usable(topology).into_iter().map(|l| {
+    let edge = |l: &Link| {
         let (from, to) = (l.from.0 as usize, l.to.0 as usize);
         (from, to, l.rate.bandwidth, l.rate.latency_ns)
-    });
-    network(topology, nodes, &edges.collect::<Vec<_>>(), topology.device_count())
+    };
+    network(topology, nodes, &links.iter().map(edge).collect::<Vec<_>>(), topology.device_count())
+}
+
+impl MachineNetwork {
+    /// Returns the relays that a message must name to take a route of the network: as few as
+    /// possible, because it takes the route of the machine to the next one.
+    pub fn relays(&self, topology: &Topology, route: &[usize]) -> Vec<u32> {
+        let mut out = vec![];
+        let last = route.len().saturating_sub(1);
+        let devices = topology.device_count() as u32;
+        let node = |i: usize| self.nodes[route[i]];
+        let follows = |from: usize, to: usize| {
+            let links = topology.route(node(from), node(to), None);
+            links.filter_map(|l| topology.link(l)).map(|l| l.to).eq((from + 1..=to).map(node))
+        };
+        let mut at = 0;
+        while at < last {
+            let mut ends = (at + 1..=last).rev().filter(|&to| to == last || node(to).0 >= devices);
+            let far = ends.find(|&to| follows(at, to)).unwrap_or(last);
+            if far < last {
+                out.push(node(far).0 - devices);
+            }
+            at = far;
+        }
+        out
+    }
 }
 
 /// Returns the links over which messages travel between devices that are joined by a link, or by
@@ -79,6 +127,11 @@ fn usable(topology: &Topology) -> Vec<Link> {
     if balanced { links } else { topology.links().collect() }
 }
 
+/// Checks whether the only group of an axis is the whole machine, in its order.
+pub fn is_whole(topology: &Topology, groups: &[Vec<DeviceId>]) -> bool {
+    matches!(groups, [all] if all.iter().map(|d| d.0 as usize).eq(0..topology.device_count()))
+}
+
 /// Returns the network of each of the groups of an axis, which run at the same time. A group has
 /// the links of its own devices. What several groups can reach between switches is divided.
 ///
@@ -87,9 +140,7 @@ fn usable(topology: &Topology) -> Vec<Link> {
 /// one algorithm.
 pub fn group_network(topology: &Topology, groups: &[Vec<DeviceId>]) -> Result<MachineNetwork, PackedFailure> {
     let whole = topology.device_count();
-    if let [all] = groups
-        && all.iter().map(|d| d.0 as usize).eq(0..whole)
-    {
+    if is_whole(topology, groups) {
         return Ok(whole_network(topology)?);
     }
     let links = usable(topology);
@@ -190,5 +241,5 @@ fn network(
         Some(_) => Waiting::EachRound,
         None => Waiting::WhenNeeded,
     };
-    Ok(MachineNetwork { network, nodes, unit, rounded, latency_ns, timings, waiting })
+    Ok(MachineNetwork { network, nodes, unit, rounded, latency_ns, timings, via: false, waiting })
 }

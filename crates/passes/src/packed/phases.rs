@@ -3,6 +3,7 @@
 use super::network::MachineNetwork;
 use kbc_ir::expr::gcd;
 use kbc_ir::graph::CollKind;
+use kbc_machine::topology::Topology;
 use kbc_synthesis::{
     AllToAllFlow, AllToAllPlan, CarryingTrees, MatchedRoots, Matching, PieceNumber, RoundCost, RoundPlan,
     SpanningPacking, SynthesisError, TreeCollective, TreePacking, all_to_all_flow, all_to_all_rounds,
@@ -291,6 +292,41 @@ fn matched_pair(
     let first = matched_phase(machine, &first, limit - later)?;
     let second = matched_phase(machine, &second, limit - first.plan.ns)?;
     Ok(vec![first, second])
+}
+
+/// Trees whose messages name relays are taken if they need at most this share of the time of trees
+/// whose messages take the routes of the machine: such schedules fit no other machine.
+const ROUTED_WORTH: f64 = 0.98;
+
+/// Returns the phases that are faster by their estimate: those of a network whose messages take the
+/// routes of the machine, or those of one whose messages name relays. Also returns the network. The
+/// estimate of the former holds only if the routes of its trees are those of the machine.
+///
+/// # Errors
+/// Those of [`phases`] on the first network, if the second has none either.
+pub fn best_phases(
+    topology: &Topology,
+    machine: MachineNetwork,
+    routed: Option<MachineNetwork>,
+    request: &PackedRequest,
+) -> Result<(MachineNetwork, Vec<OrderedPhase>), SynthesisError> {
+    let plain = phases(&machine, request);
+    let Some(routed) = routed else { return plain.map(|found| (machine, found)) };
+    let follows = |r: &Vec<usize>| machine.relays(topology, r).is_empty();
+    let holds = |found: &[OrderedPhase]| found.iter().flat_map(|p| &p.plan.routes).all(follows);
+    match plain {
+        Ok(plain) if routed.timings == machine.timings => {
+            Ok((if holds(&plain) { machine } else { routed }, plain))
+        }
+        plain => match (plain, phases(&routed, request)) {
+            (Ok(plain), Ok(named)) => {
+                let slower = planned_ns(&named) > ROUTED_WORTH * planned_ns(&plain);
+                Ok(if slower && holds(&plain) { (machine, plain) } else { (routed, named) })
+            }
+            (Err(_), Ok(named)) => Ok((routed, named)),
+            (plain, Err(_)) => plain.map(|found| (machine, found)),
+        },
+    }
 }
 
 /// Returns the estimated nanoseconds of phases.

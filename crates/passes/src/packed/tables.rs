@@ -1,8 +1,10 @@
 //! The tables of a packed algorithm, which take the place of the functions of
 //! `specs/lib/packed.kb`.
 
-use super::phases::{OrderedPhase, PackedCollective, PackedRequest};
+use super::network::MachineNetwork;
+use super::phases::{OrderedPhase, PackedCollective, PackedRequest, PhaseTrees};
 use kbc_diag::{FileId, Span};
+use kbc_machine::topology::Topology;
 use kbc_rounds::ast::{Expr, ExprKind, FnBody, FnDecl, Ident};
 use kbc_synthesis::AllToAllPlan;
 use std::collections::BTreeMap;
@@ -43,15 +45,59 @@ impl PackedTable {
 /// A message as its round and its row of a table.
 type Row = (usize, Vec<u64>);
 
-/// Returns the tables of an algorithm of trees for a number of ranks.
-pub fn tables(request: &PackedRequest, ranks: usize, phases: &[OrderedPhase]) -> Vec<PackedTable> {
+/// The ways of messages: different lists of relays. Way 0 has none.
+struct Ways {
+    number: BTreeMap<Vec<u32>, u64>,
+    list: Vec<Vec<u32>>,
+}
+
+impl Ways {
+    fn of(&mut self, relays: Vec<u32>) -> u64 {
+        let next = self.list.len() as u64;
+        let way = *self.number.entry(relays.clone()).or_insert(next);
+        if way == next {
+            self.list.push(relays);
+        }
+        way
+    }
+
+    /// Appends the tables of the ways, if messages name relays: the place of the first relay of
+    /// each way, and the relays.
+    fn tables(self, out: &mut Vec<PackedTable>) {
+        if self.list.len() == 1 {
+            return;
+        }
+        let (mut first, mut relays) = (vec![0], vec![]);
+        for way in self.list {
+            relays.extend(way.into_iter().map(u64::from));
+            first.push(relays.len() as u64);
+        }
+        out.push(PackedTable::List("packed_way".into(), first));
+        out.push(PackedTable::List("packed_hop".into(), relays));
+    }
+}
+
+/// Returns the tables of an algorithm of trees that were packed for a network of a machine.
+pub fn tables(
+    (topology, machine): (&Topology, &MachineNetwork),
+    request: &PackedRequest,
+    phases: &[OrderedPhase],
+) -> Vec<PackedTable> {
+    let ranks = machine.network.members().len();
+    let mut ways = Ways { number: BTreeMap::from([(vec![], 0)]), list: vec![vec![]] };
+    let mut way_of = |phase: &OrderedPhase| -> Vec<u64> {
+        let relays = |r: &Vec<usize>| if machine.via { machine.relays(topology, r) } else { vec![] };
+        phase.plan.routes.iter().map(|r| ways.of(relays(r))).collect()
+    };
+    let ways_of: Vec<Vec<u64>> = phases.iter().map(&mut way_of).collect();
     let rounds: usize = phases.iter().map(|p| p.plan.rounds.len()).sum();
     let mut out = vec![PackedTable::Number(RANKS, ranks as u64), PackedTable::Number(ROUNDS, rounds as u64)];
     let blocks = request.collective.has_blocks();
     let columns: &[&str] = if blocks { &["peer", "block", "piece"] } else { &["peer", "piece"] };
+    let with_ways = [columns, &["way"]].concat();
     for (adds, kind, pieces) in [(true, "add", "packed_add_pieces"), (false, "copy", "packed_copy_pieces")] {
         let (mut count, mut by_rank, mut before) = (None, vec![vec![]; ranks], 0);
-        for phase in phases {
+        for (phase, ways) in phases.iter().zip(&ways_of) {
             // An all-reduce in two phases has pieces of the whole vector: those of the first rank's
             // block, then those of the second, and so on.
             let flat = request.collective == PackedCollective::AllReduce
@@ -60,7 +106,7 @@ pub fn tables(request: &PackedRequest, ranks: usize, phases: &[OrderedPhase]) ->
                 for m in round.iter().filter(|m| m.reduce == adds) {
                     let root = m.root as u64;
                     let piece = if flat { root * phase.plan.pieces + m.piece } else { m.piece };
-                    let mut row = vec![m.to as u64, piece];
+                    let mut row = vec![m.to as u64, piece, ways[m.route]];
                     if blocks {
                         row.insert(1, root);
                     }
@@ -72,8 +118,10 @@ pub fn tables(request: &PackedRequest, ranks: usize, phases: &[OrderedPhase]) ->
         }
         let Some(count) = count else { continue };
         out.push(PackedTable::Number(pieces, count));
-        lists(&mut out, kind, columns, rounds, &by_rank);
+        let routed = by_rank.iter().flatten().any(|(_, row)| row.last() != Some(&0));
+        lists(&mut out, kind, if routed { &with_ways[..] } else { columns }, rounds, &by_rank);
     }
+    ways.tables(&mut out);
     out
 }
 

@@ -89,6 +89,8 @@ impl Chooser<'_> {
             elements: site.elements,
             bytes: site.elements.saturating_mul(site.operand.dtype.bytes()),
             messages,
+            // A pipeline without effort is one for kernels, which cannot choose routes.
+            via: self.options.count("effort") != Some(0),
         }
     }
 

@@ -11,7 +11,7 @@ pub mod statements;
 
 use kbc_diag::{Diagnostic, Span};
 
-use crate::ast::{AlgorithmDecl, Apply, Expr, Gens, Ident, Range, RemoteSide, Slice};
+use crate::ast::{AlgorithmDecl, Apply, Expr, Gens, Ident, Range, RemoteSide, Slice, Via};
 use crate::evaluator::{Evaluator, Values};
 use crate::library::{AlgId, CollId, Library};
 use crate::options::OptionValue;
@@ -101,6 +101,8 @@ pub struct TransferStatement<'a> {
     pub here: &'a Slice,
     /// The slice on the other rank.
     pub there: &'a RemoteSide,
+    /// The relays that the message passes.
+    pub via: Option<&'a Via>,
     /// Location of the statement.
     pub span: Span,
 }
@@ -113,6 +115,8 @@ pub struct Ends<R, P> {
     pub far: R,
     /// The other rank; `None` if it is this one.
     pub peer: Option<P>,
+    /// Numbers of the relays that the message passes.
+    pub via: Vec<u32>,
 }
 
 /// The turns of a `for`.

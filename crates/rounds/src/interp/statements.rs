@@ -202,8 +202,9 @@ fn stmt<'a, D: Domain<'a>>(
             d.scratch(f, at, &name.node, count, s.span)?;
             Ok(d.nothing(at))
         }
-        StmtKind::Move { get, here, there, reduce } => {
-            d.transfer(f, at, TransferStatement { get: *get, reduce: *reduce, here, there, span: s.span })
+        StmtKind::Move { get, here, there, via, reduce } => {
+            let (get, reduce, via, span) = (*get, *reduce, via.as_ref(), s.span);
+            d.transfer(f, at, TransferStatement { get, reduce, here, there, via, span })
         }
         StmtKind::For(name, range, b) => match d.turns(f, at, name, range, b.span)? {
             Turns::Values(turns) => {
@@ -282,7 +283,11 @@ pub fn ends<'a, D: Domain<'a>>(
         Some(e) => Some(d.peer(f, here, e)?),
         None => None,
     };
-    Ok(Ends { near, far, peer })
+    let via = match m.via {
+        Some(via) => d.on(f, here, |eval, scope| eval.relays(via, scope))?,
+        None => vec![],
+    };
+    Ok(Ends { near, far, peer, via })
 }
 
 fn apply<'a, D: Domain<'a>>(

@@ -47,9 +47,10 @@ use build::Build;
 pub use copy_elision::Staging;
 pub use counts::CountedKernel;
 use errors::{fault, refuse};
-use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::{Calls, Region, Schedule};
+use kbc_ir::visit::{Field, each_field};
 use kbc_ir::walk::{self, Act, Cursor, Step};
 use lanes::WorkDivision;
 use lists::has_matmuls;
@@ -74,6 +75,19 @@ pub fn lower(
     prune::prune(&mut kernel);
     number(&mut kernel);
     Ok(kernel)
+}
+
+/// Returns the location of the first message that names the relays that it passes.
+fn routed(schedule: &Schedule) -> Option<Span> {
+    let mut found = None;
+    each_field(schedule, &mut |at, field| {
+        if let Field::Via(via) = field
+            && !via.relays().is_empty()
+        {
+            found.get_or_insert(at.span);
+        }
+    });
+    found
 }
 
 /// Returns the kernel before pruning, which still has what never happens at its size, and the
@@ -103,6 +117,11 @@ fn unpruned(
             .note("a domain is used by many launches, with any skew between ranks")
             .help("run the pass `synchronize`, or write `schedule calls any` and prove it with `kbc check`")
             .into());
+    }
+    if let Some(span) = routed(schedule) {
+        let help =
+            "remove `via`: routes belong to the network of the machine, and a kernel cannot choose them";
+        return Err(refuse(span, "a message that names relays", help).into());
     }
     let apart = tiles::split_tile_kernels(schedule, device.limits().block)?;
     let (schedule, parts) = apart.as_ref().map_or((schedule, None), |(s, parts)| (s, Some(parts)));

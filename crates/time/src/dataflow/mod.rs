@@ -391,8 +391,8 @@ impl<'a, 'p> Dataflow<'a, 'p> {
             let link = t.near[2];
             self.hop(thread, &mut way, (link, op), bytes)?;
         } else {
-            let hint = setup.ops[op as usize].hint;
-            let mut route = setup.topo.route(setup.device(from), setup.device(peer), hint);
+            let (here, there) = (setup.device(from), setup.device(peer));
+            let mut route = setup.topo.route(here, there, setup.ops[op as usize].way);
             let mut next = route.next();
             if let (Some(link), 0) = (next, route.len()) {
                 t.near = [peer as u32, op, link.0];

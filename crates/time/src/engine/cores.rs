@@ -8,8 +8,8 @@ use crate::clock::Time;
 use crate::cores::Cores;
 use crate::log::{CORE, HELD, Last, MORE, NOTIFY, Record};
 use crate::state::Trip;
-use kbc_machine::topology::DeviceId;
 use kbc_machine::topology::cores::Mover;
+use kbc_machine::topology::{DeviceId, Way};
 
 impl Engine<'_, '_, '_> {
     /// Lets a message leave its core, and returns the time at which it requests its first link. A
@@ -22,7 +22,7 @@ impl Engine<'_, '_, '_> {
         let here = self.setup.rank(m.thread);
         let peer = if m.kind == MessageKind::Reply { m.counter.into() } else { u64::from(m.to) };
         let (here, peer) = (self.setup.device(here), self.setup.device(peer));
-        let [there, back] = self.latencies(here, peer);
+        let [there, back] = self.latencies(here, peer, m.op);
         // Bytes that the core moves, the least time of a tile, and the latencies until the head
         // arrives.
         let (bytes, waits, head) = match m.kind {
@@ -65,10 +65,16 @@ impl Engine<'_, '_, '_> {
         Some((cores, mover))
     }
 
-    /// Returns the nanoseconds of latency from one device to another, and back.
-    fn latencies(&self, here: DeviceId, peer: DeviceId) -> [f64; 2] {
-        let latency = |from, to| self.setup.topo.route_cost(from, to, None).latency_ns;
-        [latency(here, peer), latency(peer, here)]
+    /// Returns the nanoseconds of latency from one device to another, and back. The data of the put
+    /// or get passes its relays.
+    fn latencies(&self, here: DeviceId, peer: DeviceId, op: u32) -> [f64; 2] {
+        let latency = |from, to, way| self.setup.topo.route_cost(from, to, way).latency_ns;
+        let info = &self.setup.ops[op as usize];
+        let data = Way { hint: None, ..info.way };
+        match info.channel {
+            Some(TransferDirection::Read) => [latency(here, peer, Way::default()), latency(peer, here, data)],
+            _ => [latency(here, peer, data), latency(peer, here, Way::default())],
+        }
     }
 
     /// Starts the core's work on a put or get that a thread has issued. Returns false if the thread
@@ -78,7 +84,7 @@ impl Engine<'_, '_, '_> {
         let Some((_, mover @ Mover::Tiles { .. })) = self.mover(op).filter(|_| own != peer) else {
             return false;
         };
-        let way = self.latencies(self.setup.device(own), self.setup.device(peer));
+        let way = self.latencies(self.setup.device(own), self.setup.device(peer), op);
         let reads = self.setup.ops[op as usize].channel == Some(TransferDirection::Read);
         let held = Time::from_ns(mover.ns(bytes, if reads { way[0] + way[1] } else { 0.0 }));
         if held == Time::ZERO {

@@ -6,7 +6,7 @@ use crate::agenda::{Item, NONE};
 use crate::clock::Time;
 use crate::log::{INLET, Last};
 use crate::state::{Carrier, Doing, Extra, Message, Trip};
-use kbc_machine::topology::Direction;
+use kbc_machine::topology::{Direction, Way};
 
 /// A message as a thread sends it.
 pub(super) struct OutgoingMessage {
@@ -74,11 +74,13 @@ impl<'p> Engine<'_, 'p, '_> {
                 }
             }
             MessageKind::Request => {
-                // The route back reverses the route there.
-                let hint = self.setup.ops[m.op as usize].hint.map(|d| match d {
+                // The route back reverses the route there, and the data passes the relays.
+                let way = self.setup.ops[m.op as usize].way;
+                let hint = way.hint.map(|d| match d {
                     Direction::Plus => Direction::Minus,
                     Direction::Minus => Direction::Plus,
                 });
+                let way = Way { hint, ..way };
                 let extra = Extra { sent: now, ..self.extra(place) };
                 let reply = Message {
                     kind: MessageKind::Reply,
@@ -89,7 +91,7 @@ impl<'p> Engine<'_, 'p, '_> {
                     ..m
                 };
                 let sequence = self.sequence(&m);
-                self.send(reply, to, from, hint, sequence, extra);
+                self.send(reply, to, from, way, sequence, extra);
             }
             MessageKind::Reply => {
                 let t = &mut self.state.threads[m.thread as usize];
@@ -122,7 +124,7 @@ impl<'p> Engine<'_, 'p, '_> {
         mut m: Message,
         from: u64,
         to: u64,
-        hint: Option<Direction>,
+        way: Way<'p>,
         sequence: u64,
         mut extra: Extra,
     ) -> u32 {
@@ -136,13 +138,13 @@ impl<'p> Engine<'_, 'p, '_> {
         let through_memory = m.kind == MessageKind::Notify && self.setup.through_memory();
         if through_memory {
             // It passes no link.
-        } else if let Some((first, trip)) = self.data_route(&m, (from, to), hint, &extra) {
+        } else if let Some((first, trip)) = self.data_route(&m, (from, to), way, &extra) {
             m.link = first.unwrap_or(NONE);
             if first.is_some() {
                 m.trip = self.state.keep_trip(trip);
             }
         } else {
-            self.leads(&mut m, from, to, hint);
+            self.leads(&mut m, from, to, way);
         }
         if m.link == NONE && self.setup.ops[m.op as usize].taken_in {
             m.link = INLET;
@@ -175,13 +177,13 @@ impl<'p> Engine<'_, 'p, '_> {
     }
 
     /// Gives a message the route from device to device.
-    pub(super) fn leads(&mut self, m: &mut Message, from: u64, to: u64, hint: Option<Direction>) {
+    pub(super) fn leads(&mut self, m: &mut Message, from: u64, to: u64, way: Way<'p>) {
         let near = self.state.threads[m.thread as usize].near;
         if m.kind != MessageKind::Reply && near[..2] == [to as u32, m.op] {
             m.link = near[2];
             return;
         }
-        let mut route = self.setup.topo.route(self.setup.device(from), self.setup.device(to), hint);
+        let mut route = self.setup.topo.route(self.setup.device(from), self.setup.device(to), way);
         m.link = route.next().map_or(NONE, |l| l.0);
         if route.len() > 0 {
             m.trip = self.state.keep_trip(Trip { route, lag: Time::ZERO, ends: None });
@@ -208,7 +210,11 @@ impl<'p> Engine<'_, 'p, '_> {
 
     /// Sends a message of a thread. Returns its index and its sequence number.
     pub(super) fn post(&mut self, thread: u32, op: u32, letter: OutgoingMessage) -> (u32, u64) {
-        let hint = self.setup.ops[op as usize].hint;
+        let mut way = self.setup.ops[op as usize].way;
+        if letter.kind == MessageKind::Request {
+            // The relays are those of the data.
+            way.via = &[];
+        }
         let from = self.setup.rank(thread);
         let s = &mut self.state;
         let (reply, spots) = (letter.reply, letter.spots);
@@ -236,7 +242,7 @@ impl<'p> Engine<'_, 'p, '_> {
             link: NONE,
             trip: NONE,
         };
-        (self.send(message, from, letter.peer, hint, sequence, extra), sequence)
+        (self.send(message, from, letter.peer, way, sequence, extra), sequence)
     }
 
     /// Increments a counter; `cause` is the record that leads to it.

@@ -9,7 +9,7 @@ use crate::log::{self, MORE, Record, TAIL};
 use crate::moves::{self, Ends};
 use crate::state::{Extra, Message, Trip};
 use kbc_ir::types::MemKind;
-use kbc_machine::topology::{DeviceId, Direction};
+use kbc_machine::topology::{DeviceId, Way};
 
 impl<'p> Engine<'_, 'p, '_> {
     /// Returns the first bytes that the put or get which a thread has just reached reads and
@@ -30,7 +30,7 @@ impl<'p> Engine<'_, 'p, '_> {
         &self,
         m: &Message,
         (from, to): (u64, u64),
-        hint: Option<Direction>,
+        way: Way<'p>,
         extra: &Extra,
     ) -> Option<(Option<u32>, Trip<'p>)> {
         let moves = self.setup.moves.as_ref()?;
@@ -51,7 +51,7 @@ impl<'p> Engine<'_, 'p, '_> {
             back = Some(topo.route(router, b, None));
             topo.route(a, router, None)
         } else {
-            topo.route(a, b, hint)
+            topo.route(a, b, way)
         };
         let control = |kind: MemKind, node, access| {
             (data && moves.controlled[moves::place(kind)]).then(|| log::controller(node, access))

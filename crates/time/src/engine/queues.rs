@@ -117,7 +117,7 @@ impl<'p> Engine<'_, 'p, '_> {
             return Time::ZERO;
         }
         let (from, to) = (setup.rank(m.thread), setup.turned(m.turn.into(), setup.first(m.to)));
-        let rates = setup.topo.route(setup.device(from), setup.device(to), info.hint);
+        let rates = setup.topo.route(setup.device(from), setup.device(to), info.way);
         let slowest = rates.map(|l| setup.topo.rate(l).bandwidth).fold(f64::INFINITY, f64::min);
         Time::of(m.bytes, slowest)
     }
@@ -167,7 +167,7 @@ impl<'p> Engine<'_, 'p, '_> {
         let own = setup.rank(thread);
         let mut latency = Time::ZERO;
         let mut bottleneck = f64::INFINITY;
-        for link in setup.topo.route(setup.device(own), setup.device(peer), setup.ops[op as usize].hint) {
+        for link in setup.topo.route(setup.device(own), setup.device(peer), setup.ops[op as usize].way) {
             let rate = setup.topo.rate(link);
             latency = latency + Time::from_ns(rate.latency_ns);
             bottleneck = bottleneck.min(rate.bandwidth);

@@ -204,6 +204,23 @@ impl Wire for SStmt {
     }
 }
 
+/// A peer is the list of its coordinates, or an object if the message passes relays.
+impl Wire for Peer {
+    fn json(&self, n: &Names) -> Json {
+        let relays = self.via.relays();
+        match relays.is_empty() {
+            true => self.at.json(n),
+            false => Json::Object(vec![("at", self.at.json(n)), ("via", relays.to_vec().json(n))]),
+        }
+    }
+    fn schema(d: &mut Definitions) -> Json {
+        d.define("peer", |d| {
+            let fields = vec![("at", <Vec<Expr>>::schema(d)), ("via", <Vec<u32>>::schema(d))];
+            one_of(vec![<Vec<Expr>>::schema(d), object_schema(None, fields)])
+        })
+    }
+}
+
 choice!(SOp, "operation", n, "op" {
     "copy" => Op::Copy { dst, src } => { "dst": Ref = dst, "src": Ref = src },
     "combine" => Op::Reduce { op, dst, src } => { "combiner": ReduceOp = op, "dst": Ref = dst, "src": Ref = src },

@@ -37,6 +37,7 @@ struct Piece {
     to: Vec<(Run, bool, Span)>,
     distance: u32,
     order: usize,
+    via: Via,
     span: Span,
 }
 
@@ -341,8 +342,8 @@ fn fits(r: &Request<'_>, rounds: &Rounds, operands: &[Operand], mesh: &Mesh) -> 
 fn pieces(rounds: &Rounds) -> (Vec<Piece>, Vec<(usize, &Transfer)>) {
     let mut pieces: Vec<Piece> = vec![];
     let mut locals = vec![];
-    // Piece by sender, receiver, and buffer, first atom and length at the sender.
-    let mut sent: HashMap<(u32, u32, u32, u32, u32), usize> = HashMap::new();
+    // Piece by sender, receiver, and buffer, first atom and length at the sender; and its relays.
+    let mut sent: HashMap<((u32, u32, u32, u32, u32), &[u32]), usize> = HashMap::new();
     for (t, list) in rounds.rounds.iter().enumerate() {
         let begin = pieces.len();
         sent.clear();
@@ -354,7 +355,8 @@ fn pieces(rounds: &Rounds) -> (Vec<Piece>, Vec<(usize, &Transfer)>) {
             for (start, to, len) in runs(x) {
                 let to = (Run { buffer: x.to.buffer, start: to, len }, x.reduce, x.span);
                 // Data that goes to several places of one peer in one round travels once.
-                match sent.entry((x.src, x.dst, x.from.buffer, start, len)) {
+                let relays = x.via.as_deref().unwrap_or(&[]);
+                match sent.entry(((x.src, x.dst, x.from.buffer, start, len), relays)) {
                     Entry::Occupied(same) => pieces[*same.get()].to.push(to),
                     Entry::Vacant(new) => {
                         new.insert(pieces.len());
@@ -366,6 +368,7 @@ fn pieces(rounds: &Rounds) -> (Vec<Piece>, Vec<(usize, &Transfer)>) {
                             to: vec![to],
                             distance: x.distance,
                             order,
+                            via: x.via.clone().into(),
                             span: x.span,
                         });
                     }
@@ -521,7 +524,7 @@ impl Roles<'_> {
                 }
                 if send {
                     let src = chunk(self.rounds, p.from);
-                    let put = SOp::Put { src, peer: (self.place)(peer), dst: land };
+                    let put = SOp::Put { src, peer: self.routed(peer, p), dst: land };
                     out.push(SStmt::Op(put, p.span));
                     continue;
                 }
@@ -540,6 +543,11 @@ impl Roles<'_> {
         }
     }
 
+    /// Returns the peer with which a rank exchanges a piece, and the relays of the piece.
+    fn routed(&self, peer: u32, p: &Piece) -> Peer {
+        Peer { via: p.via.clone(), ..(self.place)(peer) }
+    }
+
     /// Emits a piece that its receiver fetches: the copy to the sender's slot, or the get from
     /// there and its use.
     fn fetch(&self, p: &Piece, slot: Ref, send: bool, out: &mut Vec<SStmt>) {
@@ -547,7 +555,7 @@ impl Roles<'_> {
         if send {
             return push(SOp::Copy { dst: slot, src: chunk(self.rounds, p.from) }, p.span);
         }
-        let get = |dst: Ref| SOp::Get { dst, peer: (self.place)(p.src), src: slot.clone() };
+        let get = |dst: Ref| SOp::Get { dst, peer: self.routed(p.src, p), src: slot.clone() };
         let first = p.to[0].0;
         let waits = match self.fetched[first.buffer as usize] {
             Some(operand) if p.staged() => {

@@ -50,7 +50,7 @@ impl Emitter<'_, '_> {
         let (sender, receiver) = if t.get { (&other, &owner) } else { (&owner, &other) };
         let mark = |me: &Self, point, end: &End| {
             let slot = at_owner(&message, &end.owner, me.b);
-            SStmt::Op(SOp::Mark(Mark { point, peer: end.peer.clone(), window, slot }), t.span)
+            SStmt::Op(SOp::Mark(Mark { point, peer: end.peer.clone().into(), window, slot }), t.span)
         };
         let place = |me: &Self, end: &End| Ref::Slot { window, slot: at_owner(&slot, &end.owner, me.b) };
         let reserve = self.marks.reuse.then(|| mark(self, Point::Reserve, sender));
@@ -65,7 +65,7 @@ impl Emitter<'_, '_> {
                 loops: sender.loops.iter().filter(|g| !shared.contains(&g.var)).cloned().collect(),
                 outer: sender.outer.clone(),
                 guard: sender.guard.clone(),
-                peer: sender.peer.clone(),
+                peer: sender.peer.clone().into(),
                 owner: sender.owner.clone(),
                 turn: None,
             };
@@ -75,7 +75,8 @@ impl Emitter<'_, '_> {
             sends
         };
         let expect = mark(self, Point::Expect, receiver);
-        let get = |me: &Self, dst| SOp::Get { dst, peer: receiver.peer.clone(), src: place(me, receiver) };
+        let get =
+            |me: &Self, dst| SOp::Get { dst, peer: receiver.peer.clone().into(), src: place(me, receiver) };
         let complete = || SStmt::Op(SOp::FenceComplete, t.span);
         let mut receive = vec![expect];
         let first = &m.dsts[0];

@@ -213,7 +213,7 @@ impl Emitter<'_, '_> {
         let see = |e: &Expr, end: &End| at_owner(e, &end.owner, self.b);
         let mark = |point, end: &End| {
             let slot = see(&message, end);
-            SStmt::Op(SOp::Mark(Mark { point, peer: end.peer.clone(), window, slot }), t.span)
+            SStmt::Op(SOp::Mark(Mark { point, peer: end.peer.clone().into(), window, slot }), t.span)
         };
         let mut send = vec![];
         if self.marks.reuse {
@@ -221,7 +221,7 @@ impl Emitter<'_, '_> {
         }
         let put = SOp::Put {
             src: self.chunk(&t.src, sender),
-            peer: sender.peer.clone(),
+            peer: sender.peer.clone().into(),
             dst: Ref::Slot { window, slot: see(&slot, sender) },
         };
         send.extend(self.pieces(&t.src, sender, vec![SStmt::Op(put, t.span)]));

@@ -177,7 +177,10 @@ impl<'a> Domain<'a> for Builder<'a> {
         let places = ends(self, f, (), m);
         let bounds = self.bounds.clone();
         self.bounds.truncate(outer);
-        let Ends { near, far, peer } = places?;
+        let Ends { near, far, peer, via } = places?;
+        if !via.is_empty() {
+            return not_symbolic("a message that names relays", m.span);
+        }
         let (near, far) = near.pair(&far, &mut self.cx, m.span)?;
         let (src, dst) = if m.get { (far, near) } else { (near, far) };
         Ok(vec![Node::Round(vec![Transfer {
