@@ -349,8 +349,9 @@ pub struct Synth {
 pub struct Repair {
     /// The program.
     pub file: String,
-    /// A link that fails: `(0,1)->(0,2)`, or `(0,1)<->(0,2)` for both directions; repeatable.
-    #[arg(long, value_name = "LINK", required = true)]
+    /// What fails: a link `(0,1)->(0,2)`, both directions `(0,1)<->(0,2)`, or a device `(0,1)`;
+    /// repeatable.
+    #[arg(long, value_name = "LINK|DEVICE", required = true)]
     pub fail: Vec<String>,
     /// The part of the file.
     #[command(flatten)]
