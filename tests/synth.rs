@@ -505,6 +505,46 @@ fn packed_trees_that_do_not_exist_are_refused_with_a_place() {
     assert!(unknown.contains("E006"), "{unknown}");
 }
 
+/// Lanes of packed trees are streams: each is forwarded as soon as it has arrived, so k lanes take
+/// less time than one where a tree is deep, and about as long as k times as many pieces.
+#[test]
+fn instances_of_packed_trees_are_streams() {
+    let s = Scratch::new();
+    for (machine, collective) in
+        [("mesh(1, 6)", "all_gather"), ("mesh(3, 3)", "all_reduce"), ("mesh(3, 3)", "all_to_all")]
+    {
+        let n = "n=3600";
+        let timed = |using: &str| {
+            let text = program(machine, "tp", collective).replace("USING", &format!("using: {using}"));
+            s.write("made.kb", text.as_bytes());
+            let report = run(&s, &["-D", n]);
+            assert_eq!(report["verified"]["ok"], true, "{using}: {report}");
+            assert_eq!(report["compare"]["mismatches"], 0, "{using}");
+            report["time_ns"].as_f64().expect("a time")
+        };
+        let times: Vec<f64> =
+            [1, 2, 4].map(|k| timed(&format!("packed(pieces: 1) with (instances: {k})"))).into();
+        assert!(times.iter().all(|t| *t <= times[0] * 1.01), "{machine} {collective}: {times:?}");
+        if machine == "mesh(1, 6)" {
+            let pieces = timed("packed(pieces: 2)");
+            assert!(times[1] < times[0] && (times[1] - pieces).abs() < 0.02 * pieces, "{times:?} {pieces}");
+        }
+    }
+    let words = ["synth", "mesh(3, 3)", "all_gather", "--instances", "2", "-o", "lanes.kb"];
+    assert_eq!(kbc(s.path(), &words, "").code, 0);
+    let text = std::fs::read_to_string(s.path().join("lanes.kb")).expect("a file");
+    assert!(text.contains("using: synthesised with (instances: 2)"), "{text}");
+    let ran = kbc(s.path(), &["run", "lanes.kb", "-D", "n=3600"], "");
+    assert!(ran.code == 0 && ran.stdout.contains("with (instances: 2)"), "{}{}", ran.stdout, ran.stderr);
+    let ran = kbc(s.path(), &words[..5], "");
+    assert!(ran.code != 0 && ran.stderr.contains("--instances"), "{}", ran.stderr);
+    let text =
+        program("mesh(3, 3)", "tp", "all_gather").replace("USING", "using: packed with (instances: 2)");
+    s.write("made.kb", text.as_bytes());
+    let ran = kbc(s.path(), &["run", "made.kb", "-D", "n=360", "--set", "queue: sram, 2"], "");
+    assert!(ran.code != 0 && ran.stderr.contains("E375"), "queues deliver in order: {}", ran.stderr);
+}
+
 /// Routes of messages lead around a failed link, and packed trees reach more than the library.
 #[test]
 fn failed_links_are_machines_like_any_other() {

@@ -33,16 +33,25 @@ pub struct SynthesizedAlgorithm {
     pub json: Value,
 }
 
-/// Synthesises an algorithm for all devices of a machine. `source` is the machine as `.kb` says it:
-/// a shape with settings, or the name of a machine file in quotation marks. Without it no text is
-/// made. `ladder` asks for the fastest plans for many sizes in place of one algorithm.
+/// What the file of a synthesised algorithm says beside it.
+#[derive(Clone, Debug)]
+pub struct AlgorithmFile {
+    /// The machine as `.kb` says it: a shape with settings, or the name of a machine file in
+    /// quotation marks.
+    pub machine: String,
+    /// The option `instances` of the program that uses the algorithm.
+    pub instances: u64,
+}
+
+/// Synthesises an algorithm for all devices of a machine. Without `file` no text is made. `ladder`
+/// asks for the fastest plans for many sizes in place of one algorithm.
 ///
 /// # Errors
 /// E595: the machine has no such algorithm, or it would be too large; E413: a root that is not a
 /// rank.
 pub fn synthesize(
     topology: &Topology,
-    source: Option<&str>,
+    file: Option<&AlgorithmFile>,
     request: &PackedRequest,
     ladder: bool,
 ) -> Outcome<SynthesizedAlgorithm> {
@@ -60,7 +69,7 @@ pub fn synthesize(
         if ladder {
             return Err(refused(topology, "an all-to-all has no trees", "leave out --sizes"));
         }
-        return flow::synthesize((topology, &machine), source, request);
+        return flow::synthesize((topology, &machine), file, request);
     }
     if ladder {
         let (summary, json) = sizes::ladder(topology, &machine, request)?;
@@ -69,9 +78,8 @@ pub fn synthesize(
     let phases = phases(&machine, request).map_err(|e| failed(topology, e))?;
     let summary = summary(topology, &machine, request, &phases);
     let ranks = topology.device_count();
-    let file =
-        |source| text::file((source, ranks), request, &tables(request, ranks, &phases), &head(&summary));
-    let text = source.map(|source| formatted(&file(source))).transpose()?;
+    let text = |file| text::file((file, ranks), request, &tables(request, ranks, &phases), &head(&summary));
+    let text = file.map(|file| formatted(&text(file))).transpose()?;
     let json = certificate(&machine, request, &phases);
     Ok(SynthesizedAlgorithm { text, summary, json })
 }
