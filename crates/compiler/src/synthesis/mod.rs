@@ -7,6 +7,7 @@
 //! trusted.
 
 mod flow;
+mod shown;
 mod sizes;
 mod text;
 
@@ -19,6 +20,8 @@ use kbc_passes::packed::{
 };
 use kbc_synthesis::{ExactRatio, RateProof, SynthesisError};
 use serde_json::{Value, json};
+
+pub use shown::packed_trees;
 
 pub use kbc_passes::packed::{CUT_MESSAGES, PackedCollective, PackedRequest, TreeMethod};
 

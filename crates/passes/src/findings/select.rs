@@ -131,7 +131,7 @@ impl Candidate {
 }
 
 /// Returns an algorithm with its arguments as a program writes it: `hierarchical_flat(g: 8)`.
-fn called(algorithm: &Name, arguments: &[(Name, UsingArg)]) -> String {
+pub fn called(algorithm: &Name, arguments: &[(Name, UsingArg)]) -> String {
     let one = |(name, value): &(Name, UsingArg)| match value {
         UsingArg::Int(n) => format!("{name}: {n}"),
         UsingArg::Name(word) => format!("{name}: {word}"),

@@ -136,6 +136,16 @@ impl PackedUse {
     }
 }
 
+/// The trees of a use, to be shown.
+pub struct PackedTrees {
+    /// The network of one of its groups.
+    pub network: MachineNetwork,
+    /// What was packed.
+    pub request: PackedRequest,
+    /// The trees.
+    pub phases: Vec<OrderedPhase>,
+}
+
 /// A use of a packed algorithm.
 #[derive(Clone, Copy, Debug)]
 pub struct PackedSite<'a> {
@@ -160,6 +170,35 @@ impl PackedSite<'_> {
     /// # Errors
     /// Returns why there are no such trees.
     pub fn pack(&self, args: &[(Name, UsingArg)], cache: &PackedCache) -> Result<Rc<PackedUse>, String> {
+        let request = self.request(args)?;
+        let key = format!("{:?} {request:?}", self.collective.axes());
+        if let Some(known) = cache.borrow().get(&key) {
+            return known.clone();
+        }
+        let made = self.made(&request).map(Rc::new);
+        cache.borrow_mut().insert(key, made.clone());
+        made
+    }
+
+    /// Packs the trees of a use once more, to show them. None for an all-to-all, which has paths,
+    /// and for groups of one rank.
+    ///
+    /// # Errors
+    /// Returns why there are no such trees.
+    pub fn trees(&self, args: &[(Name, UsingArg)]) -> Result<Option<PackedTrees>, String> {
+        let request = self.request(args)?;
+        let groups = device_groups(self.mesh, &self.collective.axes());
+        if request.collective == PackedCollective::AllToAll || groups.iter().all(|g| g.len() == 1) {
+            return Ok(None);
+        }
+        let network = group_network(self.topology, &groups).map_err(|e| e.words(self.topology, None))?;
+        let phases = phases(&network, &request)
+            .map_err(|e| PackedFailure::from(e).words(self.topology, Some(&network.nodes)))?;
+        Ok(Some(PackedTrees { network, request, phases }))
+    }
+
+    /// Returns what the arguments of a use ask for.
+    fn request(&self, args: &[(Name, UsingArg)]) -> Result<PackedRequest, String> {
         let given = |name: &str| -> Result<Option<u64>, String> {
             match args.iter().find(|a| a.0 == *name).map(|a| &a.1) {
                 None | Some(UsingArg::Int(0)) => Ok(None),
@@ -185,14 +224,7 @@ impl PackedSite<'_> {
         // With pieces that are given no number of messages is chosen.
         let messages = if pieces.is_some() { 0 } else { self.messages };
         let elements = self.elements;
-        let request = PackedRequest { collective, root, method, trees, pieces, bytes, elements, messages };
-        let key = format!("{:?} {request:?}", c.axes());
-        if let Some(known) = cache.borrow().get(&key) {
-            return known.clone();
-        }
-        let made = self.made(&request).map(Rc::new);
-        cache.borrow_mut().insert(key, made.clone());
-        made
+        Ok(PackedRequest { collective, root, method, trees, pieces, bytes, elements, messages })
     }
 
     fn made(&self, request: &PackedRequest) -> Result<PackedUse, String> {
