@@ -16,7 +16,7 @@ use std::process::Command;
 /// Programs that cover everything: one collective and several, several streams, parts of different
 /// lengths, chunks that are combined and chunks that are not, trees, rings and direct exchanges,
 /// groups, scratch, queues.
-const PAGES: [&str; 17] = [
+const PAGES: [&str; 19] = [
     "specs/all_reduce.kb",
     "specs/all_reduce.kb -D tp=8 -D n=100000",
     "specs/all_reduce.kb --topology torus(2,3) -D n=60000",
@@ -33,6 +33,8 @@ const PAGES: [&str; 17] = [
     "specs/halves.kb",
     "specs/overlap.kb",
     "specs/bench/two_phase_all_reduce.kb",
+    "specs/all_reduce.kb --topology mesh(3,3) -D n=6000 --using packed",
+    "specs/all_gather.kb --topology 'hierarchy(full(3), switch(2)) { failed: (1,1) }' -D n=600 --using packed(pieces:1)",
     "specs/all_reduce.kb --set 'queue: hbm, 2' --set 'slots: 8, 65536 B'",
 ];
 
@@ -77,7 +79,9 @@ fn every_section_is_there_and_nothing_comes_from_outside() {
     let scratch = Scratch::new();
     let first = make(&scratch, PAGES[0]);
     let (shell, data) = parts(&first);
-    for id in ["summary", "steps", "timeline", "path", "links", "tables", "program", "schedule", "evidence"] {
+    for id in [
+        "summary", "steps", "timeline", "path", "links", "trees", "tables", "program", "schedule", "evidence",
+    ] {
         assert!(shell.contains(&format!("<section id=\"{id}\" aria-labelledby=\"h-{id}\">")), "{id}");
         assert!(shell.contains(&format!("<h2 id=\"h-{id}\">")), "{id}");
         assert!(shell.contains(&format!("<a href=\"#{id}\">")), "{id}");

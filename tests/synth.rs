@@ -509,6 +509,46 @@ fn packed_trees_that_do_not_exist_are_refused_with_a_place() {
     assert!(unknown.contains("E006"), "{unknown}");
 }
 
+/// Lanes of packed trees are streams: each is forwarded as soon as it has arrived, so k lanes take
+/// less time than one where a tree is deep, and about as long as k times as many pieces.
+#[test]
+fn instances_of_packed_trees_are_streams() {
+    let s = Scratch::new();
+    for (machine, collective) in
+        [("mesh(1, 6)", "all_gather"), ("mesh(3, 3)", "all_reduce"), ("mesh(3, 3)", "all_to_all")]
+    {
+        let n = "n=3600";
+        let timed = |using: &str| {
+            let text = program(machine, "tp", collective).replace("USING", &format!("using: {using}"));
+            s.write("made.kb", text.as_bytes());
+            let report = run(&s, &["-D", n]);
+            assert_eq!(report["verified"]["ok"], true, "{using}: {report}");
+            assert_eq!(report["compare"]["mismatches"], 0, "{using}");
+            report["time_ns"].as_f64().expect("a time")
+        };
+        let times: Vec<f64> =
+            [1, 2, 4].map(|k| timed(&format!("packed(pieces: 1) with (instances: {k})"))).into();
+        assert!(times.iter().all(|t| *t <= times[0] * 1.01), "{machine} {collective}: {times:?}");
+        if machine == "mesh(1, 6)" {
+            let pieces = timed("packed(pieces: 2)");
+            assert!(times[1] < times[0] && (times[1] - pieces).abs() < 0.02 * pieces, "{times:?} {pieces}");
+        }
+    }
+    let words = ["synth", "mesh(3, 3)", "all_gather", "--instances", "2", "-o", "lanes.kb"];
+    assert_eq!(kbc(s.path(), &words, "").code, 0);
+    let text = std::fs::read_to_string(s.path().join("lanes.kb")).expect("a file");
+    assert!(text.contains("using: synthesised with (instances: 2)"), "{text}");
+    let ran = kbc(s.path(), &["run", "lanes.kb", "-D", "n=3600"], "");
+    assert!(ran.code == 0 && ran.stdout.contains("with (instances: 2)"), "{}{}", ran.stdout, ran.stderr);
+    let ran = kbc(s.path(), &words[..5], "");
+    assert!(ran.code != 0 && ran.stderr.contains("--instances"), "{}", ran.stderr);
+    let text =
+        program("mesh(3, 3)", "tp", "all_gather").replace("USING", "using: packed with (instances: 2)");
+    s.write("made.kb", text.as_bytes());
+    let ran = kbc(s.path(), &["run", "made.kb", "-D", "n=360", "--set", "queue: sram, 2"], "");
+    assert!(ran.code != 0 && ran.stderr.contains("E375"), "queues deliver in order: {}", ran.stderr);
+}
+
 /// Routes of messages lead around a failed link, and packed trees reach more than the library.
 #[test]
 fn failed_links_are_machines_like_any_other() {
@@ -546,4 +586,98 @@ fn a_repair_costs_less_than_other_routes() {
     assert_eq!(found["verified"]["ok"], true);
     let ran = kbc(s.path(), &["repair", "made.kb", "--fail", "(0,0)->(2,2)"], "");
     assert!(ran.code != 0 && ran.stderr.contains("E447"), "{}", ran.stderr);
+}
+
+/// Every collective on machines with failed devices and switches: proven, right, and not faster
+/// than the bound. The machine keeps its text.
+#[test]
+fn failed_devices_are_machines_like_any_other() {
+    let s = Scratch::new();
+    let machines = ["mesh(3, 3) { failed: (1,1) }", "torus(2, 4) { failed: (0,1), (1,3) }"];
+    for (machine, collective) in machines.iter().flat_map(|m| COLLECTIVES.map(|c| (m, c))) {
+        s.write("made.kb", program("ring(4)", "tp", collective).replace(", USING", "").as_bytes());
+        let report = run(&s, &["--topology", machine, "-D", "n=360"]);
+        assert_eq!(report["verified"]["ok"], true, "{machine} {collective}: {report}");
+        assert_eq!(report["compare"]["mismatches"], 0, "{machine} {collective}");
+        assert!(report["percent"].as_f64().is_some_and(|p| p > 0.0 && p <= 100.0), "{machine} {collective}");
+        let text = report["machine"].as_str().expect("a machine");
+        assert!(text.contains("failed: ") && !text.contains("0 B/s,"), "{text}");
+    }
+    let ran = kbc(s.path(), &["synth", "hypercube(3)", "all_reduce", "--set", "failed: (0,1,1)"], "");
+    assert!(ran.code == 0 && ran.stdout.contains("7 ranks"), "{}{}", ran.stdout, ran.stderr);
+    // The only size of the shape follows what is left, also where -D gives it.
+    let sized = "param tp = 4\ntopology sys = ring(tp)\nmesh m = sys[tp]\nprogram p(x: f32[8, tp] partial(sum@tp)) -> f32[8, tp] { x }";
+    s.write("made.kb", sized.as_bytes());
+    let report = run(&s, &["--set", "failed: (3)", "-D", "tp=6"]);
+    assert_eq!(report["verified"]["ranks_walked"], 5, "{report}");
+    // The axes of the whole machine are gone, and so are sizes that need all devices.
+    for (axes, title) in [("[x, y]", "do not match x, y"), ("[dp: 3, tp: 3]", "needs 9 devices")] {
+        let text =
+            format!("topology sys = mesh(3, 3)\nmesh m = sys{axes}\nprogram p(x: f32[8]) -> f32[8] {{ x }}");
+        s.write("made.kb", text.as_bytes());
+        let ran = kbc(s.path(), &["run", "made.kb", "--set", "failed: (1,1)"], "");
+        assert!(ran.code != 0 && ran.stderr.contains("E223") && ran.stderr.contains(title), "{}", ran.stderr);
+        assert!(ran.stderr.contains("the 8 devices that are left form one axis"), "{}", ran.stderr);
+    }
+    let equal = "topology sys = ring(4)\nmesh m = sys[tp]\nprogram p(x: f32[64@tp]) -> f32[64@tp] { shift(x, over: tp, by: 1) }";
+    s.write("made.kb", equal.as_bytes());
+    assert_eq!(kbc(s.path(), &["run", "made.kb"], "").code, 0);
+    let ran = kbc(s.path(), &["repair", "made.kb", "--fail", "(1)"], "");
+    assert!(ran.code != 0 && ran.stderr.contains("E208"), "{}", ran.stderr);
+}
+
+/// A schedule as text keeps its machine with the failed devices, and pictures and pages show them.
+#[test]
+fn failed_devices_are_kept_and_drawn() {
+    let s = Scratch::new();
+    s.write("made.kb", program("ring(4)", "tp", "all_gather").replace(", USING", "").as_bytes());
+    let machine = "mesh(3, 3) { failed: (1,1) }";
+    let words =
+        ["compile", "made.kb", "--topology", machine, "-D", "n=360", "--emit", "kir", "-o", "made.kir"];
+    let ran = kbc(s.path(), &words, "");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let ran = kbc(s.path(), &["run", "made.kir"], "");
+    assert!(ran.code == 0 && ran.stdout.contains("failed: (1,1)"), "{}{}", ran.stdout, ran.stderr);
+    let ran = kbc(s.path(), &["plot", "topology", machine, "-o", "machine.svg"], "");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let svg = std::fs::read_to_string(s.path().join("machine.svg")).expect("text");
+    assert!(svg.contains("dashed: failed") && svg.contains("9 nodes and 24 directed links"), "{svg}");
+    let ran =
+        kbc(s.path(), &["report", "made.kb", "--topology", machine, "-D", "n=360", "-o", "page.html"], "");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let page = std::fs::read_to_string(s.path().join("page.html")).expect("text");
+    assert!(page.contains(r#""failed":[{"name":"(1,1)","x":1.0,"y":1.0,"device":true}]"#));
+}
+
+/// After a device failed there is no unchanged schedule; after a switch failed there may be.
+#[test]
+fn devices_and_switches_are_repaired() {
+    let s = Scratch::new();
+    let repair = |fail: &str, topology: &str| {
+        let words = [
+            "repair",
+            "made.kb",
+            "--topology",
+            topology,
+            "-D",
+            "n=900000",
+            "--fail",
+            fail,
+            "--format",
+            "json",
+        ];
+        let ran = kbc(s.path(), &words, "");
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        serde_json::from_str::<Value>(&ran.stdout).expect("JSON")
+    };
+    s.write("made.kb", program("ring(4)", "tp", "all_gather").replace(", USING", "").as_bytes());
+    let found = repair("(1,1)", "mesh(3, 3)");
+    assert_eq!((&found["failed"], &found["unchanged"]), (&serde_json::json!(["(1,1)"]), &Value::Null));
+    assert_eq!(found["verified"]["ranks_walked"], 8, "{found}");
+    assert!(found["repaired"]["time_ns"].as_f64() >= found["repaired"]["bound_ns"].as_f64(), "{found}");
+    let both = (0..3).map(|d| format!("link ({d})<->#0: 50 GB/s, 500 ns; link ({d})<->#1: 50 GB/s, 900 ns"));
+    let found = repair("#0", &format!("graph(3, 2) {{ {} }}", both.collect::<Vec<_>>().join("; ")));
+    assert_eq!(found["failed"], serde_json::json!(["#0"]));
+    let time = |which: &str| found[which]["time_ns"].as_f64().expect("a time");
+    assert!(time("before") < time("repaired") && time("repaired") <= time("unchanged"), "{found}");
 }

@@ -336,6 +336,9 @@ pub struct Synth {
     /// `--bytes`, by an estimate.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     pub pieces: Option<u64>,
+    /// Lanes, side by side, into which the program of the file cuts every piece; at most 64.
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=64))]
+    pub instances: u64,
     /// Bytes of the whole vector, for which pieces are chosen and messages are ordered.
     #[arg(long, value_name = "N", default_value_t = 64 << 20)]
     pub bytes: u64,
@@ -349,8 +352,9 @@ pub struct Synth {
 pub struct Repair {
     /// The program.
     pub file: String,
-    /// A link that fails: `(0,1)->(0,2)`, or `(0,1)<->(0,2)` for both directions; repeatable.
-    #[arg(long, value_name = "LINK", required = true)]
+    /// What fails: a link `(0,1)->(0,2)`, both directions `(0,1)<->(0,2)`, or a device `(0,1)`;
+    /// repeatable.
+    #[arg(long, value_name = "LINK|DEVICE", required = true)]
     pub fail: Vec<String>,
     /// The part of the file.
     #[command(flatten)]

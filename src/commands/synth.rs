@@ -7,7 +7,7 @@ use crate::session::{Failure, Outcome, Session};
 use kbc_compiler::artefacts;
 use kbc_compiler::load::refuse;
 use kbc_compiler::machine::machine;
-use kbc_compiler::synthesis::{CUT_MESSAGES, PackedRequest, TreeMethod, synthesize};
+use kbc_compiler::synthesis::{AlgorithmFile, CUT_MESSAGES, PackedRequest, TreeMethod, synthesize};
 use kbc_compiler::{Options, Source, compile};
 use kbc_diag::Diagnostic;
 use kbc_machine::topology::Topology;
@@ -34,6 +34,8 @@ pub fn run(session: &mut Session, args: &Synth) -> Outcome {
             .map(|(name, given)| (name, ladder && given)),
         "`--sizes`, which compares them",
     )?;
+    let no_file = args.instances > 1 && args.output.is_none();
+    refuse(&[("--instances", no_file)], "a summary: the option stands in the program that -o writes")?;
     let root = root.unwrap_or(0);
     let (elements, messages) = (0, CUT_MESSAGES);
     // Pieces are those of trees of one kind, and packed trees are what `--trees` has always meant.
@@ -46,7 +48,8 @@ pub fn run(session: &mut Session, args: &Synth) -> Outcome {
     let request =
         PackedRequest { collective, root, method, trees, gather, pieces, bytes, elements, messages };
     let named = args.output.as_ref().map(|path| named(args, &topology, path)).transpose()?;
-    let mut made = synthesize(&topology, named.as_ref().map(|n| n.source.as_str()), &request, ladder)?;
+    let file = |n: &NamedMachine| AlgorithmFile { machine: n.source.clone(), instances: args.instances };
+    let mut made = synthesize(&topology, named.as_ref().map(file).as_ref(), &request, ladder)?;
     let (Some(path), Some(named), Some(text)) = (&args.output, named, &made.text) else {
         return Ok(session.answer(&made.summary, &made.json)?);
     };
@@ -119,7 +122,7 @@ fn named(args: &Synth, topology: &Topology, path: &str) -> Outcome<NamedMachine>
     }
     if topology.own_rates().next().is_some() {
         return refused(
-            "a `.kb` file cannot state the rate of a single link",
+            "a `.kb` file cannot state the rate of a single link, and not what has failed",
             "write the machine as a file: kbc synth machine.yaml ..",
         );
     }

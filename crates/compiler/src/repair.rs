@@ -1,7 +1,9 @@
-//! Repair: what failed links cost a program, and its new schedule on the links that are left.
+//! Repair: what failed links and devices cost a program, and its new schedule on what is left.
 //!
-//! The schedule of the whole machine is timed on the machine with the failed links, where messages
-//! take other routes. Then the program is compiled again for that machine, proven and timed.
+//! If only links or switches failed, the schedule of the whole machine is timed on the machine that
+//! is left, where messages take other routes. If a device failed, there is no such schedule,
+//! because the program has fewer ranks. Then the program is compiled again for the machine that is
+//! left, proven and timed.
 
 use crate::about::begin;
 use crate::analyse;
@@ -12,47 +14,73 @@ use crate::report::amounts::{bytes, count, percent, time};
 use crate::report::{CollectiveReport, Report};
 use crate::watch::Unwatched;
 use crate::workspace::Workspace;
-use kbc_machine::topology::{Topology, brief};
+use kbc_machine::topology::{DeviceId, FAILED, Topology, brief};
 use kbc_time::TimeOptions;
 use serde_json::{Value, json};
 
 /// A program on a machine before and after links failed.
 pub struct RepairedProgram {
-    /// Names of the failed links.
-    failed: Vec<String>,
+    /// Names of the failed devices.
+    devices: Vec<String>,
+    /// Names of the failed switches and relays.
+    nodes: Vec<String>,
+    /// Names of the failed links, without those of failed nodes.
+    links: Vec<String>,
     /// The machine without them, as text.
     machine: String,
     /// The program on the whole machine.
     before: Report,
-    /// The same schedule on the links that are left.
-    unchanged: Report,
-    /// The program compiled for the links that are left, proven.
+    /// The same schedule on what is left. None if a device failed.
+    unchanged: Option<Report>,
+    /// The program compiled for what is left, proven.
     repaired: Report,
 }
 
-/// Compiles a program for its machine, and for the machine on which the links `fail` have failed.
+/// Returns the setting of a machine on which something has failed: links, such as `(0)->(1)`, or
+/// nodes, such as `(0,1)` or `#0`.
+pub fn failure(what: &str) -> String {
+    if what.contains('>') { format!("link {what}: 0 GB/s") } else { format!("{FAILED}: {what}") }
+}
+
+/// Compiles a program for its machine, and for the machine on which the links and nodes `fail` have
+/// failed.
 ///
 /// # Errors
 /// Of building and timing; E443 if the links that are left do not join all devices; E447 for a link
-/// that the machine does not have; of the checker, if the new schedule is wrong.
+/// or node that the machine does not have; of the checker, if the new schedule is wrong.
 pub fn repair(workspace: &mut Workspace, source: &Source, fail: &[String]) -> Outcome<RepairedProgram> {
     let whole = build(workspace, source, "default", &mut Unwatched)?;
     let mut of = source.of.clone();
-    of.set.extend(fail.iter().map(|link| format!("link {link}: 0 GB/s")));
+    of.set.extend(fail.iter().map(|what| failure(what)));
     let left = build(workspace, &Source { of, ..source.clone() }, "default", &mut Unwatched)?;
     let before = timed(workspace, source, &whole, &whole.topology)?;
-    let unchanged = timed(workspace, source, &whole, &left.topology)?;
+    let same_ranks = whole.topology.device_count() == left.topology.device_count();
+    let unchanged = match same_ranks {
+        true => Some(timed(workspace, source, &whole, &left.topology)?),
+        false => None,
+    };
     let mut repaired = timed(workspace, source, &left, &left.topology)?;
     repaired.verified = Some(analyse::prove(workspace, &left, left.schedule()?)?);
-    let known: Vec<_> = whole.topology.failed_links().collect();
-    let new = left.topology.failed_links().filter(|l| !known.contains(l));
+    let new = |names: fn(&Topology) -> Vec<String>| {
+        let known = names(&whole.topology);
+        names(&left.topology).into_iter().filter(|n| !known.contains(n)).collect()
+    };
     Ok(RepairedProgram {
-        failed: new.map(|l| left.topology.link_name(l)).collect(),
+        devices: new(|t| failed(t, true)),
+        nodes: new(|t| failed(t, false)),
+        links: new(|t| t.failed_links().map(|l| t.link_name(l)).collect()),
         machine: left.topology.to_string(),
         before,
         unchanged,
         repaired,
     })
+}
+
+/// Returns the names of the failed devices of a machine, or of its other failed nodes.
+fn failed(topology: &Topology, devices: bool) -> Vec<String> {
+    let whole = topology.whole();
+    let is_device = |n: &DeviceId| (n.0 as usize) < whole.device_count();
+    topology.failed_nodes().filter(|n| is_device(n) == devices).map(|n| whole.name(n)).collect()
 }
 
 /// Times the schedule of a program on a machine.
@@ -67,22 +95,22 @@ fn timed(workspace: &Workspace, source: &Source, built: &Built, topology: &Topol
 impl RepairedProgram {
     /// Returns the three times of every collective and of the whole in words.
     pub fn text(&self) -> String {
-        let mut out = format!(
-            "{}: {} on {}\n{} failed: {}\n",
-            self.repaired.file,
-            self.repaired.program,
-            brief(&self.machine),
-            count(self.failed.len() as u64, "link"),
-            self.failed.join(", ")
-        );
+        let mut out =
+            format!("{}: {} on {}\n", self.repaired.file, self.repaired.program, brief(&self.machine));
+        for (names, what) in [(&self.devices, "device"), (&self.nodes, "node"), (&self.links, "link")] {
+            if !names.is_empty() {
+                out += &format!("{} failed: {}\n", count(names.len() as u64, what), names.join(", "));
+            }
+        }
         for (i, before) in self.before.collectives.iter().enumerate() {
             let size = bytes(before.bytes);
-            out += &format!(
-                "{} of {size} over {} ({})\n",
-                before.operation,
-                before.axis,
-                count(before.ranks, "rank")
-            );
+            let ranks = match self.repaired.collectives.get(i).map(|c| c.ranks) {
+                Some(left) if left != before.ranks => {
+                    format!("{}, now {left}", count(before.ranks, "rank"))
+                }
+                _ => count(before.ranks, "rank"),
+            };
+            out += &format!("{} of {size} over {} ({ranks})\n", before.operation, before.axis);
             let line = |what: &str, c: Option<&CollectiveReport>| {
                 let Some(c) = c else { return String::new() };
                 let ns = c.time_ns.map_or_else(|| "-".to_owned(), time);
@@ -94,19 +122,23 @@ impl RepairedProgram {
                 )
             };
             out += &line("before", Some(before));
-            out += &line("unchanged", self.unchanged.collectives.get(i));
+            out += &match &self.unchanged {
+                Some(unchanged) => line("unchanged", unchanged.collectives.get(i)),
+                None => format!("  {:<10} {:>12}, the ranks of failed devices are gone\n", "unchanged", "-"),
+            };
             out += &line("repaired", self.repaired.collectives.get(i));
         }
         let total = |r: &Report| r.time_ns.unwrap_or(0.0);
-        let (before, unchanged, repaired) =
-            (total(&self.before), total(&self.unchanged), total(&self.repaired));
+        let (before, repaired) = (total(&self.before), total(&self.repaired));
         let slower = |ns: f64| if before > 0.0 { 100.0 * (ns / before - 1.0) } else { 0.0 };
         let bound = |r: &Report| r.bound_ns.unwrap_or(0.0);
+        let unchanged = match &self.unchanged {
+            Some(r) => format!("{} unchanged ({:+.1} %), ", time(total(r)), slower(total(r))),
+            None => String::new(),
+        };
         out += &format!(
-            "time: {} before, {} unchanged ({:+.1} %), {} repaired ({:+.1} %)\n",
+            "time: {} before, {unchanged}{} repaired ({:+.1} %)\n",
             time(before),
-            time(unchanged),
-            slower(unchanged),
             time(repaired),
             slower(repaired)
         );
@@ -134,15 +166,16 @@ impl RepairedProgram {
                 "collectives": r.collectives.iter().map(collective).collect::<Value>(),
             })
         };
+        let failed: Vec<&String> = self.devices.iter().chain(&self.nodes).chain(&self.links).collect();
         json!({
             "schema": 1,
             "command": "repair",
             "ok": true,
             "file": self.repaired.file,
-            "failed": self.failed,
+            "failed": failed,
             "machine": self.machine,
             "before": one(&self.before),
-            "unchanged": one(&self.unchanged),
+            "unchanged": self.unchanged.as_ref().map(one),
             "repaired": one(&self.repaired),
             "verified": self.repaired.verified,
         })

@@ -102,7 +102,7 @@ proptest! {
             .into_iter()
             .map(|(a, b)| (a % n, b % n))
             .filter(|(a, b)| a != b)
-            .map(|(from, to)| Link { from, to, wrap: false, percent: Some((from * 7 % 100) as f64) })
+            .map(|(from, to)| Link { from, to, percent: Some((from * 7 % 100) as f64), ..Link::default() })
             .collect();
         for form in [Form::Free, Form::Layers] {
             let chart = Topology { heading: Heading::new("A graph", ""), form, nodes: nodes.clone(), links: links.clone() };

@@ -120,7 +120,7 @@ fn machines() {
         |n: u32| (0..n).map(|i| Node { name: format!("({i})"), at: vec![i], ..Node::default() }).collect();
     let of =
         |n, form, links| why(Topology { heading: Heading::default(), form, nodes: nodes(n), links }.draw());
-    let link = |from, to, percent| vec![Link { from, to, wrap: false, percent }];
+    let link = |from, to, percent| vec![Link { from, to, percent, ..Link::default() }];
     assert_eq!(of(0, Form::Free, vec![]), "there is no node to draw");
     assert_eq!(of(2000, Form::Free, vec![]), "2000 nodes cannot be distinguished (limit: 1024)");
     assert_eq!(of(2, Form::Free, link(0, 2, None)), "a link from node 0 to node 2 of 2");

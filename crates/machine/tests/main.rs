@@ -2,6 +2,7 @@
 
 mod bounds;
 mod failed;
+mod failed_nodes;
 mod graph;
 mod memory;
 mod routing;

@@ -7,7 +7,7 @@
 
 use kbc_diag::{Diagnostic, Span};
 use kbc_machine::topology::perturb::{Distribution, DrawnQuantity, Perturb, PerturbTargets, RankName};
-use kbc_machine::topology::{DeviceId, LinkId, MAX_OWN_LINKS, Topology};
+use kbc_machine::topology::{DeviceId, LinkId, MAX_OWN_LINKS, Node, Topology};
 use kbc_numerics::rng::{Rng, mix64};
 
 /// The purpose of a drawn number. Purposes have independent numbers.
@@ -78,7 +78,7 @@ impl Draws {
         let PerturbTargets::These(names) = who else { return self.some(n as u64, who, "ranks", at) };
         let find = |name: &RankName| match name {
             RankName::Number(k) => u32::try_from(*k).ok().filter(|k| (*k as usize) < n),
-            RankName::At(c) => topo.device(c).map(|d| d.0),
+            RankName::At(c) => topo.find(&Node::Device(c.clone())).or_else(|| topo.device(c)).map(|d| d.0),
         };
         let mut out = vec![];
         for name in names {

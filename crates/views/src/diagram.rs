@@ -8,7 +8,7 @@ use kbc_figures::topology::{self as figure, AxisDirection, AxisLayout, Form, MAX
 use kbc_figures::{Fault, Heading};
 use kbc_machine::topology::{DeviceId, Direction, Link, Node, Shape, Topology};
 use kbc_time::Timing;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest number of nodes of a package that are shown individually.
 const FEW: usize = 120;
@@ -30,7 +30,7 @@ pub fn used(topology: &Topology, timing: &Timing) -> Vec<f64> {
 /// # Errors
 /// Returns an error if there are too many nodes to distinguish.
 pub fn fits(topology: &Topology) -> Result<(), Fault> {
-    match topology.node_count() {
+    match topology.whole().node_count() {
         n if n > MAX_NODES && !topology.is_package() => {
             Err(Fault::new(format!("{n} nodes cannot be distinguished (limit: {MAX_NODES})")))
         }
@@ -52,19 +52,31 @@ pub fn diagram(topology: &Topology, mut heading: Heading, used: &Use) -> Result<
         );
         return Ok(cubes_of(topology, heading, used, &sides(sips), *cubes));
     }
-    let form = form(topology);
-    let nodes = (0..topology.node_count() as u32).map(|i| node(topology, DeviceId(i))).collect();
+    // Failed nodes and their links are drawn where they were.
+    let whole = topology.whole();
+    let failed: BTreeSet<DeviceId> = topology.failed_nodes().collect();
+    let mut percent: Vec<Option<f64>> = vec![None; whole.link_count() as usize];
+    for (l, p) in topology.links().zip(used.iter().flatten()) {
+        percent[topology.link_on_whole(l.id).0 as usize] = Some(*p);
+    }
+    let form = form(whole);
+    let nodes = (0..whole.node_count() as u32).map(DeviceId);
+    let nodes = nodes.map(|id| figure::Node { failed: failed.contains(&id), ..node(whole, id) }).collect();
     let rows = |axis: usize| match &form {
         Form::Product(axes) => axes.get(axis).is_some_and(|a| a.direction != AxisDirection::Circle),
         _ => false,
     };
-    let link = |l: Link| figure::Link {
-        from: l.from.0 as usize,
-        to: l.to.0 as usize,
-        wrap: rows(l.axis) && around(topology, &l),
-        percent: used.as_ref().and_then(|u| u.get(l.id.0 as usize).copied()),
+    let link = |l: Link| {
+        let failed = l.rate.is_failed() || failed.contains(&l.from) || failed.contains(&l.to);
+        figure::Link {
+            from: l.from.0 as usize,
+            to: l.to.0 as usize,
+            wrap: rows(l.axis) && around(whole, &l),
+            percent: percent[l.id.0 as usize].filter(|_| !failed),
+            failed,
+        }
     };
-    let links = topology.links().map(link).collect();
+    let links = whole.links().map(link).collect();
     Ok(figure::Topology { heading, form, nodes, links })
 }
 
@@ -126,7 +138,7 @@ fn node(topology: &Topology, id: DeviceId) -> figure::Node {
         Node::Relay { .. } => (true, 1),
     };
     let at = if switch { vec![] } else { topology.coordinates(id) };
-    figure::Node { name: topology.name(id), label: None, switch, at, level }
+    figure::Node { name: topology.name(id), label: None, switch, at, level, failed: false }
 }
 
 /// Checks whether a link wraps around, from the last coordinate to the first or back.
@@ -174,7 +186,8 @@ fn cubes_of(
             true => (format!("io({})", words(sip)), "io".to_owned()),
             false => (format!("({})", words(at)), format!("({})", words(cube))),
         };
-        nodes.push(figure::Node { name, label: Some(label), switch: io, at: at.clone(), level: 0 });
+        let label = Some(label);
+        nodes.push(figure::Node { name, label, switch: io, at: at.clone(), ..figure::Node::default() });
     }
     let mut joined: BTreeMap<(usize, usize), Option<f64>> = BTreeMap::new();
     for l in topology.links() {
@@ -192,7 +205,8 @@ fn cubes_of(
         .into_iter()
         .map(|((from, to), percent)| {
             let far = nodes[from].at.iter().zip(&nodes[to].at).any(|(a, b)| a.abs_diff(*b) > 1);
-            figure::Link { from, to, wrap: far && nodes[from].switch && nodes[to].switch, percent }
+            let wrap = far && nodes[from].switch && nodes[to].switch;
+            figure::Link { from, to, wrap, percent, failed: false }
         })
         .collect();
     let sizes = sips.iter().copied().chain([rows + 1, columns]);

@@ -42,6 +42,7 @@ fn too_many_events_are_refused() {
         command: String::new(),
         ranks,
         events,
+        trees: vec![],
     };
     let data = data(&page(made(1000, None), &map).expect("it fits"));
     let all: usize =

@@ -1,6 +1,6 @@
 //! An all-to-all for one machine, from paths between all pairs of ranks.
 
-use super::{SynthesizedAlgorithm, failed, formatted, number, ratio, text};
+use super::{AlgorithmFile, SynthesizedAlgorithm, failed, formatted, number, ratio, text};
 use crate::failure::Outcome;
 use kbc_machine::topology::Topology;
 use kbc_passes::packed::{MachineNetwork, OrderedFlow, PackedRequest, flow_tables, ordered_flow};
@@ -12,16 +12,15 @@ use serde_json::{Value, json};
 /// E595.
 pub(super) fn synthesize(
     (topology, machine): (&Topology, &MachineNetwork),
-    source: Option<&str>,
+    file: Option<&AlgorithmFile>,
     request: &PackedRequest,
 ) -> Outcome<SynthesizedAlgorithm> {
     let found = ordered_flow(machine, request).map_err(|e| failed(topology, e))?;
     let summary = summary(topology, machine, &found);
     let ranks = topology.device_count();
-    let file = |source| {
-        text::file((source, ranks), request, &flow_tables(&found.plan, ranks), &super::head(&summary))
-    };
-    let text = source.map(|source| formatted(&file(source))).transpose()?;
+    let text =
+        |file| text::file((file, ranks), request, &flow_tables(&found.plan, ranks), &super::head(&summary));
+    let text = file.map(|file| formatted(&text(file))).transpose()?;
     Ok(SynthesizedAlgorithm { text, json: certificate(machine, &found), summary })
 }
 

@@ -7,6 +7,7 @@
 //! trusted.
 
 mod flow;
+mod shown;
 mod sizes;
 mod text;
 
@@ -21,6 +22,8 @@ use kbc_passes::packed::{
 use kbc_synthesis::{ExactRatio, RateProof, SynthesisError};
 use serde_json::{Value, json};
 
+pub use shown::packed_trees;
+
 pub use kbc_passes::packed::{CUT_MESSAGES, PackedCollective, PackedRequest, TreeMethod};
 
 /// A synthesised algorithm.
@@ -34,16 +37,25 @@ pub struct SynthesizedAlgorithm {
     pub json: Value,
 }
 
-/// Synthesises an algorithm for all devices of a machine. `source` is the machine as `.kb` says it:
-/// a shape with settings, or the name of a machine file in quotation marks. Without it no text is
-/// made. `ladder` asks for the fastest plans for many sizes in place of one algorithm.
+/// What the file of a synthesised algorithm says beside it.
+#[derive(Clone, Debug)]
+pub struct AlgorithmFile {
+    /// The machine as `.kb` says it: a shape with settings, or the name of a machine file in
+    /// quotation marks.
+    pub machine: String,
+    /// The option `instances` of the program that uses the algorithm.
+    pub instances: u64,
+}
+
+/// Synthesises an algorithm for all devices of a machine. Without `file` no text is made. `ladder`
+/// asks for the fastest plans for many sizes in place of one algorithm.
 ///
 /// # Errors
 /// E595: the machine has no such algorithm, or it would be too large; E413: a root that is not a
 /// rank.
 pub fn synthesize(
     topology: &Topology,
-    source: Option<&str>,
+    file: Option<&AlgorithmFile>,
     request: &PackedRequest,
     ladder: bool,
 ) -> Outcome<SynthesizedAlgorithm> {
@@ -61,7 +73,7 @@ pub fn synthesize(
         if ladder {
             return Err(refused(topology, "an all-to-all has no trees", "leave out --sizes"));
         }
-        return flow::synthesize((topology, &machine), source, request);
+        return flow::synthesize((topology, &machine), file, request);
     }
     if ladder {
         let (summary, json) = sizes::ladder(topology, &machine, request)?;

@@ -4,7 +4,7 @@
 //! functions. `first(r*T + t)` is the number of the first message of rank r in round t. Tables with
 //! `add` have messages that are added, those with `copy` messages that replace.
 
-use super::{PackedCollective, PackedRequest, ratio};
+use super::{AlgorithmFile, PackedCollective, PackedRequest, ratio};
 use kbc_frontend::library::LIBRARY;
 use kbc_passes::packed::PackedTable;
 use kbc_synthesis::{EdgeLoad, MatchedEdge, MatchedTree, Matching, RateProof, SpanningPacking, TreePacking};
@@ -14,10 +14,10 @@ use std::fmt::Write;
 /// Elements of the vector of the program by default.
 const ELEMENTS: u64 = 1 << 20;
 
-/// Returns the text of the file, for a machine as `.kb` says it and its number of ranks. `head` is
-/// its first comment.
+/// Returns the text of the file, for a machine with that number of ranks. `head` is its first
+/// comment.
 pub(super) fn file(
-    (machine, ranks): (&str, usize),
+    (file, ranks): (&AlgorithmFile, usize),
     request: &PackedRequest,
     made: &[PackedTable],
     head: &str,
@@ -31,7 +31,7 @@ pub(super) fn file(
         PackedCollective::AllToAll => ELEMENTS.next_multiple_of(ranks as u64 * pieces(made)),
         _ => ELEMENTS,
     };
-    out += &format!("\nparam n = {elements}\ntopology sys = {machine}\nmesh m = sys[r]\n\n");
+    out += &format!("\nparam n = {elements}\ntopology sys = {}\nmesh m = sys[r]\n\n", file.machine);
     for list in made {
         if let PackedTable::List(name, numbers) = list {
             table(&mut out, short(name), numbers);
@@ -53,9 +53,13 @@ pub(super) fn file(
     let placed =
         |placement: &str| placement.replace("ROOT", &root.to_string()).replace("RANKS", &ranks.to_string());
     let (from, to) = (placed(from), placed(to));
+    let with = match file.instances {
+        1 => String::new(),
+        k => format!(" with (instances: {k})"),
+    };
     let _ = write!(
         out,
-        "\nprogram packed_{name}(x: {from}) -> {to} {{\n    {name}(x, {call}, over: r, using: synthesised)\n}}\n"
+        "\nprogram packed_{name}(x: {from}) -> {to} {{\n    {name}(x, {call}, over: r, using: synthesised{with})\n}}\n"
     );
     out
 }

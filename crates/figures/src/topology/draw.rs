@@ -11,6 +11,8 @@ use libm::hypot;
 
 /// The largest height of the picture, without title and legend.
 const HEIGHT: f64 = 760.0;
+/// The dashes of what has failed.
+const FAILED: &str = "3 3";
 /// The largest distance between neighbours.
 const PITCH: f64 = 104.0;
 
@@ -71,6 +73,7 @@ impl Drawing<'_> {
         let many = (8.0 * self.t.nodes.len() as f64 / self.t.links.len() as f64).clamp(0.12, 1.0);
         let thick = (self.pitch / 60.0).clamp(0.25, 1.0) * many;
         match link.percent {
+            _ if link.failed => (theme.faint().to_owned(), thick),
             None => (theme.axis().to_owned(), 1.5 * thick),
             Some(0.0) => (theme.heat(0.0), 0.9 * thick),
             Some(p) => (theme.heat(p / self.full), (1.2 + 3.8 * (p / self.full).min(1.0)) * thick),
@@ -103,6 +106,8 @@ impl Drawing<'_> {
     fn link(&mut self, link: &Link, lane: f64) {
         let (colour, wide) = self.look(link);
         let (a, b) = (self.at[link.from], self.at[link.to]);
+        let dash = if link.failed { FAILED } else { "" };
+        let arrows = self.pitch > 26.0 && !link.failed;
         let d = hypot(b.0 - a.0, b.1 - a.1).max(1e-9);
         let along = ((b.0 - a.0) / d, (b.1 - a.1) / d);
         let right = (-along.1, along.0);
@@ -115,15 +120,15 @@ impl Drawing<'_> {
             let (near, far) = (self.radius, self.radius + self.pitch.min(90.0) * 0.36);
             // A stub leaves the sender away from the receiver, so the direction of the traffic and
             // its right-hand side are reversed.
-            self.stroke(move_by(a, -off, -near), move_by(a, -off, -far), (&colour, wide), true, "");
-            self.stroke(move_by(b, -off, far), move_by(b, -off, near), (&colour, wide), true, "");
+            self.stroke(move_by(a, -off, -near), move_by(a, -off, -far), (&colour, wide), !link.failed, dash);
+            self.stroke(move_by(b, -off, far), move_by(b, -off, near), (&colour, wide), !link.failed, dash);
             return;
         }
         let bend = if self.crosses(link) { (d * 0.16).max(self.radius * 1.8) } else { 0.0 };
         if bend == 0.0 {
             let from = move_by(a, off, self.radius * 0.9);
             let to = move_by(b, off, -self.radius * 0.9);
-            self.stroke(from, to, (&colour, wide), self.pitch > 26.0, "");
+            self.stroke(from, to, (&colour, wide), arrows, dash);
             return;
         }
         let middle = move_by(((a.0 + b.0) / 2.0, (a.1 + b.1) / 2.0), (bend + off) * 2.0, 0.0);
@@ -133,8 +138,9 @@ impl Drawing<'_> {
         };
         let (from, to) = (toward(a), toward(b));
         let d = [from, middle, to].map(|p| format!("{} {}", short(p.0), short(p.1)));
-        self.canvas.path(&format!("M{} Q{} {}", d[0], d[1], d[2]), solid(&colour, wide));
-        if self.pitch > 26.0 {
+        let line = Stroke { dash, ..solid(&colour, wide) };
+        self.canvas.path(&format!("M{} Q{} {}", d[0], d[1], d[2]), line);
+        if arrows {
             self.arrow(middle, to, &colour, wide);
         }
     }
@@ -195,8 +201,20 @@ impl Drawing<'_> {
         let theme = self.canvas.theme;
         let r = self.radius;
         for (node, (x, y)) in self.t.nodes.iter().zip(self.at.clone()) {
-            let border = solid(theme.ink(), 1.3);
-            if node.switch {
+            let (colour, dash) = if node.failed { (theme.faint(), FAILED) } else { (theme.ink(), "") };
+            let border = Stroke { dash, ..solid(colour, 1.3) };
+            if node.failed {
+                let d = r * 0.7;
+                for (from, to) in [((x - d, y - d), (x + d, y + d)), ((x - d, y + d), (x + d, y - d))] {
+                    self.canvas.line(from, to, solid(theme.faint(), 1.3));
+                }
+            }
+            if node.failed && !node.switch {
+                self.canvas.circle((x, y), r, "none", Some(border));
+            } else if node.failed {
+                let at = Rect { x0: x - r, y0: y - r, x1: x + r, y1: y + r };
+                self.canvas.rect(at, "none", Some(border));
+            } else if node.switch {
                 let at = Rect { x0: x - r, y0: y - r, x1: x + r, y1: y + r };
                 self.canvas.rect(at, theme.tint(1), Some(border));
             } else {
@@ -318,6 +336,9 @@ impl Drawing<'_> {
             shapes.push("square: switch, holds no rank".into());
         }
         shapes.push("traffic is drawn on the right of its link".into());
+        if self.t.nodes.iter().any(|n| n.failed) || self.t.links.iter().any(|l| l.failed) {
+            shapes.push("dashed: failed".into());
+        }
         if self.stubs {
             shapes.push("stubs at the edge: wrap-around links from one end of a row to the other".into());
         }

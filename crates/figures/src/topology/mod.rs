@@ -68,6 +68,8 @@ pub struct Node {
     pub at: Vec<u32>,
     /// The level: 0 for devices, 1 and more for the switches above them, for [`Form::Layers`].
     pub level: u32,
+    /// Whether the node has failed. It is drawn dashed and crossed out.
+    pub failed: bool,
 }
 
 /// A directed link.
@@ -83,6 +85,8 @@ pub struct Link {
     /// The utilisation: the percentage of the time in which the link is in use. None if nothing was
     /// timed.
     pub percent: Option<f64>,
+    /// Whether the link has failed. It is drawn dashed and without an arrow.
+    pub failed: bool,
 }
 
 /// A chart of a machine.

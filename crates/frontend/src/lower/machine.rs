@@ -6,7 +6,8 @@
 //!
 //! `--topology` takes a shape or a machine file. It replaces the shape, and keeps the settings that
 //! it does not state itself. A parameter that is a size of the replaced shape (`ring(tp)`) takes
-//! the size of the new shape, so that types that use it still fit.
+//! the size of the new shape, so that types that use it still fit. If devices have failed, a
+//! parameter that is the only size of the shape takes the number of those that are left.
 
 use super::LowerOptions;
 use super::choice::{MachineChoice, machine_choice, topology_of};
@@ -105,6 +106,9 @@ pub(super) fn topology<'a>(
     replaced.links.extend(options.set.1.iter().cloned());
     let topology = replaced.over(written.described(), Shape::Ring(DEFAULT_RANKS), at)?;
     let topology = topology.with_placements(placements.clone());
+    if let Some(d) = decl {
+        follow_the_living(loaded, d, &topology, params);
+    }
     others(loaded, root, decl, params)?;
     Ok(Machine { topology, perturb, placements, chosen, mesh, at })
 }
@@ -173,9 +177,7 @@ fn follow(
     params: &mut Params<'_>,
 ) -> Result<(), Fault> {
     let TopologySource::Shape(written, _) = &decl.source else { return Ok(()) };
-    // The numbers in `hypercube(k)`, `tree(a, d)`, a hierarchy or a list are not sizes of axes.
-    let name = written.name.node.as_str();
-    if written.parts.is_empty() || matches!(name, "hypercube" | "tree" | "hierarchy" | "graph" | "package") {
+    if written.parts.is_empty() || !sizes_an_axis(written) {
         return Ok(());
     }
     let sizes: Vec<i64> = if written.parts.len() == new.sizes().len() {
@@ -192,6 +194,27 @@ fn follow(
         }
     }
     Ok(())
+}
+
+/// Updates the parameter that is the only size of the written shape to the number of devices that
+/// are left, if some have failed.
+fn follow_the_living(loaded: &Loaded, decl: &TopologyDecl, topology: &Topology, params: &mut Params<'_>) {
+    let TopologySource::Shape(written, _) = &decl.source else { return };
+    let living = topology.device_count();
+    let [Expr { kind: ExprKind::Name(name), span }] = &written.parts[..] else { return };
+    if !sizes_an_axis(written) || living == topology.whole().device_count() {
+        return;
+    }
+    if let (Some(p), Ok(living)) = (loaded.param(span.file, name), i64::try_from(living)) {
+        params.rebind(p, living);
+    }
+}
+
+/// Whether the numbers of a shape are sizes of axes. Those of `hypercube(k)`, `tree(a, d)`, a
+/// hierarchy or a list are not.
+fn sizes_an_axis(written: &ast::Shape) -> bool {
+    let name = written.name.node.as_str();
+    !matches!(name, "hypercube" | "tree" | "hierarchy" | "graph" | "package")
 }
 
 fn shape(written: &ast::Shape, params: &Params<'_>) -> Result<Shape, Diagnostics> {
@@ -421,8 +444,18 @@ impl Machine<'_> {
     }
 
     fn does_not_fit(&self, decl: &MeshDecl, title: String) -> Diagnostic {
-        Diagnostic::error("E223", title)
+        let d = Diagnostic::error("E223", title)
             .primary(decl.span, "this mesh")
-            .secondary(self.at, format!("the machine: {}", self.topology.shape()))
+            .secondary(self.at, format!("the machine: {}", self.topology.shape()));
+        let (whole, living) = (self.topology.whole().device_count(), self.topology.device_count());
+        if living == whole {
+            return d;
+        }
+        let failed: Vec<String> =
+            self.topology.failed_nodes().map(|n| self.topology.whole().name(n)).collect();
+        d.note(format!(
+            "the {living} devices that are left form one axis, in their order (failed: {})",
+            failed.join(", ")
+        ))
     }
 }

@@ -171,9 +171,15 @@ impl<'a> Params<'a> {
                     .help(format!("remove -D {name}, or give a topology of that size")),
             ));
         }
-        self.bound.insert(decl.name.span, value);
-        self.known.borrow_mut().clear();
+        self.rebind(decl, size);
         Ok(())
+    }
+
+    /// Gives a parameter another size once the machine is built, even if `-D` gives one: the
+    /// written shape has that one, and the devices that are left are fewer.
+    pub fn rebind(&mut self, decl: &ParamDecl, size: i64) {
+        self.bound.insert(decl.name.span, ParamValue::Int(size));
+        self.known.borrow_mut().clear();
     }
 
     /// Returns the parameter with this name that a file sees.

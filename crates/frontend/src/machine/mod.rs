@@ -21,7 +21,7 @@ use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Spanned};
 use kbc_machine::policy::Placements;
 use kbc_machine::topology::perturb::Perturb;
-use kbc_machine::topology::{Fragment, MAX_NODES, OwnLink, SettingValue, Settings, Shape, link_rate};
+use kbc_machine::topology::{FAILED, Fragment, MAX_NODES, OwnLink, SettingValue, Settings, Shape, link_rate};
 use tree::{Key, Node, NodeKind};
 use yaml::Document;
 
@@ -34,7 +34,7 @@ pub struct MachineFile {
     pub shape: Option<Spanned<Shape>>,
     /// The settings.
     pub settings: Settings,
-    /// The rates of single links, in source order.
+    /// The rates of single links and the nodes that have failed, in source order.
     pub links: Vec<OwnLink>,
     /// The perturbation.
     pub perturb: Option<Perturb>,
@@ -86,6 +86,10 @@ pub fn read(text: &str, file: FileId) -> Result<MachineFile, Diagnostics> {
             }
             "links" => {
                 reader.links(value, &mut out.links, &mut found);
+                Ok(())
+            }
+            FAILED => {
+                reader.failed(value, &mut out.links, &mut found);
                 Ok(())
             }
             "perturb" => {
@@ -178,7 +182,8 @@ pub fn read_perturb(text: &str, file: FileId) -> Result<Perturb, Diagnostics> {
 }
 
 /// Keys that are not settings.
-const KEYS: [&str; 8] = ["kbc", "shape", "devices", "relays", "links", "perturb", "placement", "chosen"];
+const KEYS: [&str; 9] =
+    ["kbc", "shape", "devices", "relays", "links", FAILED, "perturb", "placement", "chosen"];
 
 /// The version of machine files that is read. A file without the key `kbc` has it.
 const VERSION: u32 = 1;
@@ -334,6 +339,18 @@ impl<'t> Reader<'t> {
             }
         }
         Ok(out)
+    }
+
+    /// Reads nodes that have failed: `(0,1), #3`, or a list of such texts.
+    fn failed(&self, node: &Node, out: &mut Vec<OwnLink>, found: &mut Diagnostics) {
+        let one = std::slice::from_ref(node);
+        let list = if let NodeKind::List(list) = &node.kind { &list[..] } else { one };
+        for item in list {
+            match self.fragment(item).and_then(Fragment::nodes) {
+                Ok(nodes) => out.extend(nodes.into_iter().map(OwnLink::failed)),
+                Err(d) => found.push(d),
+            }
+        }
     }
 
     /// Reads entries of the form `SELECTOR: bandwidth, latency`.

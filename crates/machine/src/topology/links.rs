@@ -5,11 +5,11 @@
 //! links, where an axis whose links agree is one entry. The rates are stored in
 //! [`super::Topology`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use kbc_diag::{Diagnostic, Spanned};
+use kbc_diag::{Diagnostic, Span, Spanned};
 
 use super::graph::{Edge, Parallel, Relay};
 use super::line::{AxisPosition, LineLinks, level};
@@ -76,7 +76,12 @@ pub enum LinkSet {
         /// The number of one of several links of a package, from 1 on.
         one: Option<u32>,
     },
+    /// All links of a node that has failed ([`FAILED`]).
+    Of(Node),
 }
+
+/// The key of a machine's text that lists the nodes that have failed.
+pub const FAILED: &str = "failed";
 
 /// A rate for some links.
 #[derive(Clone, PartialEq, Debug)]
@@ -94,9 +99,20 @@ fn sign(direction: Direction) -> char {
     if direction == Direction::Plus { '+' } else { '-' }
 }
 
+impl OwnLink {
+    /// Returns the entry of a node that has failed.
+    pub fn failed(node: Spanned<Node>) -> OwnLink {
+        let set = Spanned::new(LinkSet::Of(node.node), node.span);
+        OwnLink { set, rate: LinkRate { bandwidth: 0.0, latency_ns: 0.0 } }
+    }
+}
+
 impl Topology {
     /// Returns the name of a node of this machine.
     pub fn node(&self, id: DeviceId) -> Node {
+        if let Some(whole) = &self.whole {
+            return whole.node(id).map_or(Node::Device(vec![]), |n| whole.machine.node(n));
+        }
         if let Some(graph) = self.wiring.graph.as_ref().filter(|_| !self.wiring.is_product) {
             let relay = id.0.checked_sub(graph.devices).and_then(|i| graph.relays.get(i as usize));
             return match relay {
@@ -113,8 +129,11 @@ impl Topology {
         Node::Switch { axis, level, number: spot.line * arity.pow(depth - level) + within }
     }
 
-    /// Returns the node with this name.
+    /// Returns the node with this name. None if there is none, or if it has failed.
     pub fn find(&self, node: &Node) -> Option<DeviceId> {
+        if let Some(whole) = &self.whole {
+            return whole.machine.find(node).and_then(|n| whole.living(n));
+        }
         let (axis, wanted, number) = match node {
             Node::Device(at) => {
                 let places = self.wiring.graph.as_ref().map_or(&[][..], |g| &g.places);
@@ -161,13 +180,56 @@ impl Topology {
     pub fn select(&self, set: &Spanned<LinkSet>) -> Result<Vec<LinkId>, Diagnostic> {
         let fault = |title: String, help: String| {
             let d = Diagnostic::error("E447", title).help(help);
-            if set.span.is_none() { d } else { d.primary(set.span, "these links") }
+            let what = if matches!(set.node, LinkSet::Of(_)) { "this node" } else { "these links" };
+            if set.span.is_none() { d } else { d.primary(set.span, what) }
+        };
+        if let Some(whole) = &self.whole {
+            let all = whole.machine.select(set)?;
+            let found: Vec<LinkId> = all.into_iter().filter_map(|l| whole.carrying(l)).collect();
+            if found.is_empty() {
+                let gone: Vec<String> = self.failed_nodes().map(|n| whole.machine.name(n)).collect();
+                let title = format!("no such link of {} is left", self.shape());
+                return Err(fault(
+                    title,
+                    format!("links of nodes that have failed do not exist: {}", gone.join(", ")),
+                ));
+            }
+            return Ok(found);
+        }
+        let end = |node: &Node| {
+            self.find(node).ok_or_else(|| {
+                let sizes: Vec<String> = self.axes().map(|(n, k)| format!("{n} of {k}")).collect();
+                let kind = match node {
+                    Node::Device(_) => "device",
+                    Node::Switch { .. } => "switch",
+                    Node::Relay { .. } => "relay",
+                };
+                let help = format!("the coordinates are {}", sizes.join(", "));
+                let help = match (self.shape(), node) {
+                    (Shape::Graph { relays, .. }, Node::Relay { .. }) => {
+                        format!("there are {relays} relays, numbered from #0")
+                    }
+                    (Shape::Package { .. }, _) => {
+                        format!("{help}; the relays are router, hbm, sram, east, west, south, north, io_out and io_in, such as `{}`",
+                            self.name(DeviceId(self.device_count() as u32)))
+                    }
+                    _ => help,
+                };
+                fault(format!("{} has no {kind} {node}", self.shape()), help)
+            })
         };
         let links = |i: usize| {
             let a = self.wiring.axes.get(i);
             a.map_or(0, |a| u64::from(self.wiring.devices / a.size) * a.kind.links(a.size))
         };
         match &set.node {
+            LinkSet::Of(node) => {
+                let id = end(node)?;
+                let mut all: Vec<LinkId> =
+                    self.links_from(id).into_iter().chain(self.links_into(id)).map(|l| l.id).collect();
+                all.sort_unstable();
+                Ok(all)
+            }
             LinkSet::Axis { axis, direction, level } => {
                 let name = AXIS_NAMES.get(*axis).copied().unwrap_or("?");
                 if links(*axis) == 0 {
@@ -198,26 +260,6 @@ impl Topology {
                 Ok(found)
             }
             LinkSet::Between { from, to, direction, one } => {
-                let end = |node: &Node| {
-                    self.find(node).ok_or_else(|| {
-                        let sizes: Vec<String> = self.axes().map(|(n, k)| format!("{n} of {k}")).collect();
-                        let kind = match node {
-                            Node::Device(_) => "device",
-                            Node::Switch { .. } => "switch",
-                            Node::Relay { .. } => "relay",
-                        };
-                        let help = format!("the coordinates are {}", sizes.join(", "));
-                        let help = match (self.shape(), node) {
-                            (Shape::Graph { relays, .. }, Node::Relay { .. }) => format!("there are {relays} relays, numbered from #0"),
-                            (Shape::Package { .. }, _) => {
-                                format!("{help}; the relays are router, hbm, sram, east, west, south, north, io_out and io_in, such as `{}`",
-                                    self.name(DeviceId(self.device_count() as u32)))
-                            }
-                            _ => help,
-                        };
-                        fault(format!("{} has no {kind} {node}", self.shape()), help)
-                    })
-                };
                 let (a, b) = (end(from)?, end(to)?);
                 let mut links = self.links_between(a, b);
                 if let Some(one) = one {
@@ -253,20 +295,33 @@ impl Topology {
         }
     }
 
-    /// Gives links rates of their own, in order.
+    /// Gives links rates of their own, in order, and lets nodes fail. It belongs to building a
+    /// machine: rates that [`Topology::set_rate`] set before nodes failed are lost.
     ///
     /// # Errors
-    /// Returns the errors of [`Topology::select`] and [`Topology::set_rate`].
+    /// Returns the errors of [`Topology::select`], [`Topology::set_rate`] and, for nodes that
+    /// cannot fail, E443 and E445.
     pub fn set_links(&mut self, links: &[OwnLink]) -> Result<(), Diagnostic> {
+        let (mut machine, mut failed) = match &self.whole {
+            Some(whole) => (whole.machine.clone(), whole.failed.clone()),
+            None => (self.clone(), BTreeSet::new()),
+        };
+        let mut at = Span::NONE;
         for own in links {
-            if matches!(self.shape, Shape::Graph { .. }) {
-                self.add_link(own)?;
-                continue;
-            }
-            for id in self.select(&own.set)? {
-                self.set_rate(id, own.rate)?;
+            if let LinkSet::Of(node) = &own.set.node {
+                // The selection reports a node that does not exist.
+                machine.select(&own.set)?;
+                failed.extend(machine.find(node));
+                at = own.set.span;
+            } else if matches!(machine.shape, Shape::Graph { .. }) {
+                machine.add_link(own)?;
+            } else {
+                for id in machine.select(&own.set)? {
+                    machine.set_rate(id, own.rate)?;
+                }
             }
         }
+        *self = machine.without(failed, at)?;
         Ok(())
     }
 

@@ -15,6 +15,7 @@
 
 pub mod cores;
 mod data;
+mod failed;
 mod graph;
 mod line;
 mod links;
@@ -39,6 +40,7 @@ use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, FileId, Span};
 
 use crate::policy::Placements;
+use failed::Whole;
 use kbc_ir::types::MemKind;
 use line::LineLinks;
 use memo::Memo;
@@ -46,7 +48,7 @@ use wiring::Wiring;
 
 pub use data::{Controller, Data, MAX_CHANNELS};
 pub use graph::MAX_NODES;
-pub use links::{LinkSet, MAX_OWN_LINKS, Node, OwnLink};
+pub use links::{FAILED, LinkSet, MAX_OWN_LINKS, Node, OwnLink};
 pub use package::{PACKAGE_SETTING_NAMES, PackageRanks, PackageSettings};
 pub use quantity::{Dimension, Quantity, quantity, rate_in_bits, unit_names};
 pub use route::{Route, RouteCost, Way, WayFault};
@@ -125,6 +127,8 @@ pub struct Topology {
     /// Placements of tensors inside devices.
     placements: Placements,
     memo: Memo,
+    /// The machine with its failed nodes. None if none has failed.
+    whole: Option<Arc<Whole>>,
 }
 
 impl Topology {
@@ -172,6 +176,7 @@ impl Topology {
             paces: BTreeMap::new(),
             placements: Placements::default(),
             memo: Memo::default(),
+            whole: None,
         })
     }
 
@@ -202,27 +207,6 @@ impl Topology {
         topo.set_links(&links)?;
         topo.connected(Span::new(file, 0, text.len()))?;
         Ok(topo)
-    }
-
-    /// Checks that every device reaches every other one. Only a list of links, and a machine with
-    /// failed links, can fail.
-    ///
-    /// # Errors
-    /// Returns E443 if a device does not reach another one.
-    pub fn connected(&self, at: Span) -> Result<(), Diagnostic> {
-        let Some((a, b)) = self.wiring.graph.as_ref().and_then(|g| g.unreachable_pair()) else {
-            return Ok(());
-        };
-        let (a, b) = (self.name(DeviceId(a)), self.name(DeviceId(b)));
-        let title = format!("there is no route from {a} to {b} in {}", self.shape);
-        if self.wiring.is_product {
-            let d = Diagnostic::error("E443", title)
-                .help("fewer links may fail: the others must join all devices");
-            return Err(if at.is_none() { d } else { d.primary(at, "this machine") });
-        }
-        let d = Diagnostic::error("E443", title)
-            .help(format!("links are directed: add the links of a route, such as `link {a}->{b}: 50 GB/s, 500 ns`, and those of the route back"));
-        Err(if at.is_none() { d } else { d.primary(at, "this machine") })
     }
 
     /// Returns the shape.
@@ -287,8 +271,9 @@ impl Topology {
         self.wiring.axes.iter().map(|a| a.coordinate(device.0)).collect()
     }
 
-    /// Returns the coordinates in a device's name. These are its coordinates on the axes, or on a
-    /// machine with `ranks: pe, N`, the structural coordinates of the PE.
+    /// Returns the coordinates in a device's name. These are its coordinates on the axes, those on
+    /// the axes of the whole machine if a node has failed, or on a machine with `ranks: pe, N` the
+    /// structural coordinates of the PE.
     pub fn place(&self, device: DeviceId) -> Vec<u32> {
         match self.node(device) {
             Node::Device(at) => at,
@@ -395,6 +380,9 @@ impl Topology {
     /// same devices. If several links of a package join the same nodes, each name ends with the
     /// link's number from 1 on, such as `#2`.
     pub fn link_name(&self, id: LinkId) -> String {
+        if let Some(whole) = &self.whole {
+            return whole.link(id).map_or_else(|| format!("link {}", id.0), |l| whole.machine.link_name(l));
+        }
         let Some(link) = self.link(id) else {
             return format!("link {}", id.0);
         };
@@ -439,7 +427,7 @@ impl Topology {
     }
 
     /// Checks whether the machine is a list of links: `graph`, `package`, or any shape with failed
-    /// links. Symmetries and closed forms do not hold for such machines.
+    /// links or nodes. Symmetries and closed forms do not hold for such machines.
     pub fn is_listed(&self) -> bool {
         self.wiring.graph.is_some()
     }
@@ -591,48 +579,16 @@ impl Topology {
     }
 }
 
-impl Topology {
-    /// Lets routes follow the new rate of a link. A product of axes gets its list of links with the
-    /// first failure, because its routes are no longer those of the axes.
-    fn reroute(&mut self, id: LinkId, rate: LinkRate) -> Result<(), Diagnostic> {
-        if self.wiring.graph.is_none() {
-            if !rate.is_failed() {
-                return Ok(());
-            }
-            if self.node_count() as u64 > u64::from(MAX_NODES) {
-                let title = format!("a link of {} cannot fail", self.shape);
-                return Err(Diagnostic::error("E443", title).note(format!(
-                    "routes around it need a table, for which {MAX_NODES} nodes are the limit"
-                )));
-            }
-            let list = self.wiring.as_list(|l| self.rate(l));
-            self.wiring.graph = Some(Arc::new(list));
-        }
-        if let Some(graph) = &mut self.wiring.graph {
-            let graph = Arc::make_mut(graph);
-            // The links of a package keep the rates of its parts, on which its routes depend.
-            if self.wiring.is_product {
-                graph.change(id, rate);
-            }
-            if !graph.set_failed(id, rate.is_failed()) && self.wiring.is_product {
-                self.wiring.graph = None;
-            }
-        }
-        Ok(())
-    }
-
-    /// Iterates over the links that have failed.
-    pub fn failed_links(&self) -> impl Iterator<Item = LinkId> + '_ {
-        self.own_rates().filter(|(_, rate)| rate.is_failed()).map(|(id, _)| id)
-    }
-}
-
 impl fmt::Display for Topology {
-    /// Writes the shape, the given settings and the rates of single links, as [`Topology::parse`]
-    /// reads them. Perturbations belong to a run and are not part of the text.
+    /// Writes the shape, the given settings, the rates of single links and the failed nodes, as
+    /// [`Topology::parse`] reads them. Perturbations belong to a run and are not part of the text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = self.settings.parts();
-        parts.extend(self.own_parts());
+        parts.extend(self.whole().own_parts());
+        let failed: Vec<String> = self.failed_nodes().map(|n| self.whole().name(n)).collect();
+        if !failed.is_empty() {
+            parts.push(format!("{FAILED}: {}", failed.join(", ")));
+        }
         match &parts[..] {
             [] => write!(f, "{}", self.shape),
             some => write!(f, "{} {{ {} }}", self.shape, some.join("; ")),

@@ -6,7 +6,7 @@
 
 use kbc_diag::{Diagnostic, FileId, Span, Spanned};
 
-use super::links::{LinkSet, Node, OwnLink};
+use super::links::{FAILED, LinkSet, Node, OwnLink};
 use super::perturb::{Distribution, DrawnQuantity};
 use super::quantity::{quantity, rate_in_bits, unit_names};
 use super::settings::{Settings, link_rate};
@@ -17,6 +17,9 @@ use super::{AXIS_NAMES, Direction, Topology};
 /// Limit on the nesting of shapes.
 const MAX_DEPTH: usize = 16;
 
+/// What a node is called in messages.
+const NODE: &str = "a device such as `(0,1)`, a switch such as `x.1#0` or a relay such as `#0`";
+
 /// A machine as written, before it is built.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Written {
@@ -24,7 +27,7 @@ pub struct Written {
     pub shape: Shape,
     /// The given settings.
     pub settings: Settings,
-    /// Rates of single links in order. A later one overrides an earlier one.
+    /// Rates of single links and failed nodes in order. A later rate overrides an earlier one.
     pub links: Vec<OwnLink>,
 }
 
@@ -35,7 +38,7 @@ pub struct Described {
     pub shape: Option<Shape>,
     /// The given settings.
     pub settings: Settings,
-    /// Rates of single links in order. A later one overrides an earlier one.
+    /// Rates of single links and failed nodes in order. A later rate overrides an earlier one.
     pub links: Vec<OwnLink>,
 }
 
@@ -49,9 +52,9 @@ impl Described {
     /// Builds the machine of this description, where `base` is the description that it overrides
     /// and `absent` the shape if neither has one. The shape is its own, or that of `base`. The
     /// settings are its own, and of those of `base` that it does not give, those that have a
-    /// meaning for the shape. Rates of links are those of both, except that rates of `base` are
-    /// dropped if the shape is replaced and either shape has links of its own (`graph`, `package`).
-    /// `at` is the position of the shape.
+    /// meaning for the shape. Rates of links and failed nodes are those of both, except that those
+    /// of `base` are dropped if the shape is replaced and either shape has links of its own
+    /// (`graph`, `package`). `at` is the position of the shape.
     ///
     /// # Errors
     /// Returns the errors of [`Topology::build`], [`Topology::set_links`] and
@@ -190,6 +193,17 @@ impl<'t> Fragment<'t> {
         let set = reader.link_set()?;
         reader.end("the end of the links")?;
         Ok(set)
+    }
+
+    /// Parses nodes that have failed: `(0,1), x.1#0, #3`.
+    ///
+    /// # Errors
+    /// Returns E446 for malformed text.
+    pub fn nodes(self) -> Result<Vec<Spanned<Node>>, Diagnostic> {
+        let mut reader = self.reader();
+        let nodes = reader.nodes()?;
+        reader.end("`,` or the end of the nodes")?;
+        Ok(nodes)
     }
 
     /// Parses the coordinates of a device: `(0,1)`.
@@ -335,6 +349,10 @@ impl<'t> Reader<'t> {
             return Ok(());
         }
         self.expect(':', "`:` after the setting's name")?;
+        if name.node == FAILED {
+            out.links.extend(self.nodes()?.into_iter().map(OwnLink::failed));
+            return Ok(());
+        }
         let values = self.values()?;
         out.settings.set(&name, &values)
     }
@@ -345,6 +363,29 @@ impl<'t> Reader<'t> {
             values.push(self.value()?);
         }
         Ok(values)
+    }
+
+    /// Parses nodes: `(0,1), x.1#0, #3`.
+    fn nodes(&mut self) -> Result<Vec<Spanned<Node>>, Diagnostic> {
+        let mut out = vec![];
+        loop {
+            self.blanks();
+            let start = self.at;
+            let node = match self.node()? {
+                Some(node) => node,
+                None => match self.direction() {
+                    Ok((axis, None, Some(level))) => self.switch(axis, level)?,
+                    _ => {
+                        self.at = start;
+                        return Err(self.expected(NODE));
+                    }
+                },
+            };
+            out.push(Spanned::new(node, self.span(start)));
+            if !self.take(',') {
+                return Ok(out);
+            }
+        }
     }
 
     /// Parses as [`Reader::link_set`] does, and `A<->B` as both directions.
@@ -387,11 +428,7 @@ impl<'t> Reader<'t> {
             Some(node) => node,
             None => match self.direction()? {
                 (axis, None, Some(level)) => self.switch(axis, level)?,
-                _ => {
-                    return Err(self.expected(
-                        "a device such as `(0,1)`, a switch such as `x.1#0` or a relay such as `#0`",
-                    ));
-                }
+                _ => return Err(self.expected(NODE)),
             },
         };
         self.blanks();

@@ -81,7 +81,7 @@ impl Wiring {
         }
     }
 
-    fn listed(axes: Vec<(&'static str, u32)>, graph: Graph) -> Wiring {
+    pub fn listed(axes: Vec<(&'static str, u32)>, graph: Graph) -> Wiring {
         let (names, list) = axes.into_iter().map(|(n, size)| (n, (LineLinks::Listed, size))).unzip();
         let product = Wiring::product(list);
         let (nodes, links) = (graph.nodes(), graph.links());

@@ -162,7 +162,7 @@ impl Candidate {
 
 /// Returns an algorithm with its arguments and options as a program writes it:
 /// `hierarchical_flat(g: 8) with (pipeline: 2)`.
-fn called(algorithm: &Name, arguments: &[(Name, UsingArg)], options: &[(Name, UsingArg)]) -> String {
+pub fn called(algorithm: &Name, arguments: &[(Name, UsingArg)], options: &[(Name, UsingArg)]) -> String {
     let one = |(name, value): &(Name, UsingArg)| match value {
         UsingArg::Int(n) => format!("{name}: {n}"),
         UsingArg::Name(word) => format!("{name}: {word}"),

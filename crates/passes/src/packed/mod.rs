@@ -162,6 +162,16 @@ enum Ways {
     Fastest,
 }
 
+/// The trees of a use, to be shown.
+pub struct PackedTrees {
+    /// The network of one of its groups.
+    pub network: MachineNetwork,
+    /// What was packed.
+    pub request: PackedRequest,
+    /// The trees.
+    pub phases: Vec<OrderedPhase>,
+}
+
 /// A use of a packed algorithm.
 #[derive(Clone, Copy, Debug)]
 pub struct PackedSite<'a> {
@@ -188,13 +198,70 @@ impl PackedSite<'_> {
     /// # Errors
     /// Returns why there are no such trees.
     pub fn pack(&self, args: &[(Name, UsingArg)], cache: &PackedCache) -> Result<Rc<PackedUse>, String> {
-        let given = |name: &str| -> Result<Option<u64>, String> {
-            match args.iter().find(|a| a.0 == *name).map(|a| &a.1) {
-                None | Some(UsingArg::Int(0)) => Ok(None),
-                Some(UsingArg::Int(n)) if *n > 0 => Ok(Some(*n as u64)),
-                Some(_) => Err(format!("`{name}` must be a number of at least 0")),
-            }
+        let (request, ways) = (self.request(args)?, self.ways(args)?);
+        let key = format!("{:?} {request:?} {ways:?}", self.collective.axes());
+        if let Some(known) = cache.borrow().get(&key) {
+            return known.clone();
+        }
+        let made = self.made(&request, ways).map(Rc::new);
+        cache.borrow_mut().insert(key, made.clone());
+        made
+    }
+
+    /// Packs the trees of a use once more, to show them. None for an all-to-all, which has paths,
+    /// and for groups of one rank.
+    ///
+    /// # Errors
+    /// Returns why there are no such trees.
+    pub fn trees(&self, args: &[(Name, UsingArg)]) -> Result<Option<PackedTrees>, String> {
+        let (request, ways) = (self.request(args)?, self.ways(args)?);
+        let groups = device_groups(self.mesh, &self.collective.axes());
+        if request.collective == PackedCollective::AllToAll || groups.iter().all(|g| g.len() == 1) {
+            return Ok(None);
+        }
+        let network = group_network(self.topology, &groups).map_err(|e| e.words(self.topology, None))?;
+        let (network, phases) = self.phases(network, &groups, &request, ways)?;
+        Ok(Some(PackedTrees { network, request, phases }))
+    }
+
+    /// Returns which routes messages take with the arguments of a use.
+    fn ways(&self, args: &[(Name, UsingArg)]) -> Result<Ways, String> {
+        match given(args, VIA)? {
+            Some(1) => Ok(Ways::Named),
+            Some(_) => Err(format!("`{VIA}` is 1 if messages name relays, or 0")),
+            // A complete use without the argument has none.
+            None if is_complete(args) || !self.via => Ok(Ways::Machine),
+            None => Ok(Ways::Fastest),
+        }
+    }
+
+    /// Returns the phases of a use, and the network in which they are: that of the groups, or one
+    /// whose messages name relays.
+    fn phases(
+        &self,
+        network: MachineNetwork,
+        groups: &[Vec<DeviceId>],
+        request: &PackedRequest,
+        ways: Ways,
+    ) -> Result<(MachineNetwork, Vec<OrderedPhase>), String> {
+        let topology = self.topology;
+        let nodes = network.nodes.clone();
+        let words = |e: SynthesisError| PackedFailure::from(e).words(topology, Some(&nodes));
+        let routed = match ways {
+            Ways::Named | Ways::Fastest if network::is_whole(topology, groups) => routed_network(topology),
+            _ => Ok(None),
         };
+        match (ways, routed.map_err(words)?) {
+            (Ways::Named, None) => return Err(format!("no relays can be named here: leave out `{VIA}`")),
+            (Ways::Named, Some(routed)) => phases(&routed, request).map(|phases| (routed, phases)),
+            (_, routed) => best_phases(topology, network, routed, request),
+        }
+        .map_err(words)
+    }
+
+    /// Returns what the arguments of a use ask for.
+    fn request(&self, args: &[(Name, UsingArg)]) -> Result<PackedRequest, String> {
+        let given = |name: &str| given(args, name);
         let (pieces, packed, matched) = (given(PIECES)?, given(TREES)?, given(GREEDY)?);
         let gather = given(GATHER)?;
         if gather.is_some() && matched.is_none() {
@@ -217,22 +284,7 @@ impl PackedSite<'_> {
         // With pieces that are given no number of messages is chosen.
         let messages = if pieces.is_some() { 0 } else { self.messages };
         let elements = self.elements;
-        let request =
-            PackedRequest { collective, root, method, trees, gather, pieces, bytes, elements, messages };
-        let ways = match given(VIA)? {
-            Some(1) => Ways::Named,
-            Some(_) => return Err(format!("`{VIA}` is 1 if messages name relays, or 0")),
-            // A complete use without the argument has none.
-            None if pieces.is_some() || !self.via => Ways::Machine,
-            None => Ways::Fastest,
-        };
-        let key = format!("{:?} {request:?} {ways:?}", c.axes());
-        if let Some(known) = cache.borrow().get(&key) {
-            return known.clone();
-        }
-        let made = self.made(&request, ways).map(Rc::new);
-        cache.borrow_mut().insert(key, made.clone());
-        made
+        Ok(PackedRequest { collective, root, method, trees, gather, pieces, bytes, elements, messages })
     }
 
     fn made(&self, request: &PackedRequest, ways: Ways) -> Result<PackedUse, String> {
@@ -257,8 +309,6 @@ impl PackedSite<'_> {
         }
         let topology = self.topology;
         let network = group_network(topology, &groups).map_err(|e| e.words(topology, None))?;
-        let nodes = network.nodes.clone();
-        let words = |e: SynthesisError| PackedFailure::from(e).words(topology, Some(&nodes));
         if request.collective == PackedCollective::AllToAll {
             if request.trees.is_some() {
                 let name = if request.method == TreeMethod::Greedy { GREEDY } else { TREES };
@@ -269,6 +319,7 @@ impl PackedSite<'_> {
                     "the paths of an all-to-all take the routes of the machine: leave out `{VIA}`"
                 ));
             }
+            let words = |e: SynthesisError| PackedFailure::from(e).words(topology, Some(&network.nodes));
             let found = ordered_flow(&network, request).map_err(words)?;
             return Ok(PackedUse {
                 tables: flow_tables(&found.plan, network.network.members().len()),
@@ -281,16 +332,7 @@ impl PackedSite<'_> {
                 ns: found.ns,
             });
         }
-        let routed = match ways {
-            Ways::Named | Ways::Fastest if network::is_whole(topology, &groups) => routed_network(topology),
-            _ => Ok(None),
-        };
-        let (network, phases) = match (ways, routed.map_err(words)?) {
-            (Ways::Named, None) => return Err(format!("no relays can be named here: leave out `{VIA}`")),
-            (Ways::Named, Some(routed)) => phases(&routed, request).map(|phases| (routed, phases)),
-            (_, routed) => best_phases(topology, network, routed, request),
-        }
-        .map_err(words)?;
+        let (network, phases) = self.phases(network, &groups, request, ways)?;
         let PackedParameters { pieces, trees, greedy, gather } = parameters(&network, &phases);
         Ok(PackedUse {
             tables: tables((topology, &network), request, &phases),
@@ -302,6 +344,15 @@ impl PackedSite<'_> {
             via: network.via,
             ns: planned_ns(&phases),
         })
+    }
+}
+
+/// Returns an argument that is a number above 0; `None` if it is missing or 0.
+fn given(args: &[(Name, UsingArg)], name: &str) -> Result<Option<u64>, String> {
+    match args.iter().find(|a| a.0 == *name).map(|a| &a.1) {
+        None | Some(UsingArg::Int(0)) => Ok(None),
+        Some(UsingArg::Int(n)) if *n > 0 => Ok(Some(*n as u64)),
+        Some(_) => Err(format!("`{name}` must be a number of at least 0")),
     }
 }
 

@@ -16,6 +16,7 @@ use kbc_compiler::machine::machine;
 use kbc_compiler::options::{Data, Source};
 use kbc_compiler::perturb;
 use kbc_compiler::report::{OrderOfAdditions, Report, timed};
+use kbc_compiler::synthesis::packed_trees;
 use kbc_compiler::timeline::holders;
 use kbc_compiler::timeline::scene::Scene;
 use kbc_compiler::watch::Unwatched;
@@ -151,6 +152,7 @@ fn timed_page(
         values: built.map_or_else(Vec::new, |b| texts::values(&workspace.map, b)),
         file: &subject.source.file,
         command: subject.command.clone(),
+        trees: built.map_or_else(Vec::new, packed_trees),
         ranks: subject.ranks.as_deref(),
         events: page_events::MAX_EVENTS,
     };

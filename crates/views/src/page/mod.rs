@@ -32,7 +32,7 @@ use texts::{FileText, OpText, ValueAt};
 pub const SCHEMA: u32 = 1;
 
 /// The scripts of a page, in order. Each uses only those before it.
-const SCRIPTS: [&str; 15] = [
+const SCRIPTS: [&str; 16] = [
     include_str!("assets/data.js"),
     include_str!("assets/look.js"),
     include_str!("assets/tables.js"),
@@ -45,6 +45,7 @@ const SCRIPTS: [&str; 15] = [
     include_str!("assets/moving.js"),
     include_str!("assets/holding.js"),
     include_str!("assets/player.js"),
+    include_str!("assets/trees.js"),
     include_str!("assets/evidence.js"),
     include_str!("assets/selftest.js"),
     include_str!("assets/main.js"),
@@ -103,6 +104,8 @@ struct Data<'r> {
     links: Vec<u32>,
     flows: Vec<CollectiveSteps>,
     rank_rows: Vec<RankRow>,
+    /// Packed trees with their certificates.
+    trees: Vec<serde_json::Value>,
 }
 
 /// Inputs of a page.
@@ -121,6 +124,8 @@ pub struct PageInputs<'a> {
     pub file: &'a str,
     /// The command line.
     pub command: String,
+    /// Packed trees of the program, as `kbc_compiler::synthesis::packed_trees` returns them.
+    pub trees: Vec<serde_json::Value>,
     /// Ranks of the timeline.
     pub ranks: Option<&'a str>,
     /// Largest number of events, normally [`page_events::MAX_EVENTS`].
@@ -183,6 +188,7 @@ pub fn page(made: PageInputs<'_>, map: &SourceMap) -> Result<String, Diagnostics
         links: links(made.timing),
         flows,
         rank_rows: rank_rows(scene, made.timing),
+        trees: made.trees,
     };
     let json = serde_json::to_string(&data)
         .map_err(|e| Diagnostic::error("E991", format!("the page cannot be written: {e}")))?;

@@ -22,34 +22,62 @@ pub struct Places {
     pub rate: Vec<f64>,
     /// Arrangement of the devices: `circle` or `grid`.
     pub form: &'static str,
+    /// Nodes that have failed, with their positions.
+    pub failed: Vec<FailedNode>,
 }
 
-/// Returns the positions of all nodes of a machine.
+/// A node that has failed.
+#[derive(Serialize)]
+pub struct FailedNode {
+    /// Its name.
+    name: String,
+    /// Horizontal position.
+    x: f64,
+    /// Vertical position.
+    y: f64,
+    /// Whether it is a device.
+    device: bool,
+}
+
+/// Returns the positions of all nodes of a machine. Nodes that have failed keep their positions.
 pub fn places(topology: &Topology) -> Places {
-    let devices = topology.device_count();
-    let sizes: Vec<u32> = topology.sizes().collect();
-    let flat = topology.axes().filter(|a| a.1 > 1).count() <= 1;
+    let whole = topology.whole();
+    let devices = whole.device_count();
+    let sizes: Vec<u32> = whole.sizes().collect();
+    let flat = whole.axes().filter(|a| a.1 > 1).count() <= 1;
     let form = if flat { "circle" } else { "grid" };
-    let mut at: Vec<(f64, f64)> = topology
+    let mut at: Vec<(f64, f64)> = whole
         .devices()
         .map(|d| match form {
             "circle" => circle(d.0 as usize, devices),
-            _ => grid(&topology.coordinates(d), &sizes),
+            _ => grid(&whole.coordinates(d), &sizes),
         })
         .collect();
-    let links: Vec<(u32, u32)> = topology.links().map(|l| (l.from.0, l.to.0)).collect();
-    between(&mut at, topology.node_count(), &links, form == "grid");
+    let joined: Vec<(u32, u32)> = whole.links().map(|l| (l.from.0, l.to.0)).collect();
+    between(&mut at, whole.node_count(), &joined, form == "grid");
+    let spot = |id: DeviceId| at.get(id.0 as usize).copied().unwrap_or_default();
+    let nodes = (0..topology.node_count() as u32).map(DeviceId);
+    let spots: Vec<(f64, f64)> = nodes.clone().map(|n| spot(topology.number_on_whole(n))).collect();
     Places {
-        names: (0..topology.node_count()).map(|n| topology.name(DeviceId(n as u32))).collect(),
-        x: at.iter().map(|p| round(p.0)).collect(),
-        y: at.iter().map(|p| round(p.1)).collect(),
-        from: links.iter().map(|l| l.0).collect(),
-        to: links.iter().map(|l| l.1).collect(),
+        names: nodes.map(|n| topology.name(n)).collect(),
+        x: spots.iter().map(|p| round(p.0)).collect(),
+        y: spots.iter().map(|p| round(p.1)).collect(),
+        from: topology.links().map(|l| l.from.0).collect(),
+        to: topology.links().map(|l| l.to.0).collect(),
         rate: topology
             .links()
             .map(|l| if l.rate.bandwidth.is_finite() { l.rate.bandwidth } else { -1.0 })
             .collect(),
         form,
+        failed: topology
+            .failed_nodes()
+            .map(|n| FailedNode {
+                name: whole.name(n),
+                x: round(spot(n).0),
+                y: round(spot(n).1),
+                device: (n.0 as usize) < devices,
+            })
+            .collect(),
     }
 }
 

@@ -29,6 +29,7 @@ pub(in crate::expand) const MAX_TRANSFERS: usize = 500_000;
 /// A piece of a message: its places at both ends, as runs.
 struct Piece {
     round: usize,
+    lane: u32,
     src: u32,
     dst: u32,
     from: Run,
@@ -148,7 +149,10 @@ pub(in crate::expand) fn collective(
         operands.push(operand);
     }
     fits(r, &rounds, &operands, &out.mesh)?;
-    let (pieces, locals) = pieces(&rounds);
+    // Lanes share no place, so each is a stream. A queue delivers in order, so streams cannot share
+    // it.
+    let lanes = if r.queues { 1 } else { options.instances.max(1) as u32 };
+    let (pieces, locals) = pieces(&rounds, lanes);
     let ranks = rounds.ranks() as usize;
     // One slot for each piece that a rank receives (with pull: sends), in the order in which they
     // come.
@@ -160,12 +164,12 @@ pub(in crate::expand) fn collective(
         next[at as usize] += 1;
     }
     let slots = next.iter().copied().max().unwrap_or(0);
-    // One number for each message: the pieces of one round from one sender.
+    // One number for each message: the pieces of one round and lane from one sender.
     let mut received = vec![0i64; ranks];
     let mut message = vec![0i64; pieces.len()];
     for i in 0..pieces.len() {
         let p = &pieces[i];
-        let same = |q: &Piece| (q.round, q.src, q.dst) == (p.round, p.src, p.dst);
+        let same = |q: &Piece| (q.round, q.lane, q.src, q.dst) == (p.round, p.lane, p.src, p.dst);
         message[i] = match i.checked_sub(1).filter(|&before| same(&pieces[before])) {
             Some(before) => message[before],
             None => {
@@ -223,13 +227,13 @@ pub(in crate::expand) fn collective(
         red: r.red,
         place: &place,
     };
-    let own = Own::of_ranks(ranks, &pieces, &locals);
+    let own = Own::of_ranks(ranks, lanes, &pieces, &locals);
     let roles = (0..)
-        .zip(&own)
+        .zip(own.chunks(lanes as usize))
         .map(|(rank, own)| Role {
             name: format!("rank{rank}").into(),
             ranks: RankSet::List(vec![rank]),
-            streams: vec![Stream { name: MAIN.into(), body: cx.body(own) }],
+            streams: side_by_side(&r.name, own.iter().map(|o| cx.body(o)).collect(), r.span),
         })
         .collect();
     let contract = contract(r.lib, coll, r.root, r.red).map_err(|s| match s {
@@ -258,6 +262,25 @@ pub(in crate::expand) fn collective(
         span: r.span,
     });
     Ok(())
+}
+
+/// Returns lanes as streams. The first is the main stream. The others start with it, and it ends
+/// when they have ended.
+fn side_by_side(region: &Name, lanes: Vec<Vec<SStmt>>, span: Span) -> Vec<Stream> {
+    let mut lanes = lanes.into_iter();
+    let mut main = lanes.next().unwrap_or_default();
+    let mut others = vec![];
+    for (i, mut body) in (1..).zip(lanes.filter(|b| !b.is_empty())) {
+        let (go, done): (Name, Name) = (format!("{region}_go").into(), format!("{region}_done{i}").into());
+        if others.is_empty() {
+            main.insert(0, SStmt::Op(SOp::Record(go.clone()), span));
+        }
+        body.insert(0, SStmt::Op(SOp::Await(go), span));
+        body.push(SStmt::Op(SOp::Record(done.clone()), span));
+        main.push(SStmt::Op(SOp::Await(done), span));
+        others.push(Stream { name: format!("lane{i}").into(), body });
+    }
+    [Stream { name: MAIN.into(), body: main }].into_iter().chain(others).collect()
 }
 
 /// Adds a scratch buffer. It has the line of operand `i`, or that of the first operand if it has as
@@ -337,9 +360,13 @@ fn fits(r: &Request<'_>, rounds: &Rounds, operands: &[Operand], mesh: &Mesh) -> 
     Ok(())
 }
 
-/// Returns the remote pieces, sorted by round, receiver, order of additions and program order; and
-/// the local moves with their rounds.
-fn pieces(rounds: &Rounds) -> (Vec<Piece>, Vec<(usize, &Transfer)>) {
+/// A local move with its round and lane.
+type Move<'x> = (usize, u32, &'x Transfer);
+
+/// Returns the remote pieces, sorted by round, receiver, lane, order of additions and program
+/// order; and the local moves. Every transfer stands once for each lane, in their order
+/// ([`Rounds::in_lanes`]).
+fn pieces(rounds: &Rounds, lanes: u32) -> (Vec<Piece>, Vec<Move<'_>>) {
     let mut pieces: Vec<Piece> = vec![];
     let mut locals = vec![];
     // Piece by sender, receiver, and buffer, first atom and length at the sender; and its relays.
@@ -348,8 +375,9 @@ fn pieces(rounds: &Rounds) -> (Vec<Piece>, Vec<(usize, &Transfer)>) {
         let begin = pieces.len();
         sent.clear();
         for (order, x) in list.iter().enumerate() {
+            let lane = order as u32 % lanes;
             if !x.is_remote() {
-                locals.push((t, x));
+                locals.push((t, lane, x));
                 continue;
             }
             for (start, to, len) in runs(x) {
@@ -362,6 +390,7 @@ fn pieces(rounds: &Rounds) -> (Vec<Piece>, Vec<(usize, &Transfer)>) {
                         new.insert(pieces.len());
                         pieces.push(Piece {
                             round: t,
+                            lane,
                             src: x.src,
                             dst: x.dst,
                             from: Run { buffer: x.from.buffer, start, len },
@@ -375,13 +404,13 @@ fn pieces(rounds: &Rounds) -> (Vec<Piece>, Vec<(usize, &Transfer)>) {
                 }
             }
         }
-        pieces[begin..].sort_by_key(|p| (p.dst, p.distance, p.src, p.order));
+        pieces[begin..].sort_by_key(|p| (p.dst, p.lane, p.distance, p.src, p.order));
     }
     (pieces, locals)
 }
 
-/// What one rank does: indices of the pieces that it sends, of local moves, and of the pieces that
-/// it receives, each in order of rounds.
+/// What one lane of a rank does: indices of the pieces that it sends, of local moves, and of the
+/// pieces that it receives, each in order of rounds.
 #[derive(Clone, Default)]
 struct Own {
     sends: Vec<usize>,
@@ -393,15 +422,16 @@ struct Own {
 type Receipt = (usize, usize);
 
 impl Own {
-    /// Returns what every rank does.
-    fn of_ranks(ranks: usize, pieces: &[Piece], locals: &[(usize, &Transfer)]) -> Vec<Own> {
-        let mut all = vec![Own::default(); ranks];
+    /// Returns what every rank does, lane by lane.
+    fn of_ranks(ranks: usize, lanes: u32, pieces: &[Piece], locals: &[Move<'_>]) -> Vec<Own> {
+        let lanes = lanes as usize;
+        let mut all = vec![Own::default(); ranks * lanes];
         for (i, p) in pieces.iter().enumerate() {
-            all[p.src as usize].sends.push(i);
-            all[p.dst as usize].receives.push(i);
+            all[p.src as usize * lanes + p.lane as usize].sends.push(i);
+            all[p.dst as usize * lanes + p.lane as usize].receives.push(i);
         }
-        for (i, (_, x)) in locals.iter().enumerate() {
-            all[x.src as usize].moves.push(i);
+        for (i, (_, lane, x)) in locals.iter().enumerate() {
+            all[x.src as usize * lanes + *lane as usize].moves.push(i);
         }
         all
     }
@@ -417,7 +447,7 @@ fn leading<'s, T>(list: &mut &'s [T], condition: impl Fn(&T) -> bool) -> &'s [T]
 struct Roles<'x> {
     rounds: &'x Rounds,
     pieces: &'x [Piece],
-    locals: &'x [(usize, &'x Transfer)],
+    locals: &'x [Move<'x>],
     slot: &'x [i64],
     message: &'x [i64],
     marks: Marks,
@@ -462,7 +492,7 @@ impl Roles<'_> {
         }
         let sent = own.sends.iter().map(|&i| (self.pieces[i].round, self.pieces[i].from));
         let moved = own.moves.iter().flat_map(|&i| {
-            let (t, x) = self.locals[i];
+            let (t, _, x) = self.locals[i];
             Run::of(&x.from).chain(Run::of(&x.to)).map(move |run| (t, run))
         });
         let mut touched: Vec<(usize, Run)> = sent.chain(moved).collect();
@@ -576,7 +606,7 @@ impl Roles<'_> {
     /// Emits the local moves of a round.
     fn moves(&self, list: &[usize], out: &mut Vec<SStmt>) {
         for i in list {
-            let (_, x) = self.locals[*i];
+            let (.., x) = self.locals[*i];
             for (from, to, len) in runs(x) {
                 let place = |buffer, start| chunk(self.rounds, Run { buffer, start, len });
                 let (dst, src) = (place(x.to.buffer, to), place(x.from.buffer, from));

@@ -120,6 +120,7 @@ class Heat {
       c.stroke();
       spots.push([mid[0], mid[1], l]);
     }
+    m.drawFailed(c, t);
     c.textAlign = "center";
     c.textBaseline = "middle";
     for (let n = 0; n < DATA.machine.names.length; n++) {

@@ -105,14 +105,42 @@ function whenLookChanges(canvas, painter) {
 /** Places of the machine's nodes on a canvas, and the ways between them. */
 class Layout {
   constructor(canvas) {
-    const { x, y } = DATA.machine;
+    const { x, y, failed } = DATA.machine, xs = x.concat(failed.map((f) => f.x)), ys = y.concat(failed.map((f) => f.y));
     const min = (l) => l.reduce((a, b) => Math.min(a, b), Infinity), max = (l) => l.reduce((a, b) => Math.max(a, b), -Infinity);
-    const width = max(x) - min(x), tall = max(y) - min(y), box = canvas.clientWidth || 400, margin = 52;
+    const width = max(xs) - min(xs), tall = max(ys) - min(ys), box = canvas.clientWidth || 400, margin = 52;
     const unit = Math.min((Math.min(box, 760) - 2 * margin) / Math.max(width, 0.001), (560 - 2 * margin) / Math.max(tall, 0.001), 130);
     this.height = Math.round(Math.max(200, unit * tall + 2 * margin));
     const left = (box - unit * width) / 2, top = (this.height - unit * tall) / 2;
-    this.at = x.map((_, i) => [left + unit * (x[i] - min(x)), top + unit * (y[i] - min(y))]);
+    const place = (_, i) => [left + unit * (xs[i] - min(xs)), top + unit * (ys[i] - min(ys))];
+    this.at = xs.map(place).slice(0, x.length);
+    this.gone = xs.map(place).slice(x.length);
     this.radius = Math.max(4, Math.min(24, unit * 0.27));
+  }
+
+  /** Draws the nodes that have failed: dashed and crossed out. */
+  drawFailed(c, t) {
+    DATA.machine.failed.forEach((f, i) => {
+      const [x, y] = this.gone[i], r = this.radius, d = r * 0.7;
+      c.strokeStyle = t.quiet;
+      c.lineWidth = 1;
+      c.setLineDash([3, 3]);
+      c.beginPath();
+      if (f.device) c.arc(x, y, r, 0, 7);
+      else c.rect(x - 7, y - 7, 14, 14);
+      c.stroke();
+      c.setLineDash([]);
+      c.beginPath();
+      c.moveTo(x - d, y - d);
+      c.lineTo(x + d, y + d);
+      c.moveTo(x - d, y + d);
+      c.lineTo(x + d, y - d);
+      c.stroke();
+      c.fillStyle = t.quiet;
+      c.font = fontOf(10);
+      c.textAlign = "center";
+      c.textBaseline = "middle";
+      c.fillText(f.name + " failed", x, y + r + 9);
+    });
   }
 
   /** A point on the way of a message: a bow to one side, so that both directions are apart; and the bow's middle. */

@@ -14,6 +14,7 @@ parts.timeline = new Timeline(byId("timeline-body"), pickOp);
 parts.texts = new Texts(byId("program-body"), byId("schedule-body"), pickOp);
 drawPath(byId("path-body"), parts.timeline, pickOp);
 parts.heat = new Heat(byId("links-body"), pickOp);
+parts.trees = new Trees(byId("trees-body"));
 drawTables(byId("tables-body"));
 drawEvidence(byId("evidence-body"));
 const collectives = DATA.flows.map((f) => new Collective(f));

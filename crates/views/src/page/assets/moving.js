@@ -22,7 +22,7 @@ class Moving {
 
   layout() {
     const l = new Layout(this.canvas);
-    Object.assign(this, { at: l.at, radius: l.radius, way: (...w) => l.way(...w) });
+    Object.assign(this, { at: l.at, radius: l.radius, way: (...w) => l.way(...w), drawFailed: (...w) => l.drawFailed(...w) });
     return l.height;
   }
 
@@ -67,6 +67,7 @@ class Moving {
       }
     }
     c.stroke();
+    this.drawFailed(c, t);
     const seen = p.visible();
     this.boxes = [];
     const lanes = new Map();

@@ -23,6 +23,21 @@ function selftest(parts) {
     check("everything that is seen takes focus", !deaf.length, deaf.map((e) => e.outerHTML.slice(0, 80)).join(" | "));
     check("the skip link comes first", all[0].classList.contains("skip"));
   });
+  tries("trees", () => {
+    const { trees } = parts;
+    if (!DATA.trees.length) { check("a page without trees says so", byId("trees-body").textContent.includes("No collective")); return; }
+    trees.phases.forEach((p, i) => {
+      trees.phase.value = String(i);
+      trees.pickPhase();
+      check("every tree joins all ranks of its group once", trees.list.every((t) => t.edges.length + 1 === t.depth.size && t.most > 0), p.name);
+      trees.list.forEach((t, k) => { trees.tree.value = String(k); trees.draw(); check("the edges of a tree are drawn", trees.drawn.length === t.edges.length && trees.drawn.every((d) => d >= 0)); });
+      const loads = p.phase.loads || [];
+      check("no link carries more trees than it has room for", loads.every((l) => BigInt(l[2]) <= BigInt(l[3])));
+      check("the certificate is listed", trees.facts.querySelectorAll("dt").length >= 3 && (!loads.length || trees.facts.querySelectorAll("tbody tr").length === Math.min(200, loads.length)));
+    });
+    trees.phase.value = trees.tree.value = "0";
+    trees.pickPhase();
+  });
   tries("sort", () => {
     const table = [...document.querySelectorAll("table")].find((t) => t.caption && t.caption.textContent === "Ranks"), head = table.tHead.querySelectorAll("th button");
     head[1].click();
