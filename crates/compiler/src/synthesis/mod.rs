@@ -85,8 +85,8 @@ pub fn synthesize(
     let summary = summary(topology, &machine, request, &phases);
     let ranks = topology.device_count();
     let made = tables((topology, &machine), request, &phases);
-    let file = |source| text::file((source, ranks), request, &made, &head(&summary));
-    let text = source.map(|source| formatted(&file(source))).transpose()?;
+    let written = |source| text::file((source, ranks), request, &made, &head(&summary));
+    let text = file.map(|source| formatted(&written(source))).transpose()?;
     let json = certificate(&machine, request, &phases);
     Ok(SynthesizedAlgorithm { text, summary, json })
 }
