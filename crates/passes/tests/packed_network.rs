@@ -59,7 +59,7 @@ fn messages_that_name_relays_use_every_link_that_is_a_route() {
     assert!(!plain.via && edges(&plain).iter().all(|e| e.0 != 6 && e.1 != 6));
     let routed = routed_network(&topology).expect("a network").expect("another network");
     assert!(routed.via && edges(&routed).len() == 14, "{:?}", edges(&routed));
-    assert_eq!(routed.relays(&topology, &[0, 4, 5, 2]), []);
+    assert_eq!(routed.relays(&topology, &[0, 4, 5, 2]), Vec::<u32>::new());
     assert_eq!(routed.relays(&topology, &[0, 4, 6, 5, 2]), [2]);
     // Other machines have no relays with numbers.
     for other in ["ring(4)", "switch(4)", "package(2, 2, 2)", "graph(2, 0) { link (0)<->(1): 1 GB/s, 1 ns }"]

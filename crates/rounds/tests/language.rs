@@ -259,7 +259,7 @@ fn relays() {
     assert_eq!(via("[-1, r - 1, 2]"), [vec![2], vec![0, 2]]);
     assert_eq!(via("[hops(j) for j in begin(r)..3]"), [vec![5, 6, 7], vec![6, 7]]);
     assert_eq!(via("[hops(j) for j in 0..3 if j != r]"), [vec![6, 7], vec![5, 7]]);
-    assert_eq!(via("[hops(j) for j in 2..2]"), [vec![], vec![]]);
+    assert_eq!(via("[hops(j) for j in 2..2]"), [Vec::<u32>::new(), vec![]]);
     // The word is a name everywhere else.
     let (_, r) = text_rounds(
         "algorithm t: all_gather over (via mod p) { let with = via; put [with] -> via + 1 via [via] }",

@@ -359,6 +359,7 @@ pub fn product(axes: &[AxisLayout], wrap: bool, full: u32) -> (Vec<Node>, Vec<Li
                         to,
                         wrap: around && axis.direction != AxisDirection::Circle,
                         percent: None,
+                        failed: false,
                     });
                 }
             }
