@@ -125,7 +125,8 @@ fn library() -> BTreeSet<(&'static str, String)> {
     let mut out = BTreeSet::new();
     for entry in std::fs::read_dir(root().join("specs/lib")).expect("the library") {
         let text = std::fs::read_to_string(entry.expect("a file").path()).expect("a text");
-        for head in text.lines().filter_map(|l| l.strip_prefix("algorithm ")) {
+        // A head may have several lines.
+        for head in format!("\n{text}").split("\nalgorithm ").skip(1).filter_map(|t| t.split('{').next()) {
             let name: String = head.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
             // `NAME: COLLECTIVE` or `NAME(parameters): COLLECTIVE`.
             let after = match head.strip_prefix(&format!("{name}(")) {

@@ -76,7 +76,7 @@ fn an_algorithm_names_relays() {
     let links: Vec<&str> =
         report["links"].as_array().expect("links").iter().filter_map(|l| l["link"].as_str()).collect();
     assert!(links.contains(&"(0)->#1") && links.contains(&"(0)->#0"), "{links:?}");
-    let compiled = kbc(s.path(), &["compile", "shifts.kb", "-o", "shifts.kir"], "");
+    let compiled = kbc(s.path(), &["compile", "shifts.kb", "--emit", "kir", "-o", "shifts.kir"], "");
     assert_eq!(compiled.code, 0, "{}", compiled.stderr);
     let schedule = std::fs::read_to_string(s.path().join("shifts.kir")).expect("a schedule");
     assert!(schedule.contains("-> (1) via [1] : @"), "{schedule}");
@@ -101,7 +101,7 @@ fn who_cannot_choose_routes_says_so() {
     };
     fails(&["run", "shifts.kb", "--topology", "torus(2, 2)"], "E598", "has no relays");
     fails(&["run", "shifts.kb", "--topology", "switch(4)"], "E598", "has no relays");
-    fails(&["compile", "shifts.kb", "--target", "ascend"], "E470", "names relays");
+    fails(&["compile", "shifts.kb", "--target", "a2a3"], "E470", "names relays");
     let queues = ["--set", "queue: tcm, 1", "--set", "slots: 4, 4 KiB"];
     fails(&[&["run", "shifts.kb"][..], &queues].concat(), "E375", "names the relays");
     let local = SHIFTS.replace("-> r + s via", "-> [r + s] via");

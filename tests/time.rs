@@ -76,12 +76,13 @@ fn algorithms() -> Vec<(String, String)> {
         let a = library.algorithm(id);
         let (name, coll) = (&a.name.node, &a.coll.node);
         let file = files.iter().find(|(text, _)| {
-            let heads = text.lines().filter(|l| l.starts_with("algorithm "));
-            heads.clone().any(|l| {
-                let head = l["algorithm ".len()..].trim_start();
+            // A head may have several lines.
+            let text = format!("\n{text}");
+            let mut heads = text.split("\nalgorithm ").skip(1).filter_map(|t| t.split('{').next());
+            heads.any(|head| {
                 head.starts_with(name.as_str())
                     && !head[name.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_')
-                    && l.contains(&format!(": {coll} "))
+                    && head.contains(&format!(": {coll} "))
             })
         });
         (file.unwrap_or_else(|| panic!("{coll}.{name} is in no file")).1.clone(), format!("{coll}.{name}"))

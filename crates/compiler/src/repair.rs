@@ -2,8 +2,8 @@
 //!
 //! If only links or switches failed, the schedule of the whole machine is timed on the machine that
 //! is left, where messages take other routes. If a device failed, there is no such schedule,
-//! because the program has fewer ranks. Then the program is compiled again for the machine that is
-//! left, proven and timed.
+//! because the program has fewer ranks, nor if its messages name a relay that failed. Then the
+//! program is compiled again for the machine that is left, proven and timed.
 
 use crate::about::begin;
 use crate::analyse;
@@ -14,6 +14,8 @@ use crate::report::amounts::{bytes, count, percent, time};
 use crate::report::{CollectiveReport, Report};
 use crate::watch::Unwatched;
 use crate::workspace::Workspace;
+use kbc_ir::schedule::Schedule;
+use kbc_ir::visit::{Field, each_field};
 use kbc_machine::topology::{DeviceId, FAILED, Topology, brief};
 use kbc_time::TimeOptions;
 use serde_json::{Value, json};
@@ -30,7 +32,8 @@ pub struct RepairedProgram {
     machine: String,
     /// The program on the whole machine.
     before: Report,
-    /// The same schedule on what is left. None if a device failed.
+    /// The same schedule on what is left. None if a device failed, or a relay that its messages
+    /// name.
     unchanged: Option<Report>,
     /// The program compiled for what is left, proven.
     repaired: Report,
@@ -55,7 +58,7 @@ pub fn repair(workspace: &mut Workspace, source: &Source, fail: &[String]) -> Ou
     let left = build(workspace, &Source { of, ..source.clone() }, "default", &mut Unwatched)?;
     let before = timed(workspace, source, &whole, &whole.topology)?;
     let same_ranks = whole.topology.device_count() == left.topology.device_count();
-    let unchanged = match same_ranks {
+    let unchanged = match same_ranks && names_relays_of(whole.schedule()?, &left.topology) {
         true => Some(timed(workspace, source, &whole, &left.topology)?),
         false => None,
     };
@@ -76,6 +79,17 @@ pub fn repair(workspace: &mut Workspace, source: &Source, fail: &[String]) -> Ou
     })
 }
 
+/// Whether a machine has all relays that the messages of a schedule name.
+fn names_relays_of(schedule: &Schedule, topology: &Topology) -> bool {
+    let mut all = true;
+    each_field(schedule, &mut |_, field| {
+        if let Field::Via(via) = field {
+            all &= topology.check_relays(via.relays()).is_ok();
+        }
+    });
+    all
+}
+
 /// Returns the names of the failed devices of a machine, or of its other failed nodes.
 fn failed(topology: &Topology, devices: bool) -> Vec<String> {
     let whole = topology.whole();
@@ -93,6 +107,14 @@ fn timed(workspace: &Workspace, source: &Source, built: &Built, topology: &Topol
 }
 
 impl RepairedProgram {
+    /// Why there is no unchanged schedule.
+    fn gone(&self) -> &'static str {
+        match self.devices.is_empty() {
+            true => "its messages name relays that failed",
+            false => "the ranks of failed devices are gone",
+        }
+    }
+
     /// Returns the three times of every collective and of the whole in words.
     pub fn text(&self) -> String {
         let mut out =
@@ -124,7 +146,7 @@ impl RepairedProgram {
             out += &line("before", Some(before));
             out += &match &self.unchanged {
                 Some(unchanged) => line("unchanged", unchanged.collectives.get(i)),
-                None => format!("  {:<10} {:>12}, the ranks of failed devices are gone\n", "unchanged", "-"),
+                None => format!("  {:<10} {:>12}, {}\n", "unchanged", "-", self.gone()),
             };
             out += &line("repaired", self.repaired.collectives.get(i));
         }

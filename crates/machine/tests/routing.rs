@@ -1,7 +1,7 @@
 //! Tests of the setting `routing`: how routes of equal cost are chosen on lists of links.
 
 use kbc_diag::FileId;
-use kbc_machine::topology::{DeviceId, Topology, Way, WayFault};
+use kbc_machine::topology::{DeviceId, Topology, WayFault, WayOfMessage};
 use std::collections::BTreeMap;
 
 /// Two leaves of four devices below two spines: relays 8 and 9 are leaves, 10 and 11 spines.
@@ -59,12 +59,12 @@ fn a_message_may_name_the_relays_that_it_passes() {
     let tree = fat_tree("").expect("a machine");
     let (from, to) = (DeviceId(0), DeviceId(5));
     let past = |via: &'static [u32]| -> Vec<String> {
-        let route = tree.route(from, to, Way { hint: None, via });
+        let route = tree.route(from, to, WayOfMessage { hint: None, via });
         let links: Vec<_> = route.clone().collect();
         assert_eq!(route.len(), links.len());
         assert_eq!(
             f64::from(links.len() as u32) * 300.0,
-            tree.route_cost(from, to, Way { hint: None, via }).latency_ns
+            tree.route_cost(from, to, WayOfMessage { hint: None, via }).latency_ns
         );
         links.into_iter().map(|l| tree.link_name(l)).collect()
     };
@@ -76,13 +76,18 @@ fn a_message_may_name_the_relays_that_it_passes() {
     // Relays that lie on the route anyway, and one twice.
     assert_eq!(past(&[0, 3, 3, 1]), second);
     assert_eq!(past(&[1, 0]).len(), 8);
-    let round: Vec<_> = tree.route(from, from, Way { hint: None, via: &[2] }).collect();
+    let round: Vec<_> = tree.route(from, from, WayOfMessage { hint: None, via: &[2] }).collect();
     assert_eq!(round.len(), 4);
 
     assert_eq!(tree.check_relays(&[0, 3, 1]), Ok(()));
     assert_eq!(tree.check_relays(&[0, 4]), Err(WayFault::Unknown(4)));
     assert_eq!(tree.check_relays(&[u32::MAX]), Err(WayFault::Unknown(u32::MAX)));
-    for text in ["ring(4)", "switch(4)", "package(2, 2, 2)", "graph(2, 0) { link (0)<->(1): 1 GB/s, 1 ns }"] {
+    for text in [
+        "ring(4)",
+        "switch(4)",
+        "package(ring(2), mesh(2, 2), 2)",
+        "graph(2, 0) { link (0)<->(1): 1 GB/s, 1 ns }",
+    ] {
         let other = Topology::parse(text, FileId(0)).unwrap_or_else(|d| panic!("{text}: {}", d.title));
         assert_eq!(other.check_relays(&[0]), Err(WayFault::NoRelays), "{text}");
         assert_eq!(other.check_relays(&[]), Ok(()));

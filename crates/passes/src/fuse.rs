@@ -87,7 +87,7 @@ pub static INFO: PassInfo = PassInfo {
     name: "fuse",
     summary: "small collectives that do the same and do not depend on each other become one",
     requires: Props::TYPED.with(Props::PLACED),
-    gives: Props::TYPED.with(Props::PLACED),
+    gives: Props::NONE,
     breaks: Props::NONE,
     options: &[PassOption {
         name: "bytes",

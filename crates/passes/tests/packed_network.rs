@@ -62,8 +62,12 @@ fn messages_that_name_relays_use_every_link_that_is_a_route() {
     assert_eq!(routed.relays(&topology, &[0, 4, 5, 2]), Vec::<u32>::new());
     assert_eq!(routed.relays(&topology, &[0, 4, 6, 5, 2]), [2]);
     // Other machines have no relays with numbers.
-    for other in ["ring(4)", "switch(4)", "package(2, 2, 2)", "graph(2, 0) { link (0)<->(1): 1 GB/s, 1 ns }"]
-    {
+    for other in [
+        "ring(4)",
+        "switch(4)",
+        "package(ring(2), mesh(2, 2), 2)",
+        "graph(2, 0) { link (0)<->(1): 1 GB/s, 1 ns }",
+    ] {
         let topology = Topology::parse(other, FileId(0)).expect("a machine");
         assert!(routed_network(&topology).expect("a network").is_none(), "{other}");
     }

@@ -15,7 +15,7 @@ use kbc_ir::op::OpPart;
 use kbc_ir::schedule::{Peer, RefUse, Region, RegionId, SStmt, Schedule};
 use kbc_ir::types::MemKind;
 use kbc_ir::walk::{Outline, Program};
-use kbc_machine::topology::{DeviceId, Direction, Forward, LinkId, Topology, Way, WayFault};
+use kbc_machine::topology::{DeviceId, Direction, Forward, LinkId, Topology, WayFault, WayOfMessage};
 
 /// An operation of a schedule, indexed by the number that the walk gives it.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ pub(super) struct OpInfo<'p> {
     pub(super) span: Span,
     /// What it says about its route: the direction in which its peer is written ([`hint`]), and the
     /// relays that its data passes.
-    pub(super) way: Way<'p>,
+    pub(super) way: WayOfMessage<'p>,
     /// The kind of DMA channel that it needs, on machines that limit them.
     pub(super) channel: Option<TransferDirection>,
     /// Whether its message is taken in by the receiver's inlet ([`super::queues`]).
@@ -328,8 +328,10 @@ fn collect<'p>(s: &Schedule, list: &'p [SStmt], region: &Region, id: RegionId, o
                     | OpPart::Buffer(..)
                     | OpPart::Host(_) => {}
                 });
-                let way =
-                    peer.map_or_else(Way::default, |p| Way { hint: hint(p, region), via: p.via.relays() });
+                let way = peer.map_or_else(WayOfMessage::default, |p| WayOfMessage {
+                    hint: hint(p, region),
+                    via: p.via.relays(),
+                });
                 let (name, memories) = (op.word(), moves::memories(s, region, op));
                 let (taken_in, drains) = (false, false);
                 out.push(OpInfo { name, region: id, span: *span, way, channel, taken_in, drains, memories });

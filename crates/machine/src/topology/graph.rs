@@ -126,9 +126,21 @@ impl Graph {
         self.out.len() as u32
     }
 
-    /// Returns the node that is the relay with a number.
+    /// Returns the node that is the relay with a number. Relays keep the numbers that they have on
+    /// the whole machine, so there are gaps where relays have failed.
     pub fn relay(&self, number: u32) -> Option<u32> {
-        self.devices.checked_add(number).filter(|node| *node < self.nodes())
+        let is = |r: &Relay| r.at == [number];
+        let place = match self.relays.get(number as usize).is_some_and(is) {
+            true => number as usize,
+            false => self.relays.iter().position(is)?,
+        };
+        Some(self.devices + place as u32)
+    }
+
+    /// Returns the number of the relay that a node is.
+    pub fn number_of_relay(&self, node: u32) -> Option<u32> {
+        let place = node.checked_sub(self.devices)?;
+        self.relays.get(place as usize)?.at.first().copied()
     }
 
     /// Returns the number of links.

@@ -51,7 +51,7 @@ pub use graph::MAX_NODES;
 pub use links::{FAILED, LinkSet, MAX_OWN_LINKS, Node, OwnLink};
 pub use package::{PACKAGE_SETTING_NAMES, PackageRanks, PackageSettings};
 pub use quantity::{Dimension, Quantity, quantity, rate_in_bits, unit_names};
-pub use route::{Route, RouteCost, Way, WayFault};
+pub use route::{Route, RouteCost, WayFault, WayOfMessage};
 pub use settings::{
     Compute, DEFAULT_LINK, DeviceRate, Forward, LinkRate, Routing, SETTING_NAMES, Settings, link_rate,
 };

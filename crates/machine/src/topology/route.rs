@@ -7,8 +7,8 @@
 //! direction in which the peer is written selects the link (docs/explanation/time.md, "Links"). The
 //! hint has no other effect.
 //!
-//! A message may name relays ([`Way::via`]). Its route is then the route to the first of them, from
-//! there to the next, and so on to the device.
+//! A message may name relays ([`WayOfMessage::via`]). Its route is then the route to the first of
+//! them, from there to the next, and so on to the device.
 
 use super::graph::Graph;
 use super::line::{Axis, AxisPosition, LineLinks};
@@ -60,7 +60,7 @@ impl Leg {
 
 /// What a message says about its route.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Way<'w> {
+pub struct WayOfMessage<'w> {
     /// The direction in which its peer is written, which selects one of two links around a wrap of
     /// size two.
     pub hint: Option<Direction>,
@@ -69,9 +69,9 @@ pub struct Way<'w> {
     pub via: &'w [u32],
 }
 
-impl From<Option<Direction>> for Way<'_> {
+impl From<Option<Direction>> for WayOfMessage<'_> {
     fn from(hint: Option<Direction>) -> Self {
-        Way { hint, via: &[] }
+        WayOfMessage { hint, via: &[] }
     }
 }
 
@@ -202,9 +202,9 @@ impl Topology {
     /// Returns the route of a message. Empty if `from` is `to` and no relay is named. Both must be
     /// devices of this machine. On a list of links they may be any nodes, and the route is empty if
     /// there is no path ([`Topology::connected`]).
-    pub fn route<'t>(&'t self, from: DeviceId, to: DeviceId, way: impl Into<Way<'t>>) -> Route<'t> {
+    pub fn route<'t>(&'t self, from: DeviceId, to: DeviceId, way: impl Into<WayOfMessage<'t>>) -> Route<'t> {
         let (wiring, leg) = (&self.wiring, Leg::default());
-        let Way { hint, via } = way.into();
+        let WayOfMessage { hint, via } = way.into();
         let start = Route { wiring, at: from, to, hint, via: &[], inside: None, table: None, leg, left: 0 };
         if let Some(graph) = &self.wiring.graph {
             if via.is_empty() {
@@ -260,11 +260,19 @@ impl Topology {
         leads(graph, at, 0)
     }
 
+    /// Returns the number by which messages name a relay of a list of links: 3 for `#3`.
+    pub fn number_of_relay(&self, node: DeviceId) -> Option<u32> {
+        self.wiring.graph.as_ref()?.number_of_relay(node.0)
+    }
+
     /// Returns a fault of relays in words.
     pub fn way_fault(&self, fault: WayFault) -> String {
         let machine = brief(&self.to_string());
         match fault {
             WayFault::NoRelays => format!("{machine} has no relays with numbers"),
+            WayFault::Unknown(relay) if self.failed_nodes().next().is_some() => {
+                format!("{machine} has no relay #{relay}, or it has failed")
+            }
             WayFault::Unknown(relay) => {
                 let relays = self.node_count() - self.device_count();
                 format!("{machine} has no relay #{relay}: it has {relays}, numbered from 0")
@@ -276,7 +284,12 @@ impl Topology {
     }
 
     /// Returns the cost of the route. O(1) if no link has a rate of its own.
-    pub fn route_cost<'t>(&'t self, from: DeviceId, to: DeviceId, way: impl Into<Way<'t>>) -> RouteCost {
+    pub fn route_cost<'t>(
+        &'t self,
+        from: DeviceId,
+        to: DeviceId,
+        way: impl Into<WayOfMessage<'t>>,
+    ) -> RouteCost {
         let route = self.route(from, to, way);
         let hops = route.len() as u32;
         if self.has_uniform_links() || hops == 0 {

@@ -7,7 +7,7 @@ use super::streams;
 use crate::late;
 use kbc_ir::types::CutRule;
 use kbc_machine::topology::cores::Mover;
-use kbc_machine::topology::{DeviceId, Direction, Forward, LinkId, Route, Topology, Way};
+use kbc_machine::topology::{DeviceId, Direction, Forward, LinkId, Route, Topology, WayOfMessage};
 use kbc_rounds::rounds::Buffer;
 use kbc_rounds::{Library, Rounds, Transfer};
 use std::cmp::Reverse;
@@ -61,7 +61,7 @@ pub(super) fn simulate(
 struct Message<'a> {
     src: u32,
     dst: u32,
-    way: Way<'a>,
+    way: WayOfMessage<'a>,
     /// The stream that sends it and takes it in. It is 0 if a stream is not a core.
     stream: u32,
     bytes: f64,
@@ -123,7 +123,7 @@ fn messages<'a>(job: &Job<'_>, rounds: &'a Rounds, receipts: Receipts) -> Vec<Me
                 -1 => Some(Direction::Minus),
                 _ => None,
             };
-            let way = Way { hint, via };
+            let way = WayOfMessage { hint, via };
             let place = (src * width + stream) as usize;
             if !came[place].is_empty() {
                 let mut needs = std::mem::take(&mut came[place]);

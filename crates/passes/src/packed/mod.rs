@@ -153,7 +153,7 @@ impl PackedUse {
 
 /// Which routes messages take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Ways {
+enum MessageRoutes {
     /// Those of the machine.
     Machine,
     /// Those of the trees: messages name relays.
@@ -225,13 +225,13 @@ impl PackedSite<'_> {
     }
 
     /// Returns which routes messages take with the arguments of a use.
-    fn ways(&self, args: &[(Name, UsingArg)]) -> Result<Ways, String> {
+    fn ways(&self, args: &[(Name, UsingArg)]) -> Result<MessageRoutes, String> {
         match given(args, VIA)? {
-            Some(1) => Ok(Ways::Named),
+            Some(1) => Ok(MessageRoutes::Named),
             Some(_) => Err(format!("`{VIA}` is 1 if messages name relays, or 0")),
             // A complete use without the argument has none.
-            None if is_complete(args) || !self.via => Ok(Ways::Machine),
-            None => Ok(Ways::Fastest),
+            None if is_complete(args) || !self.via => Ok(MessageRoutes::Machine),
+            None => Ok(MessageRoutes::Fastest),
         }
     }
 
@@ -242,18 +242,22 @@ impl PackedSite<'_> {
         network: MachineNetwork,
         groups: &[Vec<DeviceId>],
         request: &PackedRequest,
-        ways: Ways,
+        ways: MessageRoutes,
     ) -> Result<(MachineNetwork, Vec<OrderedPhase>), String> {
         let topology = self.topology;
         let nodes = network.nodes.clone();
         let words = |e: SynthesisError| PackedFailure::from(e).words(topology, Some(&nodes));
         let routed = match ways {
-            Ways::Named | Ways::Fastest if network::is_whole(topology, groups) => routed_network(topology),
+            MessageRoutes::Named | MessageRoutes::Fastest if network::is_whole(topology, groups) => {
+                routed_network(topology)
+            }
             _ => Ok(None),
         };
         match (ways, routed.map_err(words)?) {
-            (Ways::Named, None) => return Err(format!("no relays can be named here: leave out `{VIA}`")),
-            (Ways::Named, Some(routed)) => phases(&routed, request).map(|phases| (routed, phases)),
+            (MessageRoutes::Named, None) => {
+                return Err(format!("no relays can be named here: leave out `{VIA}`"));
+            }
+            (MessageRoutes::Named, Some(routed)) => phases(&routed, request).map(|phases| (routed, phases)),
             (_, routed) => best_phases(topology, network, routed, request),
         }
         .map_err(words)
@@ -287,7 +291,7 @@ impl PackedSite<'_> {
         Ok(PackedRequest { collective, root, method, trees, gather, pieces, bytes, elements, messages })
     }
 
-    fn made(&self, request: &PackedRequest, ways: Ways) -> Result<PackedUse, String> {
+    fn made(&self, request: &PackedRequest, ways: MessageRoutes) -> Result<PackedUse, String> {
         if self.topology.is_package() {
             return Err("the machine is a package, whose devices are not joined by links alone".into());
         }
@@ -314,7 +318,7 @@ impl PackedSite<'_> {
                 let name = if request.method == TreeMethod::Greedy { GREEDY } else { TREES };
                 return Err(format!("an all-to-all has paths in place of trees: leave out `{name}`"));
             }
-            if ways == Ways::Named {
+            if ways == MessageRoutes::Named {
                 return Err(format!(
                     "the paths of an all-to-all take the routes of the machine: leave out `{VIA}`"
                 ));

@@ -86,7 +86,7 @@ impl MachineNetwork {
             let mut ends = (at + 1..=last).rev().filter(|&to| to == last || node(to).0 >= devices);
             let far = ends.find(|&to| follows(at, to)).unwrap_or(last);
             if far < last {
-                out.push(node(far).0 - devices);
+                out.extend(topology.number_of_relay(node(far)));
             }
             at = far;
         }

@@ -46,12 +46,12 @@ impl PackedTable {
 type Row = (usize, Vec<u64>);
 
 /// The ways of messages: different lists of relays. Way 0 has none.
-struct Ways {
+struct RelayLists {
     number: BTreeMap<Vec<u32>, u64>,
     list: Vec<Vec<u32>>,
 }
 
-impl Ways {
+impl RelayLists {
     fn of(&mut self, relays: Vec<u32>) -> u64 {
         let next = self.list.len() as u64;
         let way = *self.number.entry(relays.clone()).or_insert(next);
@@ -84,7 +84,7 @@ pub fn tables(
     phases: &[OrderedPhase],
 ) -> Vec<PackedTable> {
     let ranks = machine.network.members().len();
-    let mut ways = Ways { number: BTreeMap::from([(vec![], 0)]), list: vec![vec![]] };
+    let mut ways = RelayLists { number: BTreeMap::from([(vec![], 0)]), list: vec![vec![]] };
     let mut way_of = |phase: &OrderedPhase| -> Vec<u64> {
         let relays = |r: &Vec<usize>| if machine.via { machine.relays(topology, r) } else { vec![] };
         phase.plan.routes.iter().map(|r| ways.of(relays(r))).collect()

@@ -9,7 +9,7 @@ use crate::cores::Cores;
 use crate::log::{CORE, HELD, Last, MORE, NOTIFY, Record};
 use crate::state::Trip;
 use kbc_machine::topology::cores::Mover;
-use kbc_machine::topology::{DeviceId, Way};
+use kbc_machine::topology::{DeviceId, WayOfMessage};
 
 impl Engine<'_, '_, '_> {
     /// Lets a message leave its core, and returns the time at which it requests its first link. A
@@ -70,10 +70,12 @@ impl Engine<'_, '_, '_> {
     fn latencies(&self, here: DeviceId, peer: DeviceId, op: u32) -> [f64; 2] {
         let latency = |from, to, way| self.setup.topo.route_cost(from, to, way).latency_ns;
         let info = &self.setup.ops[op as usize];
-        let data = Way { hint: None, ..info.way };
+        let data = WayOfMessage { hint: None, ..info.way };
         match info.channel {
-            Some(TransferDirection::Read) => [latency(here, peer, Way::default()), latency(peer, here, data)],
-            _ => [latency(here, peer, data), latency(peer, here, Way::default())],
+            Some(TransferDirection::Read) => {
+                [latency(here, peer, WayOfMessage::default()), latency(peer, here, data)]
+            }
+            _ => [latency(here, peer, data), latency(peer, here, WayOfMessage::default())],
         }
     }
 

@@ -6,7 +6,7 @@ use crate::agenda::{Item, NONE};
 use crate::clock::Time;
 use crate::log::{INLET, Last};
 use crate::state::{Carrier, Doing, Extra, Message, Trip};
-use kbc_machine::topology::{Direction, Way};
+use kbc_machine::topology::{Direction, WayOfMessage};
 
 /// A message as a thread sends it.
 pub(super) struct OutgoingMessage {
@@ -80,7 +80,7 @@ impl<'p> Engine<'_, 'p, '_> {
                     Direction::Plus => Direction::Minus,
                     Direction::Minus => Direction::Plus,
                 });
-                let way = Way { hint, ..way };
+                let way = WayOfMessage { hint, ..way };
                 let extra = Extra { sent: now, ..self.extra(place) };
                 let reply = Message {
                     kind: MessageKind::Reply,
@@ -124,7 +124,7 @@ impl<'p> Engine<'_, 'p, '_> {
         mut m: Message,
         from: u64,
         to: u64,
-        way: Way<'p>,
+        way: WayOfMessage<'p>,
         sequence: u64,
         mut extra: Extra,
     ) -> u32 {
@@ -177,7 +177,7 @@ impl<'p> Engine<'_, 'p, '_> {
     }
 
     /// Gives a message the route from device to device.
-    pub(super) fn leads(&mut self, m: &mut Message, from: u64, to: u64, way: Way<'p>) {
+    pub(super) fn leads(&mut self, m: &mut Message, from: u64, to: u64, way: WayOfMessage<'p>) {
         let near = self.state.threads[m.thread as usize].near;
         if m.kind != MessageKind::Reply && near[..2] == [to as u32, m.op] {
             m.link = near[2];

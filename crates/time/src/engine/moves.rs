@@ -9,7 +9,7 @@ use crate::log::{self, MORE, Record, TAIL};
 use crate::moves::{self, Ends};
 use crate::state::{Extra, Message, Trip};
 use kbc_ir::types::MemKind;
-use kbc_machine::topology::{DeviceId, Way};
+use kbc_machine::topology::{DeviceId, WayOfMessage};
 
 impl<'p> Engine<'_, 'p, '_> {
     /// Returns the first bytes that the put or get which a thread has just reached reads and
@@ -30,7 +30,7 @@ impl<'p> Engine<'_, 'p, '_> {
         &self,
         m: &Message,
         (from, to): (u64, u64),
-        way: Way<'p>,
+        way: WayOfMessage<'p>,
         extra: &Extra,
     ) -> Option<(Option<u32>, Trip<'p>)> {
         let moves = self.setup.moves.as_ref()?;
