@@ -360,6 +360,10 @@ fn fits(r: &Request<'_>, rounds: &Rounds, operands: &[Operand], mesh: &Mesh) -> 
     Ok(())
 }
 
+/// What travels once in a round: sender, receiver, and buffer, first atom and length at the sender;
+/// and the relays.
+type SentRun<'x> = ((u32, u32, u32, u32, u32), &'x [u32]);
+
 /// A local move with its round and lane.
 type Move<'x> = (usize, u32, &'x Transfer);
 
@@ -369,8 +373,7 @@ type Move<'x> = (usize, u32, &'x Transfer);
 fn pieces(rounds: &Rounds, lanes: u32) -> (Vec<Piece>, Vec<Move<'_>>) {
     let mut pieces: Vec<Piece> = vec![];
     let mut locals = vec![];
-    // Piece by sender, receiver, and buffer, first atom and length at the sender; and its relays.
-    let mut sent: HashMap<((u32, u32, u32, u32, u32), &[u32]), usize> = HashMap::new();
+    let mut sent: HashMap<SentRun<'_>, usize> = HashMap::new();
     for (t, list) in rounds.rounds.iter().enumerate() {
         let begin = pieces.len();
         sent.clear();

@@ -65,7 +65,7 @@ impl Emitter<'_, '_> {
                 loops: sender.loops.iter().filter(|g| !shared.contains(&g.var)).cloned().collect(),
                 outer: sender.outer.clone(),
                 guard: sender.guard.clone(),
-                peer: sender.peer.clone().into(),
+                peer: sender.peer.clone(),
                 owner: sender.owner.clone(),
                 turn: None,
             };
