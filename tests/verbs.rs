@@ -210,7 +210,7 @@ fn run_is_compile_for_this_computer() {
     }
     let proven = |ran: &Ran| ran.stdout.contains("race-free");
     assert!(proven(&s.line("kbc run layer.kb")) && !proven(&s.line("kbc run layer.kb --no-proof")));
-    for flag in ["--no-proof", "--no-data", "--no-time"] {
+    for flag in ["--no-proof", "--no-time"] {
         let ran = s.line(&format!("kbc compile layer.kb --target a2a3 {flag}"));
         assert!(ran.code == 2 && ran.stderr.contains(flag), "{flag}: {}", ran.stderr);
     }
