@@ -70,7 +70,7 @@ fn every_stage_leaves_what_replays_it() {
 #[test]
 fn a_module_replays_the_stage_that_failed() {
     for (fault, first) in [
-        ("place", "; kbc: opt -p place,select,"),
+        ("place", "; kbc: opt -p place,fuse,select,"),
         ("synchronize", "; kbc: opt -p synchronize\n"),
         ("check", "; kbc: check\n"),
         ("run", "; kbc: run --no-proof --no-time --seed 0\n"),

@@ -123,3 +123,37 @@ fn local_programs_say_themselves_what_runs_beside_what() {
     assert!(time(&beside) < time(&after));
     assert!(beside["exposed_ns"].as_f64() < after["time_ns"].as_f64());
 }
+
+/// Runs a program of the repository, and returns its time and the number of its collectives. Every
+/// element of its results was compared.
+fn timed(file: &str, more: &[&str]) -> (f64, usize) {
+    let mut args = vec!["compile", file, "--target", "sim", "--format", "json"];
+    args.extend(more);
+    let ran = kbc(common::root(), &args, "");
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{more:?}\n{}", ran.stdout);
+    let report: Value = serde_json::from_str(&ran.stdout).expect("a report");
+    assert_eq!((&report["ok"], &report["compare"]["mismatches"]), (&true.into(), &0.into()), "{more:?}");
+    assert_eq!(report["verified"]["calls"], "any", "{more:?}");
+    let collectives = report["collectives"].as_array().expect("a list").len();
+    (report["time_ns"].as_f64().expect("a time"), collectives)
+}
+
+/// Collectives beside each other, and collectives that become one, have the right data on every
+/// rank on both engines, are proven, and are faster than one after another.
+#[test]
+fn independent_collectives_are_right_and_faster() {
+    let one = "infer,place,select,overlap{streams=1},expand,allocate,synchronize";
+    let (serial, all) = timed("specs/independent.kb", &["--passes", one]);
+    assert_eq!(all, 4);
+    for engine in ["jit", "interp"] {
+        let (beside, all) = timed("specs/independent.kb", &["--engine", engine]);
+        assert!(all == 4 && beside < 0.6 * serial, "{beside} of {serial}");
+        // The three sums become one, beside the gather.
+        let (joined, all) = timed("specs/independent.kb", &["--engine", engine, "--fuse", "8192"]);
+        assert!(all == 2 && joined < 0.6 * serial, "{joined} of {serial}");
+        // The scale does not fit.
+        assert_eq!(timed("specs/independent.kb", &["--engine", engine, "--fuse", "4000"]).1, 3);
+        let fixed = ["--engine", engine, "--fuse", "8192", "--order", "fixed"];
+        assert_eq!(timed("specs/independent.kb", &fixed).1, 2);
+    }
+}

@@ -17,7 +17,7 @@ pub enum PlotWhat {
     /// A machine: its nodes and directed links
     Topology(PlotTopology),
     /// The machine of a program, with the use of every link during one call
-    Links(PlotLinks),
+    Links(Box<PlotLinks>),
 }
 
 /// `kbc plot topology`

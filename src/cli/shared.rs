@@ -74,15 +74,33 @@ pub struct Selection {
     /// and 0 for targets with kernels.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u8).range(0..=MOST_EFFORT as i64), help_heading = "Program")]
     pub effort: Option<u8>,
+    /// Small collectives become one, up to this many bytes per rank.
+    ///
+    /// They do the same over the same axis and do not depend on each other. Without it, only uses
+    /// with `fuse: bytes` do so.
+    #[arg(long, value_name = "BYTES", hide_short_help = true, help_heading = "Program")]
+    pub fuse: Option<u64>,
 }
 
 impl Selection {
     /// The same as options of the compiler.
     pub fn plain(&self) -> options::Selection {
-        let Selection { define, topology, mesh, set, program, algorithm, ranks, using, order, effort } =
+        let Selection { define, topology, mesh, set, program, algorithm, ranks, using, order, effort, fuse } =
             self.clone();
-        let effort = effort.map(|k| k.to_string());
-        options::Selection { define, topology, mesh, set, program, algorithm, ranks, using, order, effort }
+        let [effort, fuse] = [effort.map(|k| k.to_string()), fuse.map(|n| n.to_string())];
+        options::Selection {
+            define,
+            topology,
+            mesh,
+            set,
+            program,
+            algorithm,
+            ranks,
+            using,
+            order,
+            effort,
+            fuse,
+        }
     }
 }
 

@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn the_command_on_a_page_has_every_option() {
         let line = "kbc report a.kb -D n=8 -D 'tp = 2' --topology 'ring(2)' --mesh m --set 'forward: drain' \
-            --program p --algorithm a --ranks 2 --using ring --order fixed --effort 2 --input x=x.npy --engine interp \
+            --program p --algorithm a --ranks 2 --using ring --order fixed --effort 2 --fuse 4096 --input x=x.npy --engine interp \
             --trace-ranks 0..2 -o report.html";
         let words = shlex(line);
         let Command::Report(args) = Cli::try_parse_from(&words).expect("it is right").command else {

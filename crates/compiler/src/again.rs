@@ -16,6 +16,11 @@ use kbc_passes::pipeline::Pipeline;
 /// `overlap` as targets have it.
 const TASKS: &str = "overlap{tasks=true},";
 
+/// Returns the passes of a pipeline before the choice of algorithms.
+fn before_select(whole: &str) -> &str {
+    whole.split_once(",select").map_or("infer,place", |p| p.0)
+}
+
 /// A program at another size.
 pub struct Resized {
     /// The typed program before placement.
@@ -38,9 +43,13 @@ pub fn rebuild_at(
     let mut module = lowered.module;
     let cx = PassCx::new(&lowered.library, Some(&lowered.topology))
         .with_order(&Ordered, built.origin.fixed_order)
-        .with_effort(built.origin.effort);
+        .with_effort(built.origin.effort)
+        .with_fuse(built.origin.fuse);
     let mut keep = GraphRecorder::default();
-    Pipeline::parse("infer,place", Span::NONE.file)?.run(&mut module, &cx, &mut [&mut keep])?;
+    // Its own passes, up to the choice of algorithms.
+    let whole = Pipeline::parse(&built.origin.passes, Span::NONE.file)?.text();
+    let before = before_select(&whole);
+    Pipeline::parse(before, Span::NONE.file)?.run(&mut module, &cx, &mut [&mut keep])?;
     if let Body::Graph(graph) = &mut module.body {
         let mut chosen = built.placed.order().iter().filter_map(|id| match &built.placed.op(*id).kind {
             OpKind::Collective(c) => Some((c.name().to_owned(), c.using.clone())),
@@ -57,7 +66,6 @@ pub fn rebuild_at(
         }
     }
     // Its own passes, from the choice of algorithms on.
-    let whole = Pipeline::parse(&built.origin.passes, Span::NONE.file)?.text();
     let after = whole.split_once(",expand,").map_or("allocate,synchronize", |p| p.1);
     // Pieces for tasks are requested; streams are chosen for one size.
     let pieces = if whole.contains(TASKS) { TASKS } else { "" };
@@ -82,8 +90,10 @@ pub fn select_again(built: &Built, options: &str) -> Result<SelectTable, Diagnos
     let cx = PassCx::new(&lowered.library, Some(&lowered.topology))
         .with_time(&time)
         .with_order(&Ordered, built.origin.fixed_order)
-        .with_effort(built.origin.effort);
-    let passes = format!("infer,place,select{{{options}}}");
+        .with_effort(built.origin.effort)
+        .with_fuse(built.origin.fuse);
+    let whole = Pipeline::parse(&built.origin.passes, Span::NONE.file)?.text();
+    let passes = format!("{},select{{{options}}}", before_select(&whole));
     Pipeline::parse(&passes, Span::NONE.file)?.run(&mut module, &cx, &mut [])?;
     Ok(cx.findings.into_inner().select)
 }

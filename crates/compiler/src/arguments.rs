@@ -133,6 +133,7 @@ pub(crate) fn lower_options(workspace: &mut Workspace, of: &Selection) -> Outcom
         using: _,
         order: _,
         effort: _,
+        fuse: _,
     } = of;
     let (topology, machine) = topology(workspace, of)?;
     Ok(LowerOptions {
@@ -173,6 +174,19 @@ pub(crate) fn effort(of: &Selection) -> Outcome<Option<u64>> {
             .help(format!("an integer from 0 to {MOST_EFFORT}"))
             .into()),
     }
+}
+
+/// `--fuse`: the largest sum of bytes per rank up to which collectives become one.
+///
+/// # Errors
+/// E420 for anything but an integer.
+pub(crate) fn fuse(of: &Selection) -> Outcome<Option<u64>> {
+    let Some(text) = &of.fuse else { return Ok(None) };
+    let bytes = text.parse().map(Some);
+    Ok(bytes.map_err(|_| {
+        Diagnostic::error("E420", format!("--fuse {text}: not a number of bytes"))
+            .help("an integer; 0 and 1 join nothing")
+    })?)
 }
 
 /// `--ranks`: how many ranks the machine of an algorithm has, of the kind that its file names.

@@ -1,7 +1,7 @@
 //! Build: from a file to a schedule, the part that `compile`, `check`, `run` and `explain` share.
 
 use crate::algorithm_request;
-use crate::arguments::{effort, fixed_order, lower_options, on_ranks, using};
+use crate::arguments::{effort, fixed_order, fuse, lower_options, on_ranks, using};
 use crate::bounds::Subject;
 use crate::data;
 use crate::failure::Outcome;
@@ -99,6 +99,8 @@ pub struct Origin {
     pub fixed_order: bool,
     /// How long packed trees are searched.
     pub effort: Option<u64>,
+    /// The largest sum of bytes per rank up to which collectives become one (`--fuse`).
+    pub fuse: Option<u64>,
 }
 
 /// Loads, lowers and runs the pipeline.
@@ -172,10 +174,12 @@ pub fn assemble(
     let names: Vec<(Name, Span)> = using.iter().map(|u| (u.alg.clone(), u.span)).collect();
     let fixed_order = fixed_order(&source.of)?;
     let effort = effort(&source.of)?;
+    let fuse = fuse(&source.of)?;
     let cx = PassCx::new(&lowered.library, Some(&lowered.topology))
         .with_time(&time)
         .with_order(&Ordered, fixed_order)
         .with_effort(effort)
+        .with_fuse(fuse)
         .with_using(using);
     let mut keep = GraphRecorder::default();
     workspace.progress("compiling");
@@ -219,7 +223,7 @@ pub fn assemble(
     let built = Built {
         module,
         verdict,
-        origin: Origin { loaded, options, passes: passes.to_owned(), fixed_order, effort },
+        origin: Origin { loaded, options, passes: passes.to_owned(), fixed_order, effort, fuse },
         typed,
         placed,
         arranged,

@@ -27,12 +27,16 @@ pub struct Selection {
     pub order: Option<String>,
     /// How long packed trees are searched: 0 to 16; the pipeline says it if it is absent.
     pub effort: Option<String>,
+    /// The largest sum of bytes per rank up to which collectives become one; the program or the
+    /// pipeline says it if it is absent.
+    pub fuse: Option<String>,
 }
 
 impl Selection {
     /// The flags of the command line, each with its values in order.
-    pub fn flags(&self) -> [(&'static str, &[String]); 10] {
-        let Selection { define, topology, mesh, set, program, algorithm, ranks, using, order, effort } = self;
+    pub fn flags(&self) -> [(&'static str, &[String]); 11] {
+        let Selection { define, topology, mesh, set, program, algorithm, ranks, using, order, effort, fuse } =
+            self;
         [
             ("-D", define),
             ("--topology", topology.as_slice()),
@@ -44,12 +48,13 @@ impl Selection {
             ("--using", using),
             ("--order", order.as_slice()),
             ("--effort", effort.as_slice()),
+            ("--fuse", fuse.as_slice()),
         ]
     }
 
     /// The flags of the command line, and whether each was given, for places where one means
     /// nothing.
-    pub fn given(&self) -> [(&'static str, bool); 10] {
+    pub fn given(&self) -> [(&'static str, bool); 11] {
         self.flags().map(|(flag, values)| (flag, !values.is_empty()))
     }
 }

@@ -10,6 +10,7 @@ pub mod enqueue;
 pub mod expand;
 pub mod findings;
 mod fresh;
+pub mod fuse;
 mod groups;
 pub mod infer;
 pub mod instrument;
@@ -41,6 +42,7 @@ pub use registry::Entry;
 pub static ALL: &[Entry] = &[
     Entry { info: &infer::INFO, make: |_| Box::new(infer::Infer), source: include_str!("infer/mod.rs") },
     Entry { info: &place::INFO, make: |_| Box::new(place::PlacePass), source: include_str!("place.rs") },
+    Entry { info: &fuse::INFO, make: |o| Box::new(fuse::Fuse::new(o)), source: include_str!("fuse.rs") },
     Entry {
         info: &select::INFO,
         make: |o| Box::new(select::Select::new(o)),

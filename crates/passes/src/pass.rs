@@ -245,6 +245,8 @@ pub struct PassCx<'a> {
     pub fixed_order: bool,
     /// How long packed trees are searched, in place of the option `effort` of `select`.
     pub effort: Option<u64>,
+    /// The largest sum of bytes per rank that `fuse` joins, in place of its option `bytes`.
+    pub fuse: Option<u64>,
     /// Algorithms for collectives for which the program names none. If several fit a collective,
     /// the first is taken.
     pub using: Vec<Using>,
@@ -264,6 +266,7 @@ impl<'a> PassCx<'a> {
             order: None,
             fixed_order: false,
             effort: None,
+            fuse: None,
             using: vec![],
             findings: RefCell::default(),
             packed: Rc::default(),
@@ -292,6 +295,11 @@ impl<'a> PassCx<'a> {
     /// Sets the effort of the search for packed trees.
     pub fn with_effort(self, effort: Option<u64>) -> Self {
         PassCx { effort, ..self }
+    }
+
+    /// Sets the largest sum of bytes per rank that `fuse` joins.
+    pub fn with_fuse(self, fuse: Option<u64>) -> Self {
+        PassCx { fuse, ..self }
     }
 
     /// Adds algorithms that the caller asks for and the program does not name.

@@ -12,11 +12,11 @@ use kbc_ir::{Module, Props};
 
 /// Named pipelines. Such a name may stand wherever the name of a pass may stand.
 pub const PIPELINES: &[(&str, &str)] = &[
-    ("graph", "infer,place,select"),
+    ("graph", "infer,place,fuse,select"),
     ("lower", "expand,allocate,synchronize"),
-    ("windows", "infer,place,select{effort=0},overlap{tasks=true},expand,allocate,synchronize"),
-    ("default", "infer,place,select,overlap,expand,allocate,synchronize"),
-    ("queues", "infer,place,select,expand,enqueue"),
+    ("windows", "infer,place,fuse,select{effort=0},overlap{tasks=true},expand,allocate,synchronize"),
+    ("default", "infer,place,fuse,select,overlap,expand,allocate,synchronize"),
+    ("queues", "infer,place,fuse,select,expand,enqueue"),
 ];
 
 /// A sequence of passes.

@@ -34,8 +34,8 @@ fn pipelines_read_and_print() {
         (" infer , place ", "infer,place"),
         ("infer{},place", "infer,place"),
         ("select{ by = time , explain=true }", "select{by=time,explain=true}"),
-        ("graph", "infer,place,select"),
-        ("infer,graph", "infer,infer,place,select"),
+        ("graph", "infer,place,fuse,select"),
+        ("infer,graph", "infer,infer,place,fuse,select"),
     ] {
         let p = Pipeline::parse(given, FileId(0)).unwrap_or_else(|d| panic!("{given}: {d:?}"));
         assert_eq!(p.text(), printed);
@@ -65,7 +65,7 @@ fn faults_in_a_pipeline_are_told_with_their_place() {
         (
             "graph{by=time}",
             vec![
-                "E904 pipeline `graph` has no option `by` | by | write the passes out: `infer,place,select`",
+                "E904 pipeline `graph` has no option `by` | by | write the passes out: `infer,place,fuse,select`",
             ],
         ),
     ] {
@@ -94,7 +94,7 @@ fn order_is_computed_from_properties() {
     let (mut module, cx) = (parse(FFN), PassCx::new(library(), None));
     for (passes, help) in [
         ("place", "run `infer,place`"),
-        ("select", "run `infer,place,select`"),
+        ("select", "run `infer,place,fuse,select`"),
         ("infer,select", "run `place,select`"),
     ] {
         let found = Pipeline::parse(passes, FileId(0)).unwrap().run(&mut module, &cx, &mut []).unwrap_err();

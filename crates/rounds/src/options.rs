@@ -23,10 +23,11 @@ pub enum OptionKind {
 }
 
 /// Every option with its type.
-pub const OPTIONS: [(&str, OptionKind); 10] = [
+pub const OPTIONS: [(&str, OptionKind); 11] = [
     ("pipeline", OptionKind::Count),
     ("instances", OptionKind::Count),
     ("overlap", OptionKind::Count),
+    ("fuse", OptionKind::Count),
     ("order", OptionKind::Word(&["rank", "tree", "any"])),
     ("accumulate", OptionKind::Word(&["f32"])),
     ("transfer", OptionKind::Word(&["push", "pull"])),

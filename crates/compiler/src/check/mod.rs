@@ -77,6 +77,7 @@ pub fn file(workspace: &mut Workspace, source: &Source) -> Outcome<Report> {
                 ("--using", !source.of.using.is_empty()),
                 ("--order", source.of.order.is_some()),
                 ("--effort", source.of.effort.is_some()),
+                ("--fuse", source.of.fuse.is_some()),
             ];
             refuse(&flags, "programs whose arguments only a call defines")?;
             programs::known(&loaded, source)?;

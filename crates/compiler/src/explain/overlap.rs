@@ -27,12 +27,19 @@ pub fn text(built: &Built) -> String {
     for l in &table.looked {
         out += &one(l);
     }
+    for t in &table.tried {
+        out += &row(&format!("{} per group of axes", count(t.streams, "stream")), t.estimated, t.simulated);
+    }
     let (serial, beside) = table.estimated;
+    let streams = match table.width {
+        0 | 1 => "on streams".to_owned(),
+        width => format!("on {width} streams per group of axes"),
+    };
     out += &match (table.streams, table.simulated) {
         (true, Some((s, b))) => {
-            format!("on streams: {} simulated instead of {}\n", time(b), time(s))
+            format!("{streams}: {} simulated instead of {}\n", time(b), time(s))
         }
-        (true, None) => format!("on streams: {} estimated instead of {}\n", time(beside), time(serial)),
+        (true, None) => format!("{streams}: {} estimated instead of {}\n", time(beside), time(serial)),
         (false, Some((s, b))) => {
             format!("one after another: {} simulated; on streams it would be {}\n", time(s), time(b))
         }
@@ -67,6 +74,12 @@ pub fn json(built: &Built) -> Value {
     json!({
         "local": built.local.is_some(),
         "streams": table.streams,
+        "streams_per_group": table.width,
+        "tried_streams": table.tried.iter().map(|t| json!({
+            "streams": t.streams,
+            "estimated_ns": t.estimated,
+            "simulated_ns": t.simulated,
+        })).collect::<Vec<_>>(),
         "collectives": table.looked.iter().map(one).collect::<Vec<_>>(),
         "estimated": pair(table.estimated),
         "simulated": table.simulated.map(pair),
@@ -85,13 +98,13 @@ fn one(l: &ExaminedCollective) -> String {
     };
     let mut out = format!("{} %{}: {how}\n", l.kind, l.value);
     for t in &l.tried {
-        let simulated = t.simulated.map_or_else(|| "-".into(), time);
-        out += &format!(
-            "  {:>8} {:>12} estimated {:>12} simulated\n",
-            count(t.pieces, "piece"),
-            time(t.estimated),
-            simulated
-        );
+        out += &row(&count(t.pieces, "piece"), t.estimated, t.simulated);
     }
     out
+}
+
+/// Returns a line with the times of a number that was tried.
+fn row(what: &str, estimated: f64, simulated: Option<f64>) -> String {
+    let simulated = simulated.map_or_else(|| "-".into(), time);
+    format!("  {what:>8} {:>12} estimated {simulated:>12} simulated\n", time(estimated))
 }

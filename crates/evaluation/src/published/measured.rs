@@ -197,6 +197,7 @@ fn measured(
             using: vec![],
             order: None,
             effort: None,
+            fuse: None,
         },
         post: None,
     };

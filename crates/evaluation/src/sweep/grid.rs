@@ -168,6 +168,7 @@ fn point(read: &Read, row: usize, used: &mut BTreeSet<String>) -> Result<RowRequ
             using: spec.using.iter().map(|u| full(u)).collect::<Result<_, _>>()?,
             order: spec.order.as_deref().map(&mut full).transpose()?,
             effort: read.effort.as_deref().map(&mut full).transpose()?,
+            fuse: read.fuse.as_deref().map(&mut full).transpose()?,
         },
         values: values.iter().map(|v| (*v).clone()).collect(),
     };

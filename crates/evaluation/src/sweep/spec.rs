@@ -64,6 +64,9 @@ pub struct Spec {
     /// A template: the value of `--effort`.
     #[serde(default)]
     effort: Option<Value>,
+    /// A template: the value of `--fuse`.
+    #[serde(default)]
+    fuse: Option<Value>,
     /// Templates: the values of `-D`.
     #[serde(default)]
     define: BTreeMap<String, Value>,
@@ -129,6 +132,8 @@ pub struct Read {
     pub ranks: Option<String>,
     /// Template of `--effort`.
     pub effort: Option<String>,
+    /// Template of `--fuse`.
+    pub fuse: Option<String>,
     /// Id of the file.
     pub file: FileId,
 }
@@ -215,6 +220,7 @@ pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
                 ("ranks", spec.ranks.is_some()),
                 ("order", spec.order.is_some()),
                 ("effort", spec.effort.is_some()),
+                ("fuse", spec.fuse.is_some()),
             ];
             if let Some((key, _)) = flags.iter().find(|f| f.1) {
                 let title = format!("`{key}` does not apply to a `ccl`: set keys of its file in `define`");
@@ -233,6 +239,7 @@ pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
     };
     let ranks = number("ranks", &spec.ranks)?;
     let effort = number("effort", &spec.effort)?;
+    let fuse = number("fuse", &spec.fuse)?;
     let mut axes: Vec<Axis> = vec![];
     for (name, values) in &spec.axes {
         let name = name_of(name)
@@ -279,7 +286,7 @@ pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
     };
     let columns = templates("columns", &mut spec.columns.iter().map(|(n, v)| (name_of(n), v)))?;
     let define = templates("define", &mut spec.define.iter().map(|(n, v)| (Some(n.clone()), v)))?;
-    Ok(Read { spec, axes, define, columns, ranks, effort, file })
+    Ok(Read { spec, axes, define, columns, ranks, effort, fuse, file })
 }
 
 /// Returns a name that may be written between braces.

@@ -30,6 +30,18 @@ pub struct ExaminedCollective {
     pub why: Option<String>,
 }
 
+/// A number of streams for the collectives of one group of axes that was tried for a whole program.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TriedStreams {
+    /// Number of streams.
+    pub streams: u64,
+    /// Estimated nanoseconds, as if collectives on different streams shared no link.
+    pub estimated: f64,
+    /// Simulated nanoseconds. None if there is no schedule, or if its windows do not fit into the
+    /// memories of the machine.
+    pub simulated: Option<f64>,
+}
+
 /// Findings of `overlap`.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct OverlapTable {
@@ -41,6 +53,10 @@ pub struct OverlapTable {
     pub estimated: (f64, f64),
     /// The same two times simulated, if they were measured.
     pub simulated: Option<(f64, f64)>,
+    /// Number of streams for the collectives of one group of axes. 0 stands for no streams.
+    pub width: u64,
+    /// The numbers of streams above one that were tried.
+    pub tried: Vec<TriedStreams>,
 }
 
 impl OverlapTable {

@@ -17,6 +17,15 @@
 //! each group of axes. This is kept if it is faster than serial execution by estimate and, where
 //! the driver can measure, by simulation. If a use has `overlap: k`, it is kept in any case.
 //!
+//! **Collectives beside each other.** Collectives of one group of axes that do not depend on each
+//! other run beside each other where that is faster: the group has 2, 4 or 8 streams (`comm_tp`,
+//! `comm_tp_2` and so on). Only the simulation of the whole program can tell, because the estimate
+//! does not know which links are full. Each number is simulated if it could be faster by estimate,
+//! until one is not faster by at least one percent than the one before it. Where the driver cannot
+//! measure, with `streams=1`, and on a machine that describes its cores, where each stream takes
+//! cores whose number is not known, a group has one stream. Windows and signals follow from the
+//! order of regions: `allocate` shares them only between regions that run one after another.
+//!
 //! **Option `tasks`**, for targets on which matmuls and collectives are tasks that wait only for
 //! their operands: nothing gets a stream. Only collectives with `overlap: k` are cut, and
 //! operations are reordered only if there are any.
@@ -78,7 +87,7 @@ mod order;
 mod pieces;
 
 use crate::cost::{self, CallPrices, Job};
-use crate::findings::overlap::{ExaminedCollective, OverlapTable, TriedPieces};
+use crate::findings::overlap::{ExaminedCollective, OverlapTable, TriedPieces, TriedStreams};
 use crate::groups::device_groups;
 use crate::packed::{PackedSite, is_packed};
 use crate::part_of::library_for;
@@ -89,6 +98,8 @@ use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::graph::{CollKind, Collective, Graph, GraphOp, Input, OpId, OpKind, Using};
 use kbc_ir::types::Mesh;
 use kbc_ir::{Body, Module, Name, Props};
+use kbc_machine::memory::lay_out;
+use kbc_machine::policy::Placements;
 use kbc_machine::topology::Topology;
 use pieces::CutCandidate;
 use std::cell::RefCell;
@@ -102,16 +113,27 @@ pub static INFO: PassInfo = PassInfo {
     requires: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
     gives: Props::ARRANGED,
     breaks: Props::NONE,
-    options: &[PassOption {
-        name: "tasks",
-        summary: "no streams: the requested pieces are ordered so that matmuls and collectives can run in parallel as separate tasks",
-        kind: OptionKind::Flag,
-        default: "false",
-    }],
+    options: &[
+        PassOption {
+            name: "tasks",
+            summary: "no streams: the requested pieces are ordered so that matmuls and collectives can run in parallel as separate tasks",
+            kind: OptionKind::Flag,
+            default: "false",
+        },
+        PassOption {
+            name: "streams",
+            summary: "the largest number of streams for the collectives of one group of axes",
+            kind: OptionKind::Count { least: 1, most: WIDTHS[WIDTHS.len() - 1] },
+            default: "8",
+        },
+    ],
 };
 
 /// The numbers of pieces that are tried.
 const TRIED: [u64; 3] = [2, 4, 8];
+
+/// The numbers of streams per group of axes that are tried.
+const WIDTHS: [u64; 3] = [2, 4, 8];
 
 /// The largest number of pieces that a use can ask for.
 const MAX_PIECES: u64 = 64;
@@ -139,6 +161,7 @@ impl Pass for Overlap {
 
     fn run(&self, module: &mut Module, cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
         let tasks = self.options.flag("tasks").unwrap_or(false);
+        let most_streams = self.options.count("streams").unwrap_or(WIDTHS[WIDTHS.len() - 1]);
         if let Body::Local(l) = &mut module.body {
             if tasks {
                 return Ok(Changed::No);
@@ -164,6 +187,7 @@ impl Pass for Overlap {
             machine,
             topology,
             tasks,
+            most_streams,
             prices: RefCell::default(),
             calls: RefCell::default(),
         };
@@ -193,7 +217,7 @@ fn issued(graph: &mut Graph) -> bool {
         order[i + 1..wait].iter().any(|id| works(graph, *id))
     });
     if beside {
-        on_streams(graph);
+        on_streams(graph, &BTreeMap::new());
     }
     beside
 }
@@ -208,13 +232,35 @@ fn plain(graph: &mut Graph) {
     }
 }
 
-/// Puts every collective on the stream of its axes.
-fn on_streams(graph: &mut Graph) {
-    for id in graph.order().to_vec() {
+/// Puts every collective on a stream of its group of axes: on the first one, or on that of the
+/// given number, counted from 0.
+fn on_streams(graph: &mut Graph, numbers: &BTreeMap<OpId, usize>) {
+    let order = graph.order().to_vec();
+    let first = |graph: &Graph, id: OpId| match &graph.op(id).kind {
+        OpKind::Collective(c) => order::stream_of(c),
+        _ => None,
+    };
+    let firsts: BTreeSet<Name> = order.iter().filter_map(|id| first(graph, *id)).collect();
+    for id in order {
+        let number = numbers.get(&id).copied().unwrap_or(0);
+        let stream = first(graph, id).map(|name| numbered(&name, number, &firsts));
         if let OpKind::Collective(c) = &mut graph.op_mut(id).kind {
-            c.stream = order::stream_of(c);
+            c.stream = stream;
         }
     }
+}
+
+/// Returns the name of a group's stream of that number: `comm_tp`, `comm_tp_2` and so on. Another
+/// group may have an axis `tp_2`; its names are in `firsts` and are avoided.
+fn numbered(first: &Name, number: usize, firsts: &BTreeSet<Name>) -> Name {
+    if number == 0 {
+        return first.clone();
+    }
+    let mut name = format!("{first}_{}", number + 1);
+    while firsts.contains(&*name) {
+        name.push('_');
+    }
+    name.into()
 }
 
 struct Planner<'a> {
@@ -224,6 +270,8 @@ struct Planner<'a> {
     topology: &'a Topology,
     /// Whether nothing gets a stream of its own, and only collectives with `overlap` are cut.
     tasks: bool,
+    /// The largest number of streams for the collectives of one group of axes.
+    most_streams: u64,
     /// Prices of collectives, by everything that they depend on.
     prices: RefCell<BTreeMap<String, f64>>,
     /// Calls of algorithms, by everything but the size and the type of their elements; None if
@@ -235,7 +283,7 @@ impl Planner<'_> {
     fn run(&self, graph: &mut Graph, table: &mut OverlapTable) -> Result<bool, Diagnostics> {
         let mut whole = graph.clone();
         plain(&mut whole);
-        let serial = order::plan(graph, &|id| self.price(graph, id)).serial;
+        let serial = order::plan(graph, 1, &|id| self.price(graph, id)).serial;
         let host = graph.order().iter().any(|id| matches!(graph.op(*id).kind, OpKind::Host(_)));
         let mut requested = false;
         let mut changed = false;
@@ -311,7 +359,7 @@ impl Planner<'_> {
             table.estimated = (serial, serial);
             return Ok(changed);
         }
-        let plan = order::plan(graph, &|id| self.price(graph, id));
+        let plan = order::plan(graph, 1, &|id| self.price(graph, id));
         table.estimated = (serial, plan.ns);
         if self.tasks {
             if requested {
@@ -321,23 +369,63 @@ impl Planner<'_> {
         }
         let mut sooner = plan.ns < serial * FASTER_BY;
         if requested || sooner {
-            let mut beside = graph.clone();
-            beside.reorder(plan.order);
-            on_streams(&mut beside);
+            let beside = on_planned_streams(graph, plan);
             if let (Some(serial), Some(ns)) = (self.simulated(&whole), self.simulated(&beside)) {
                 table.simulated = Some((serial, ns));
                 sooner = ns < serial * FASTER_BY;
             }
             if requested || sooner {
-                table.streams = true;
-                *graph = beside;
+                (table.streams, table.width) = (true, 1);
+                *graph = self.side_by_side(graph, &beside, table).unwrap_or(beside);
                 return Ok(true);
             }
         }
         // Pieces that are faster alone but not in this program are undone.
         table.looked.iter_mut().for_each(|l| l.pieces = 1);
+        if let Some(wide) = self.side_by_side(&whole, &whole, table) {
+            *graph = wide;
+            return Ok(true);
+        }
         *graph = whole;
         Ok(changed && table.looked.iter().any(|l| l.requested))
+    }
+
+    /// Gives each group of axes several streams, and returns the fastest graph if it is faster than
+    /// the one decided on so far. `plain` has the operations of `decided` in program order.
+    fn side_by_side(&self, plain: &Graph, decided: &Graph, table: &mut OverlapTable) -> Option<Graph> {
+        self.cx.time?;
+        // Where a stream is a core, more streams are more cores, and nobody says how many there
+        // are.
+        if self.topology.settings().cores.put_limit().is_some() {
+            return None;
+        }
+        let (serial, beside) = table.estimated;
+        let mut estimated = if table.streams { beside } else { serial };
+        let mut simulated = table.simulated.map(|(serial, ns)| if table.streams { ns } else { serial });
+        let mut best = None;
+        for streams in WIDTHS.into_iter().filter(|w| *w <= self.most_streams) {
+            let plan = order::plan(plain, streams as usize, &|id| self.price(plain, id));
+            if plan.ns >= estimated * FASTER_BY {
+                break;
+            }
+            let before = match simulated {
+                Some(ns) => ns,
+                None => self.simulated(decided)?,
+            };
+            let (ns, wide) = (plan.ns, on_planned_streams(plain, plan));
+            let after = self.simulated_if_it_fits(&wide);
+            table.tried.push(TriedStreams { streams, estimated: ns, simulated: after });
+            let serial = table.simulated.map_or(before, |(serial, _)| serial);
+            let Some(after) = after.filter(|after| *after < before * FASTER_BY) else {
+                // What was measured on streams is kept for the report.
+                table.simulated = table.simulated.or_else(|| after.map(|after| (serial, after)));
+                break;
+            };
+            (table.streams, table.width) = (true, streams);
+            (table.estimated.1, table.simulated) = (ns, Some((serial, after)));
+            (estimated, simulated, best) = (ns, Some(after), Some(wide));
+        }
+        best
     }
 
     /// Returns a text with everything that a choice depends on.
@@ -366,17 +454,15 @@ impl Planner<'_> {
         }
         let alone = as_program(graph, site);
         let Ok(again) = CutCandidate::of(&alone.0, self.mesh, alone.1) else { return (1, vec![]) };
-        let whole = order::plan(&alone.0, &|id| self.price(&alone.0, id)).serial;
+        let whole = order::plan(&alone.0, 1, &|id| self.price(&alone.0, id)).serial;
         let mut tried = vec![];
         for pieces in TRIED.into_iter().filter(|k| *k <= again.most(&alone.0, self.mesh)) {
             let mut cut = alone.0.clone();
             self.cut(&mut cut, &again, pieces);
-            let plan = order::plan(&cut, &|id| self.price(&cut, id));
+            let plan = order::plan(&cut, 1, &|id| self.price(&cut, id));
             let mut one = TriedPieces { pieces, estimated: plan.ns, simulated: None };
             if plan.ns < whole * FASTER_BY {
-                cut.reorder(plan.order);
-                on_streams(&mut cut);
-                one.simulated = self.simulated(&cut);
+                one.simulated = self.simulated(&on_planned_streams(&cut, plan));
             }
             tried.push(one);
         }
@@ -446,7 +532,20 @@ impl Planner<'_> {
     /// Returns the simulated nanoseconds of a graph, if there is a time model and the graph has a
     /// schedule.
     fn simulated(&self, graph: &Graph) -> Option<f64> {
-        let time = self.cx.time?;
+        self.cx.time?.nanoseconds(&self.lowered(graph)?).ok()
+    }
+
+    /// Returns the same if the windows and buffers of the schedule fit into the memories of the
+    /// machine. Regions on different streams share no windows, so a program that fits on one stream
+    /// may not fit on several.
+    fn simulated_if_it_fits(&self, graph: &Graph) -> Option<f64> {
+        let module = self.lowered(graph)?;
+        lay_out(module.schedule()?, self.topology, &Placements::default()).ok()?;
+        self.cx.time?.nanoseconds(&module).ok()
+    }
+
+    /// Returns the schedule of a graph, if it has one.
+    fn lowered(&self, graph: &Graph) -> Option<Module> {
         let mut module = Module {
             name: Name::from("overlapped"),
             machine: self.machine.clone(),
@@ -457,7 +556,7 @@ impl Planner<'_> {
         };
         let inner = self.cx.inner(Some(self.topology));
         Pipeline::named("lower").ok()?.run(&mut module, &inner, &mut []).ok()?;
-        time.nanoseconds(&module).ok()
+        Some(module)
     }
 
     /// Returns the estimated nanoseconds of an operation.
@@ -526,6 +625,14 @@ impl Planner<'_> {
         let call = bound(library, file, coll, using, axis, c.root, at)?;
         CallPrices::new(&job, call).ok()
     }
+}
+
+/// Returns a graph in the order and on the streams of a plan.
+fn on_planned_streams(graph: &Graph, plan: order::Plan) -> Graph {
+    let mut out = graph.clone();
+    out.reorder(plan.order);
+    on_streams(&mut out, &plan.streams);
+    out
 }
 
 /// A candidate must be at least one percent faster, to be worth its events and copies.

@@ -1,8 +1,12 @@
 //! Issue order and streams: list scheduling on the estimated times of operations.
 //!
-//! A rank has one stream for local work and one for the collectives of each group of axes. Among
-//! the operations whose operands are available, the one that can start first is next. Ties go to
-//! the operation with the longest path to the end, then to the first in program order.
+//! A rank has one stream for local work and `width` for the collectives of each group of axes.
+//! Among the operations whose operands are available, the one that can start first is next. Ties go
+//! to the operation with the longest path to the end, then to the first in program order. A
+//! collective runs on the stream of its group that is free first.
+//!
+//! The estimate does not know which links collectives share. With more than one stream per group it
+//! says only what could be gained at most, and the simulation decides.
 
 use crate::expand::ends;
 use kbc_ir::Name;
@@ -17,13 +21,16 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 pub(super) struct Plan {
     /// The operations in order.
     pub(super) order: Vec<OpId>,
+    /// The number of each operation's stream among those of its group, counted from 0.
+    pub(super) streams: BTreeMap<OpId, usize>,
     /// Nanoseconds with streams.
     pub(super) ns: f64,
     /// Nanoseconds of serial execution.
     pub(super) serial: f64,
 }
 
-/// Returns the stream of a collective, such as `comm_tp`, if it can have one of its own.
+/// Returns the first stream of a collective's group, such as `comm_tp`, if it can have a stream of
+/// its own.
 pub(super) fn stream_of(c: &Collective) -> Option<Name> {
     if matches!(c.kind, CollKind::Slice | CollKind::Barrier) {
         return None;
@@ -58,18 +65,27 @@ struct Issue {
     number: usize,
 }
 
-/// The operations of one stream whose operands have been issued.
-#[derive(Default)]
+/// The operations of one group of streams whose operands have been issued.
 struct Ready {
-    /// Time at which the stream is free.
-    free: f64,
+    /// For each stream of the group, the time at which it is free.
+    free: Vec<f64>,
     /// Operations by the time at which their operands are available.
     waiting: BinaryHeap<Reverse<Issue>>,
-    /// Operations whose operands are available when the stream is free, by their paths alone.
+    /// Operations whose operands are available when a stream is free, by their paths alone.
     available: BinaryHeap<Reverse<(Reverse<Ordered>, usize)>>,
 }
 
 impl Ready {
+    fn new(width: usize) -> Ready {
+        Ready { free: vec![0.0; width], waiting: BinaryHeap::new(), available: BinaryHeap::new() }
+    }
+
+    /// Returns the stream that is free first, and the time from which it is free.
+    fn next(&self) -> (usize, f64) {
+        let all = self.free.iter().copied().enumerate();
+        all.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((0, 0.0))
+    }
+
     /// Adds an operation whose operands are available from a time on.
     fn add(&mut self, number: usize, there: f64, path: f64) {
         self.waiting.push(Reverse(Issue { start: Ordered(there), path: Reverse(Ordered(path)), number }));
@@ -77,29 +93,34 @@ impl Ready {
 
     /// Returns the operation that the stream issues next.
     fn first(&mut self) -> Option<Issue> {
-        while let Some(Reverse(first)) = self.waiting.peek().filter(|w| w.0.start.0 <= self.free) {
+        let (_, free) = self.next();
+        while let Some(Reverse(first)) = self.waiting.peek().filter(|w| w.0.start.0 <= free) {
             self.available.push(Reverse((first.path, first.number)));
             self.waiting.pop();
         }
         match self.available.peek() {
             Some(Reverse((path, number))) => {
-                Some(Issue { start: Ordered(self.free), path: *path, number: *number })
+                Some(Issue { start: Ordered(free), path: *path, number: *number })
             }
             None => self.waiting.peek().map(|w| w.0),
         }
     }
 
-    /// Removes that operation, which occupies the stream until a time.
-    fn issued(&mut self, end: f64) {
+    /// Removes that operation, which occupies its stream until a time. Returns the number of the
+    /// stream.
+    fn issued(&mut self, end: f64) -> usize {
         if self.available.pop().is_none() {
             self.waiting.pop();
         }
-        self.free = end;
+        let (stream, _) = self.next();
+        self.free[stream] = end;
+        stream
     }
 }
 
-/// Returns the order that list scheduling finds. `cost` prices an operation in nanoseconds.
-pub(super) fn plan(graph: &Graph, cost: &dyn Fn(OpId) -> f64) -> Plan {
+/// Returns the order that list scheduling finds, with `width` streams for each group of axes.
+/// `cost` prices an operation in nanoseconds.
+pub(super) fn plan(graph: &Graph, width: usize, cost: &dyn Fn(OpId) -> f64) -> Plan {
     let all = graph.order();
     let place: BTreeMap<OpId, usize> = all.iter().copied().zip(0..).collect();
     let operands: Vec<Vec<usize>> =
@@ -114,7 +135,7 @@ pub(super) fn plan(graph: &Graph, cost: &dyn Fn(OpId) -> f64) -> Plan {
     for i in (0..all.len()).rev() {
         path[i] += users[i].iter().map(|u| path[*u]).fold(0.0, f64::max);
     }
-    let streams: Vec<Option<Name>> = all
+    let groups: Vec<Option<Name>> = all
         .iter()
         .map(|id| match &graph.op(*id).kind {
             OpKind::Collective(c) => stream_of(c),
@@ -124,27 +145,34 @@ pub(super) fn plan(graph: &Graph, cost: &dyn Fn(OpId) -> f64) -> Plan {
     let mut missing: Vec<usize> = operands.iter().map(|o| o.iter().collect::<BTreeSet<_>>().len()).collect();
     let mut end = vec![0.0f64; all.len()];
     let mut ready: BTreeMap<&Option<Name>, Ready> = BTreeMap::new();
+    // Local work has one stream.
+    let empty = |group: &Option<Name>| Ready::new(if group.is_some() { width } else { 1 });
     for i in (0..all.len()).filter(|i| missing[*i] == 0) {
-        ready.entry(&streams[i]).or_default().add(i, 0.0, path[i]);
+        let group = &groups[i];
+        ready.entry(group).or_insert_with(|| empty(group)).add(i, 0.0, path[i]);
     }
     let mut order = vec![];
+    let mut streams = BTreeMap::new();
     let mut ns = 0.0f64;
     loop {
         let firsts = ready.values_mut().filter_map(Ready::first);
         let Some(Issue { start, number: next, .. }) = firsts.min() else { break };
         end[next] = start.0 + costs[next];
         ns = ns.max(end[next]);
-        ready.entry(&streams[next]).or_default().issued(end[next]);
+        if let Some(ready) = ready.get_mut(&groups[next]) {
+            streams.insert(all[next], ready.issued(end[next]));
+        }
         order.push(all[next]);
         for u in users[next].iter().copied().collect::<BTreeSet<_>>() {
             missing[u] -= 1;
             if missing[u] == 0 {
                 let there = operands[u].iter().map(|o| end[*o]).fold(0.0, f64::max);
-                ready.entry(&streams[u]).or_default().add(u, there, path[u]);
+                let group = &groups[u];
+                ready.entry(group).or_insert_with(|| empty(group)).add(u, there, path[u]);
             }
         }
     }
-    Plan { order, ns, serial: costs.iter().sum() }
+    Plan { order, streams, ns, serial: costs.iter().sum() }
 }
 
 /// Returns the number of elements of the first rank.

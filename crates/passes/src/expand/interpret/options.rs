@@ -108,6 +108,9 @@ fn accept_default(name: &str, value: &OptionValue, span: Span) -> Result<(), Dia
         "overlap" => {
             "the pass `overlap` splits a collective of a global program together with an adjacent matmul; it does not apply inside an `apply`, in a local program, or on a machine with queues"
         }
+        "fuse" => {
+            "the pass `fuse` joins collectives of a global program; it does not apply inside an `apply` or in a local program"
+        }
         "order" => {
             "the order of additions follows the rounds: own value first, then the sources by their distance"
         }
