@@ -21,7 +21,8 @@
 //! which an algorithm may add it. A collective that asks for `order: fixed` keeps its bits, because
 //! `select` takes an algorithm whose order does not depend on places and sizes.
 //!
-//! Programs with host statements and local programs stay as they are.
+//! Programs with host statements and local programs stay as they are; a use in them that states
+//! `fuse` is an error (E033).
 //!
 //! ```kir,before
 //! kir 1
@@ -72,6 +73,7 @@
 //! Not done here: the algorithm of the joined collective, which `select` chooses for its size, and
 //! running collectives beside each other (`overlap`).
 
+use crate::expand::refused;
 use crate::fresh::FreshNames;
 use crate::pass::{Changed, OptionKind, Options, Pass, PassCx, PassInfo, PassOption, graph_of};
 use kbc_diag::Diagnostics;
@@ -133,6 +135,10 @@ impl Pass for Fuse {
         let mesh = module.mesh.clone();
         let graph = graph_of(module, &INFO)?;
         let host = graph.order().iter().any(|id| matches!(graph.op(*id).kind, OpKind::Host(_)));
+        if host && let Some(id) = graph.order().iter().find(|id| stated(&graph.op(**id).kind)) {
+            let why = "collectives in a program with host statements stay where the host has them";
+            return Err(graph.with_call_sites(*id, refused(FUSE, graph.op(*id).span, why)).into());
+        }
         let mut parts: BTreeMap<OpId, Part> = BTreeMap::new();
         let mut changed = false;
         for id in graph.order().to_vec() {
@@ -157,12 +163,16 @@ impl Pass for Fuse {
     }
 }
 
-/// Removes the option from a use. Returns whether it was there.
-fn without_option(graph: &mut Graph, id: OpId) -> bool {
-    let stated = |kind: &OpKind| match kind {
+/// Checks whether a use states the option.
+fn stated(kind: &OpKind) -> bool {
+    match kind {
         OpKind::Collective(Collective { using: Some(u), .. }) => u.options.iter().any(|(n, _)| *n == FUSE),
         _ => false,
-    };
+    }
+}
+
+/// Removes the option from a use. Returns whether it was there.
+fn without_option(graph: &mut Graph, id: OpId) -> bool {
     let there = stated(&graph.op(id).kind);
     if there && let OpKind::Collective(Collective { using: Some(u), .. }) = &mut graph.op_mut(id).kind {
         u.options.retain(|(n, _)| *n != FUSE);

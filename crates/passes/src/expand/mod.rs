@@ -119,6 +119,7 @@ mod streams;
 
 pub use emit::{Arg, OneSlotCache, Request, collective};
 pub use interpret::contract_of;
+pub(crate) use interpret::refused;
 pub(crate) use interpret::symbolic_number;
 pub(crate) use lower::ends;
 pub use sizes::joined_axis;

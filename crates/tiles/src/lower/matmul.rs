@@ -187,8 +187,7 @@ impl Lower<'_, '_> {
                 if let Some(v) = largest.filter(|v| *v > field.most) {
                     let (what, most) = (field.what, field.most);
                     let why = format!("a matmul: the {what} is {v}, and an instruction takes up to {most}");
-                    let help =
-                        "use more ranks, cut the matrix along its rows with `slice`, or use `--target sim`";
+                    let help = "use more ranks, write the matrix as several with shorter rows, or use `--target sim`";
                     return Err(refuse(span, why, help).note(field.source));
                 }
             }

@@ -84,7 +84,7 @@ impl Options {
 /// Largest number of lanes for `pipeline`, `instances` and `cores`.
 const MAX_LANES: i64 = 64;
 
-pub(in crate::expand) fn refused(name: &str, span: Span, why: &str) -> Diagnostic {
+pub(crate) fn refused(name: &str, span: Span, why: &str) -> Diagnostic {
     Diagnostic::error("E033", format!("option `{name}` is not possible here"))
         .primary(span, "requested here")
         .note(why)

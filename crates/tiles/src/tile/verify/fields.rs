@@ -18,8 +18,8 @@ use kbc_ir::name::Name;
 pub(super) fn check(sink: &mut Sink<'_>) {
     for found in narrow(sink.kernel, sink.device) {
         // Where it depends on a launch, the claim of a package decides, unless no launch fits.
-        if found.range.hi().is_some_and(|v| v <= found.most())
-            || found.launch.is_some() && found.range.lo().is_none_or(|v| v <= found.most())
+        if found.range.hi().is_some_and(|v| v <= found.field.most)
+            || found.launch.is_some() && found.range.lo().is_none_or(|v| v <= found.field.most)
         {
             continue;
         }
@@ -66,12 +66,6 @@ struct NumberInField<'k> {
     /// The number in terms of the arguments of a launch and the rank, if it depends on nothing
     /// else.
     launch: Option<Expr>,
-}
-
-impl NumberInField<'_> {
-    fn most(&self) -> i64 {
-        self.field.most
-    }
 }
 
 /// A rank of a launch, as the values of names and tables.
