@@ -4,8 +4,9 @@
 
 use crate::stack;
 
-use kbc_passes::order::{NoSyncCounts, Policy, Within, count};
-use kbc_rounds::Rounds;
+use kbc_passes::expand::Arg;
+use kbc_passes::order::{NoSyncCounts, Policy, Within, choose, count};
+use kbc_rounds::{Limits, Rounds};
 use stack::{Case, World};
 
 fn rounds(world: &World, case: &Case) -> Rounds {
@@ -177,7 +178,7 @@ fn one_slot_is_chosen_where_it_is_enough() {
     for case in world.cases(&shapes, &|_| vec![0]) {
         let sizes: Vec<i64> = case.sizes.iter().map(|s| *s as i64).collect();
 
-        let one = kbc_passes::order::choose::one_slot(&world.lib, case.alg, &sizes, &[]);
+        let one = choose::one_slot(&world.lib, case.alg, &sizes, &[]);
 
         if one {
             chosen.insert(world.name(case.alg));
@@ -188,5 +189,54 @@ fn one_slot_is_chosen_where_it_is_enough() {
         }
     }
     assert!(chosen.len() >= 20, "{chosen:?}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Sizes of groups that are tried as arguments. Some leave few legal shapes that are small.
+const GROUPS: [i64; 3] = [3, 9, 16];
+
+/// The choice is also right for other arguments than the defaults, where `select` composes
+/// algorithms: with every algorithm in place of one parameter, and with groups that leave few
+/// small shapes.
+#[test]
+fn one_slot_is_chosen_where_it_is_enough_with_arguments() {
+    let world = World::shipped();
+    let names: std::collections::BTreeSet<String> =
+        world.lib.algorithms().map(|a| world.lib.algorithm(a).name.node.clone()).collect();
+    let (mut wrong, mut checked) = (vec![], 0);
+    for alg in world.lib.algorithms() {
+        let decl = world.lib.algorithm(alg);
+        if decl.axes.len() != 1 || decl.root.is_some() {
+            continue;
+        }
+        let (parts, counts): (Vec<_>, Vec<_>) = decl
+            .params
+            .iter()
+            .map(|p| p.0.node.clone())
+            .zip(kbc_rounds::head::algorithm_valued(decl, &world.lib))
+            .partition(|p| p.1);
+        let groups = if counts.len() == 1 { GROUPS.to_vec() } else { vec![] };
+        for (g, (part, _)) in groups.iter().flat_map(|g| parts.iter().map(move |p| (*g, p))) {
+            for name in &names {
+                let args = vec![(counts[0].0.clone(), Arg::Int(g)), (part.clone(), Arg::Word(name.clone()))];
+                for p in [2 * g, 3 * g].into_iter().filter(|p| *p <= 36) {
+                    let case =
+                        Case { alg, args: args.clone(), options: vec![], sizes: vec![p as u64], root: None };
+                    let call = world.call(&case);
+                    let Ok(rounds) = kbc_rounds::expand(&world.lib, &call, &Limits::default()) else {
+                        continue;
+                    };
+                    checked += 1;
+                    if choose::one_slot(&world.lib, alg, &call.sizes, &call.args)
+                        && let Ok(c) = count(&rounds, Policy::PerMessage, Within::Program)
+                        && c.needed > 0
+                    {
+                        wrong.push(format!("{}: {c:?}", world.show(&case)));
+                    }
+                }
+            }
+        }
+    }
+    assert!(checked >= 200, "{checked}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -3,8 +3,9 @@
 //! The answer should depend on the algorithm and not on the number of ranks, because a schedule for
 //! four ranks and one for four thousand have the same operations. So it is found at a few small
 //! shapes, and at the actual shape if that is small, in the order that data alone imposes
-//! ([`Within::Data`]). Credits are left out only if none of these shapes needs any. The checker,
-//! which knows nothing of this module, proves the resulting schedule.
+//! ([`Within::Data`]). Credits are left out only if none of these shapes needs any. Where the
+//! arguments leave fewer than three legal shapes, only the actual shape decides. The checker, which
+//! knows nothing of this module, proves the resulting schedule.
 
 use super::{Policy, Within, count};
 use kbc_rounds::eval::Value;
@@ -20,11 +21,41 @@ const SHAPES: [&[&[i64]]; 3] = [
 /// Number of shapes that have to agree.
 const ENOUGH: usize = 3;
 
+/// Largest number of ranks of the shapes that are examined where few of [`SHAPES`] are legal, as
+/// with groups of 16 ranks, of which those shapes have only a single group.
+const FURTHER: i64 = 64;
+
 /// Largest number of ranks at which the actual shape is examined as well.
 const SMALL: i64 = 8;
 
-/// Largest number of ranks at which the actual shape is examined if no small shape is legal.
+/// Largest number of ranks at which the actual shape is examined if few other shapes are legal.
 const ALONE: i64 = 64;
+
+/// Returns the shapes of a number of axes at which an algorithm is examined, in order: the small
+/// ones, then all others of at most [`FURTHER`] ranks by the number of their ranks.
+fn shapes(axes: usize) -> impl Iterator<Item = Vec<i64>> {
+    let small = axes.checked_sub(1).and_then(|i| SHAPES.get(i)).copied().unwrap_or(&[]);
+    let others =
+        (2..=FURTHER).flat_map(move |ranks| factorings(ranks, if small.is_empty() { 0 } else { axes }));
+    let others = others.filter(move |shape| !small.contains(&shape.as_slice()));
+    small.iter().map(|shape| shape.to_vec()).chain(others)
+}
+
+/// Returns the lists of `axes` factors of at least 2 whose product is `ranks`.
+fn factorings(ranks: i64, axes: usize) -> Vec<Vec<i64>> {
+    match axes {
+        0 => vec![],
+        1 if ranks >= 2 => vec![vec![ranks]],
+        1 => vec![],
+        _ => {
+            let with = |first: i64| {
+                let rest = factorings(ranks / first, axes - 1);
+                rest.into_iter().map(move |rest| [vec![first], rest].concat())
+            };
+            (2..ranks).filter(|first| ranks % first == 0).flat_map(with).collect()
+        }
+    }
+}
 
 /// Checks whether one slot per message is enough, call after call, without any credit.
 ///
@@ -52,14 +83,11 @@ pub fn one_slot(lib: &Library, alg: AlgId, sizes: &[i64], args: &[(String, Value
         }
     }
     let axes = decl.axes.len();
-    let shapes = axes.checked_sub(1).and_then(|i| SHAPES.get(i)).copied().unwrap_or(&[]);
-    for shape in shapes {
+    for mut shape in shapes(axes) {
         // An axis of one rank keeps its size: its rounds are empty.
-        let shape: Vec<i64> = if sizes.len() == axes {
-            shape.iter().zip(sizes).map(|(s, n)| if *n == 1 { 1 } else { *s }).collect()
-        } else {
-            shape.to_vec()
-        };
+        if sizes.len() == axes {
+            shape.iter_mut().zip(sizes).filter(|s| *s.1 == 1).for_each(|s| *s.0 = 1);
+        }
         match free(&shape) {
             Some(false) => return false,
             Some(true) => seen += 1,
@@ -69,7 +97,8 @@ pub fn one_slot(lib: &Library, alg: AlgId, sizes: &[i64], args: &[(String, Value
             return true;
         }
     }
-    seen > 0 || ranks <= ALONE && free(sizes) == Some(true)
+    // Few legal shapes say little about others: all of them may have a single group.
+    ranks <= ALONE && free(sizes) == Some(true)
 }
 
 /// Returns where the messages of an algorithm land in its schedules, unless the use states it. One
