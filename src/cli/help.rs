@@ -102,6 +102,13 @@ pub const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "plot tree",
+        &[
+            ("kbc plot tree specs/broadcast.kb --topology 'mesh(4, 4)' --using packed -o tree.svg", ""),
+            ("kbc plot tree layer.kb --tree 3 -o tree.png", "the third tree of its collectives"),
+        ],
+    ),
+    (
         "synth",
         &[
             ("kbc synth 'mesh(4, 4)' all_gather -o mesh.kb", ""),

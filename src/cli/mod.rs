@@ -8,7 +8,7 @@ mod shared;
 mod trials;
 
 pub use evaluation::{Compare, Repro, Sweep};
-pub use plot::{Picture, Plot, PlotLinks, PlotTopology, PlotWhat, ThemeChoice};
+pub use plot::{Picture, Plot, PlotLinks, PlotTopology, PlotTree, PlotWhat, ThemeChoice};
 pub use shared::{Data, EngineChoice, Execution, Format, Groups, Selection, Source, Watch};
 pub use trials::{
     Bench, BenchCcl, BenchScale, BenchSelect, BenchWhat, Fuzz, FuzzBounds, FuzzChecker, FuzzEmitted,

@@ -18,6 +18,8 @@ pub enum PlotWhat {
     Topology(PlotTopology),
     /// The machine of a program, with the use of every link during one call
     Links(Box<PlotLinks>),
+    /// The machine of a program, with one of its packed trees
+    Tree(Box<PlotTree>),
 }
 
 /// `kbc plot topology`
@@ -50,6 +52,29 @@ pub struct PlotLinks {
 }
 
 impl PlotLinks {
+    /// The part that every verb with a file has.
+    pub fn source(&self) -> Source {
+        Source { file: self.file.clone(), of: self.of.clone(), post: None }
+    }
+}
+
+/// `kbc plot tree`
+#[derive(Args, Debug)]
+pub struct PlotTree {
+    /// A `.kb` file; `-` is standard input.
+    pub file: String,
+    /// The number of the tree, from 1 over all collectives.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub tree: u32,
+    /// The part of it.
+    #[command(flatten)]
+    pub of: Selection,
+    /// The output file.
+    #[command(flatten)]
+    pub picture: Picture,
+}
+
+impl PlotTree {
     /// The part that every verb with a file has.
     pub fn source(&self) -> Source {
         Source { file: self.file.clone(), of: self.of.clone(), post: None }

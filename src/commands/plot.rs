@@ -1,6 +1,7 @@
-//! `kbc plot`: a picture of a machine, alone or with the use of its links by a program.
+//! `kbc plot`: a picture of a machine, alone, with the use of its links by a program, or with a
+//! packed tree.
 
-use crate::cli::{Plot, PlotLinks, PlotTopology, PlotWhat, Selection};
+use crate::cli::{Plot, PlotLinks, PlotTopology, PlotTree, PlotWhat, Selection};
 use crate::picture;
 use crate::session::{Outcome, Session};
 use kbc_compiler::machine::machine;
@@ -14,6 +15,7 @@ pub fn run(session: &mut Session, args: &Plot) -> Outcome {
     match &args.what {
         PlotWhat::Topology(args) => plot_topology(session, args),
         PlotWhat::Links(args) => links(session, args),
+        PlotWhat::Tree(args) => tree(session, args),
     }
 }
 
@@ -29,5 +31,13 @@ fn links(session: &mut Session, args: &PlotLinks) -> Outcome {
     picture::check(&args.picture)?;
     let source = args.source().plain();
     let drawn = machines::links(session, &source, &args.picture.output, args.picture.theme.into())?;
+    picture::write(session, &args.picture, Ok(drawn))
+}
+
+fn tree(session: &mut Session, args: &PlotTree) -> Outcome {
+    picture::check(&args.picture)?;
+    let source = args.source().plain();
+    let which = (args.tree as usize, args.picture.output.as_str());
+    let drawn = machines::tree(session, &source, which, args.picture.theme.into())?;
     picture::write(session, &args.picture, Ok(drawn))
 }

@@ -4,6 +4,7 @@
 //! its cubes: one node per cube and one for the IO of a SIP. Of several links between two such
 //! nodes, the busiest is shown.
 
+use kbc_compiler::synthesis::TreeOnMachine;
 use kbc_figures::topology::{self as figure, AxisDirection, AxisLayout, Form, MAX_NODES};
 use kbc_figures::{Fault, Heading};
 use kbc_machine::topology::{DeviceId, Direction, Link, Node, Shape, Topology};
@@ -73,11 +74,30 @@ pub fn diagram(topology: &Topology, mut heading: Heading, used: &Use) -> Result<
             to: l.to.0 as usize,
             wrap: rows(l.axis) && around(whole, &l),
             percent: percent[l.id.0 as usize].filter(|_| !failed),
+            step: None,
             failed,
         }
     };
     let links = whole.links().map(link).collect();
     Ok(figure::Topology { heading, form, nodes, links })
+}
+
+/// Marks the links and the root of a tree in a diagram of all nodes of a machine. Of several links
+/// between two nodes, the first is marked.
+pub fn mark_tree(diagram: &mut figure::Topology, topology: &Topology, tree: &TreeOnMachine) {
+    let number = |d: DeviceId| topology.number_on_whole(d).0 as usize;
+    if let Some(root) = diagram.nodes.get_mut(number(tree.root)) {
+        root.root = true;
+    }
+    for edge in &tree.edges {
+        for ends in edge.nodes.windows(2) {
+            let (from, to) = (number(ends[0]), number(ends[1]));
+            let joined = |l: &&mut figure::Link| l.from == from && l.to == to && !l.failed;
+            if let Some(link) = diagram.links.iter_mut().find(joined) {
+                link.step = Some(edge.step);
+            }
+        }
+    }
 }
 
 /// Returns the layout of the nodes of a machine.
@@ -138,7 +158,7 @@ fn node(topology: &Topology, id: DeviceId) -> figure::Node {
         Node::Relay { .. } => (true, 1),
     };
     let at = if switch { vec![] } else { topology.coordinates(id) };
-    figure::Node { name: topology.name(id), label: None, switch, at, level, failed: false }
+    figure::Node { name: topology.name(id), label: None, switch, at, level, failed: false, root: false }
 }
 
 /// Checks whether a link wraps around, from the last coordinate to the first or back.
@@ -206,7 +226,7 @@ fn cubes_of(
         .map(|((from, to), percent)| {
             let far = nodes[from].at.iter().zip(&nodes[to].at).any(|(a, b)| a.abs_diff(*b) > 1);
             let wrap = far && nodes[from].switch && nodes[to].switch;
-            figure::Link { from, to, wrap, percent, failed: false }
+            figure::Link { from, to, wrap, percent, step: None, failed: false }
         })
         .collect();
     let sizes = sips.iter().copied().chain([rows + 1, columns]);

@@ -1,12 +1,14 @@
-//! Pictures of a machine: its links alone, or with their use by a program.
+//! Pictures of a machine: its links alone, with their use by a program, or with a packed tree.
 
-use crate::diagram::{diagram, fits, used};
+use crate::diagram::{diagram, fits, mark_tree, used};
 use crate::picture::fault;
-use kbc_compiler::failure::Outcome;
-use kbc_compiler::measure::ready;
+use kbc_compiler::failure::{Failure, Outcome};
+use kbc_compiler::measure::{MeasuredSchedule, ready};
 use kbc_compiler::options::Source;
 use kbc_compiler::report::Report;
+use kbc_compiler::synthesis::trees_on_machine;
 use kbc_compiler::workspace::Workspace;
+use kbc_diag::Diagnostic;
 use kbc_figures::units::Quantity;
 use kbc_figures::{Fault, Figure, Heading, Theme};
 use kbc_machine::topology::{Topology, brief};
@@ -39,6 +41,52 @@ pub fn links(workspace: &mut Workspace, source: &Source, name: &str, theme: Them
     let heading = Heading::new(title, subtitle).with_theme(theme);
     let shares = used(topology, &timing);
     Ok(diagram(topology, heading, &Some(shares)).and_then(|d| d.draw()).map_err(fault)?)
+}
+
+/// Draws one of the packed trees of a program on its machine: the one with this number, counted from
+/// 1 over all collectives. Messages call the picture `name`.
+///
+/// # Errors
+/// Returns the errors of building, E416 where there is no such tree, and E590.
+pub fn tree(
+    workspace: &mut Workspace,
+    source: &Source,
+    (number, name): (usize, &str),
+    theme: Theme,
+) -> Outcome<Figure> {
+    let fault = |f| fault(name, &f);
+    let ready = ready(workspace, source)?;
+    let topology = ready.topology();
+    fits(topology).map_err(fault)?;
+    let trees = match &ready {
+        MeasuredSchedule::Program(built) => trees_on_machine(built),
+        MeasuredSchedule::Schedule(_) => vec![],
+    };
+    let count = trees.len();
+    let Some(tree) = number.checked_sub(1).and_then(|i| trees.get(i)) else {
+        let why = match count {
+            0 => format!("no collective of {} uses packed trees", source.file),
+            _ => format!("there is no tree {number}: {} has {count}", source.file),
+        };
+        let help = match count {
+            0 => "`--using packed` asks for packed trees; a schedule (.kir) does not say its trees",
+            _ => "trees count from 1 over all collectives",
+        };
+        return Err(Failure::Usage(Diagnostic::error("E416", why).help(help).into()));
+    };
+    let steps = tree.edges.iter().map(|e| e.step).max().unwrap_or(0);
+    let alike = if tree.alike == 1 { "1 tree".to_owned() } else { format!("{} alike", tree.alike) };
+    let about = format!(
+        "tree {number} of {count} of {}, {alike}, root {}, depth {steps}",
+        tree.name,
+        topology.name(tree.root)
+    );
+    let heading =
+        Heading::new(format!("Packed trees on {}", topology.shape()), joined(&[about, settings(topology)]))
+            .with_theme(theme);
+    let mut drawn = diagram(topology, heading, &None).map_err(fault)?;
+    mark_tree(&mut drawn, topology, tree);
+    Ok(drawn.draw().map_err(fault)?)
 }
 
 /// Returns the subject of the figure: collectives with their algorithms, the time, and the reason

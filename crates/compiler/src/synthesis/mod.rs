@@ -22,7 +22,7 @@ use kbc_passes::packed::{
 use kbc_synthesis::{ExactRatio, RateProof, SynthesisError};
 use serde_json::{Value, json};
 
-pub use shown::packed_trees;
+pub use shown::{EdgeOnMachine, TreeOnMachine, packed_trees, trees_on_machine};
 
 pub use kbc_passes::packed::{CUT_MESSAGES, PackedCollective, PackedRequest, TreeMethod};
 

@@ -6,6 +6,7 @@ use crate::canvas::{Anchor, Canvas, Figure, Rect, Stroke, TextStyle, area, short
 use crate::frame::{EDGE, LINE, SMALL, WIDTH, head};
 use crate::series::range;
 use crate::text::{Weight, fit, width, wrap};
+use crate::theme::Theme;
 use crate::units::Quantity;
 use libm::hypot;
 
@@ -56,8 +57,20 @@ pub fn draw(t: &Topology, places: &[Position]) -> Figure {
     let bottom = drawing.legend(bottom + 12.0, busiest.as_deref(), hidden);
     drawing.canvas.size.1 = (bottom + 14.0).round();
     let mut about = format!("{} nodes and {} directed links", t.nodes.len(), t.links.len());
+    let inside = t.links.iter().filter(|l| l.step.is_some()).count();
+    if inside > 0 {
+        about += &format!("; a tree of {inside} links and {} steps", drawing.steps());
+    }
     about += &busiest.map_or(String::new(), |b| format!("; {b}"));
     drawing.canvas.finish(&t.heading.title, &about)
+}
+
+/// The number of different colours of steps.
+const COLOURS: u32 = 7;
+
+/// Returns the colour of a step of a tree, counted from 1.
+fn step_colour(theme: Theme, step: u32) -> &'static str {
+    theme.series((step.max(1) - 1) as usize).colour
 }
 
 /// Returns the text shown at a node.
@@ -74,17 +87,19 @@ impl Drawing<'_> {
         let thick = (self.pitch / 60.0).clamp(0.25, 1.0) * many;
         match link.percent {
             _ if link.failed => (theme.faint().to_owned(), thick),
+            _ if link.step.is_some() => (step_colour(theme, link.step.unwrap_or(1)).to_owned(), 3.4 * thick),
             None => (theme.axis().to_owned(), 1.5 * thick),
             Some(0.0) => (theme.heat(0.0), 0.9 * thick),
             Some(p) => (theme.heat(p / self.full), (1.2 + 3.8 * (p / self.full).min(1.0)) * thick),
         }
     }
 
-    /// Draws all links. The busiest links come last, so that nothing hides them.
+    /// Draws all links. The busiest links and those of a tree come last, so that nothing hides them.
     fn links(&mut self) {
         let mut order: Vec<usize> = (0..self.t.links.len()).collect();
         let used = |i: &usize| self.t.links[*i].percent.unwrap_or(0.0);
-        order.sort_by(|a, b| used(a).total_cmp(&used(b)).then(a.cmp(b)));
+        let outside = |i: &usize| self.t.links[*i].step.is_none();
+        order.sort_by(|a, b| outside(b).cmp(&outside(a)).then(used(a).total_cmp(&used(b))).then(a.cmp(b)));
         // Several links between the same nodes in one direction are drawn side by side.
         let mut alike = std::collections::BTreeMap::new();
         let lanes: Vec<u32> = self
@@ -202,7 +217,7 @@ impl Drawing<'_> {
         let r = self.radius;
         for (node, (x, y)) in self.t.nodes.iter().zip(self.at.clone()) {
             let (colour, dash) = if node.failed { (theme.faint(), FAILED) } else { (theme.ink(), "") };
-            let border = Stroke { dash, ..solid(colour, 1.3) };
+            let border = Stroke { dash, ..solid(colour, if node.root { 3.6 } else { 1.3 }) };
             if node.failed {
                 let d = r * 0.7;
                 for (from, to) in [((x - d, y - d), (x + d, y + d)), ((x - d, y + d), (x + d, y - d))] {
@@ -306,6 +321,32 @@ impl Drawing<'_> {
         Some(format!("{text}; {idle} of {} links are not used", used.len()))
     }
 
+    /// Returns the number of steps of the tree that is shown; 0 without one.
+    fn steps(&self) -> u32 {
+        self.t.links.iter().filter_map(|l| l.step).max().unwrap_or(0)
+    }
+
+    /// Draws the colours of the steps of a tree. Returns the y below them.
+    fn step_legend(&mut self, y: f64, steps: u32) -> f64 {
+        let theme = self.canvas.theme;
+        self.canvas.text(EDGE, y + 8.0, "step from the root", self.canvas.words(SMALL));
+        let mut x = EDGE + 130.0;
+        for step in 1..=steps.min(COLOURS) {
+            // Later steps begin again with the first colour.
+            let alike: Vec<String> =
+                (step..=steps).step_by(COLOURS as usize).map(|s| s.to_string()).collect();
+            let text = match &alike[..] {
+                [first, second, _, ..] => format!("{first}, {second}, .."),
+                all => all.join(", "),
+            };
+            self.canvas.line((x, y + 4.0), (x + 22.0, y + 4.0), solid(step_colour(theme, step), 3.4));
+            let words = self.canvas.words(SMALL);
+            self.canvas.text(x + 27.0, y + 8.0, &text, words);
+            x += 27.0 + width(&text, SMALL, Weight::Regular) + 18.0;
+        }
+        y + LINE + 4.0
+    }
+
     /// Draws the legend: the scale of the utilisation, the busiest link and the meaning of shapes.
     /// Returns the y below it.
     fn legend(&mut self, mut y: f64, busiest: Option<&str>, hidden: usize) -> f64 {
@@ -330,8 +371,15 @@ impl Drawing<'_> {
             }
             y += 46.0;
         }
+        let steps = self.steps();
+        if steps > 0 {
+            y = self.step_legend(y, steps);
+        }
         let mut lines: Vec<String> = busiest.into_iter().map(str::to_owned).collect();
         let mut shapes = vec!["circle: device".to_owned()];
+        if self.t.nodes.iter().any(|n| n.root) {
+            shapes.push("bold: root of the tree".into());
+        }
         if self.t.nodes.iter().any(|n| n.switch) {
             shapes.push("square: switch, holds no rank".into());
         }

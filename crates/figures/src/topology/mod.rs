@@ -4,7 +4,8 @@
 //! This module owns the positions of nodes (`layout.rs`) and their drawing (`draw.rs`). Traffic
 //! keeps to the right, as on a road: of the two links between the same nodes, each is drawn on the
 //! right-hand side of its own direction, and its arrow is on that side. Colour and width both show
-//! the utilisation, so either is enough to read it.
+//! the utilisation, so either is enough to read it. In place of utilisations, a figure can show a
+//! tree: its links have a colour for each step from the root.
 
 mod draw;
 mod layout;
@@ -70,6 +71,8 @@ pub struct Node {
     pub level: u32,
     /// Whether the node has failed. It is drawn dashed and crossed out.
     pub failed: bool,
+    /// Whether the node is the root of the tree that is shown. Its border is bold.
+    pub root: bool,
 }
 
 /// A directed link.
@@ -85,6 +88,9 @@ pub struct Link {
     /// The utilisation: the percentage of the time in which the link is in use. None if nothing was
     /// timed.
     pub percent: Option<f64>,
+    /// The step of the tree that is shown in which the link is used: 1 at the root. None for links
+    /// outside of the tree.
+    pub step: Option<u32>,
     /// Whether the link has failed. It is drawn dashed and without an arrow.
     pub failed: bool,
 }

@@ -358,8 +358,7 @@ pub fn product(axes: &[AxisLayout], wrap: bool, full: u32) -> (Vec<Node>, Vec<Li
                         from,
                         to,
                         wrap: around && axis.direction != AxisDirection::Circle,
-                        percent: None,
-                        failed: false,
+                        ..Link::default()
                     });
                 }
             }
