@@ -111,3 +111,24 @@ fn a_png_is_one_and_a_failure_leaves_nothing() {
     // The folder has a link to specs, and no partially written file.
     assert!(names.iter().all(|n| n == "a.png" || n == "specs"), "{names:?}");
 }
+
+/// A tree of a machine without switches has one link less than nodes, whatever its number.
+#[test]
+fn trees_reach_every_node_once() {
+    for (collective, machine, nodes, trees) in [
+        ("broadcast", "mesh(3,3)", 9, 1),
+        ("all_gather", "torus(2,3)", 6, 6),
+        ("all_reduce", "full(4)", 4, 4),
+    ] {
+        let file = format!("specs/{collective}.kb");
+        for tree in 1..=trees {
+            let number = tree.to_string();
+            let (text, said) =
+                svg(&["plot", "tree", &file, "--topology", machine, "--using", "packed", "--tree", &number]);
+            let end = format!("; a tree of {} links and ", nodes - 1);
+            assert!(said.contains(&end), "{machine}, tree {tree}: {said}");
+            assert!(text.contains(&format!("tree {tree} of ")), "{machine}, tree {tree}");
+            assert_eq!(count(&text, "stroke-width=\"3.6\""), 1, "{machine}, tree {tree}: one root");
+        }
+    }
+}

@@ -283,6 +283,11 @@ fn harmless_fields_change_nothing() {
                         changed.insert("use");
                         *u = if *u == SignalUse::Barrier { SignalUse::Credit } else { SignalUse::Barrier };
                     }
+                    FieldMut::Via(via) => {
+                        changed.insert("via");
+                        let first = via.relays().first().copied().unwrap_or(0);
+                        *via = [first + 1].as_slice().into();
+                    }
                     FieldMut::Body(_) => {}
                     other => panic!("{name}: {other:?} is said to change nothing, and nothing tests it"),
                 }
@@ -293,9 +298,19 @@ fn harmless_fields_change_nothing() {
         let verdict = |s: &Schedule| codes(&check(s, &CheckOptions::default()));
         assert_eq!(verdict(&s), verdict(&other), "{name}");
     }
-    for what in
-        ["schedule", "buffer", "window", "signal", "queue", "region", "role", "collective", "label", "use"]
-    {
+    for what in [
+        "schedule",
+        "buffer",
+        "window",
+        "signal",
+        "queue",
+        "region",
+        "role",
+        "collective",
+        "label",
+        "use",
+        "via",
+    ] {
         assert!(changed.contains(what), "no text has a {what}");
     }
 }
