@@ -94,7 +94,7 @@ fn order_is_computed_from_properties() {
     let (mut module, cx) = (parse(FFN), PassCx::new(library(), None));
     for (passes, help) in [
         ("place", "run `infer,place`"),
-        ("select", "run `infer,place,fuse,select`"),
+        ("select", "run `infer,place,select`"),
         ("infer,select", "run `place,select`"),
     ] {
         let found = Pipeline::parse(passes, FileId(0)).unwrap().run(&mut module, &cx, &mut []).unwrap_err();
