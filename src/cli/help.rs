@@ -105,7 +105,7 @@ pub const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "plot tree",
         &[
             ("kbc plot tree specs/broadcast.kb --topology 'mesh(4, 4)' --using packed -o tree.svg", ""),
-            ("kbc plot tree layer.kb --tree 3 -o tree.png", "the third tree of its collectives"),
+            ("kbc plot tree specs/all_gather.kb --using packed --tree 2 -o tree.png", "the second tree"),
         ],
     ),
     (

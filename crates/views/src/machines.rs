@@ -43,8 +43,8 @@ pub fn links(workspace: &mut Workspace, source: &Source, name: &str, theme: Them
     Ok(diagram(topology, heading, &Some(shares)).and_then(|d| d.draw()).map_err(fault)?)
 }
 
-/// Draws one of the packed trees of a program on its machine: the one with this number, counted from
-/// 1 over all collectives. Messages call the picture `name`.
+/// Draws one of the packed trees of a program on its machine: the one with this number, counted
+/// from 1 over all collectives. Messages call the picture `name`.
 ///
 /// # Errors
 /// Returns the errors of building, E416 where there is no such tree, and E590.

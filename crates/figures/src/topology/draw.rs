@@ -94,7 +94,8 @@ impl Drawing<'_> {
         }
     }
 
-    /// Draws all links. The busiest links and those of a tree come last, so that nothing hides them.
+    /// Draws all links. The busiest links and those of a tree come last, so that nothing hides
+    /// them.
     fn links(&mut self) {
         let mut order: Vec<usize> = (0..self.t.links.len()).collect();
         let used = |i: &usize| self.t.links[*i].percent.unwrap_or(0.0);

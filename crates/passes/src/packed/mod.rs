@@ -198,12 +198,37 @@ impl PackedSite<'_> {
     /// # Errors
     /// Returns why there are no such trees.
     pub fn pack(&self, args: &[(Name, UsingArg)], cache: &PackedCache) -> Result<Rc<PackedUse>, String> {
-        let (request, ways) = (self.request(args)?, self.ways(args)?);
+        self.packed(&self.request(args)?, self.ways(args)?, cache)
+    }
+
+    /// Packs trees of every kind, each chosen for the bytes: packed and matched ones, whose
+    /// messages take the routes of the machine or name relays. Kinds without such trees are left
+    /// out.
+    pub fn pack_kinds(&self, cache: &PackedCache) -> Vec<Rc<PackedUse>> {
+        let Ok(request) = self.request(&[]) else { return vec![] };
+        let routes: &[MessageRoutes] = if self.via {
+            &[MessageRoutes::Machine, MessageRoutes::Named]
+        } else {
+            &[MessageRoutes::Machine]
+        };
+        let kinds = [TreeMethod::Trees, TreeMethod::Greedy].into_iter();
+        let kinds = kinds.flat_map(|method| routes.iter().map(move |ways| (method, *ways)));
+        kinds
+            .filter_map(|(method, ways)| self.packed(&PackedRequest { method, ..request }, ways, cache).ok())
+            .collect()
+    }
+
+    fn packed(
+        &self,
+        request: &PackedRequest,
+        ways: MessageRoutes,
+        cache: &PackedCache,
+    ) -> Result<Rc<PackedUse>, String> {
         let key = format!("{:?} {request:?} {ways:?}", self.collective.axes());
         if let Some(known) = cache.borrow().get(&key) {
             return known.clone();
         }
-        let made = self.made(&request, ways).map(Rc::new);
+        let made = self.made(request, ways).map(Rc::new);
         cache.borrow_mut().insert(key, made.clone());
         made
     }

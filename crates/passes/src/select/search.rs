@@ -3,7 +3,7 @@
 
 use super::bind::legal;
 use super::{Chooser, SelectSite};
-use crate::cost::{self, Job};
+use crate::cost::{self, Job, Price};
 use crate::findings::select::{Candidate, Verdict};
 use crate::packed::{CUT_MESSAGES, PackedSite, PackedUse, is_packed, refused};
 use kbc_diag::{Diagnostic, FileId};
@@ -26,6 +26,9 @@ const LEAST_BYTES: u64 = 4096;
 /// algorithm: their schedules are written out for every rank, so they are larger. The same share
 /// decides whether a composition or an option is worth a simulation.
 pub(super) const WORTH: f64 = 0.95;
+
+/// The estimate of a plan of trees holds if the cost model gives at most this share of it.
+const ESTIMATED: f64 = 1.02;
 
 /// Largest number of argument lists that are tried for one algorithm.
 const ARGUMENT_LISTS: usize = 16;
@@ -129,28 +132,55 @@ impl Chooser<'_> {
         // An all-reduce moves the vector of every rank twice; other collectives move less.
         let moved = from.bytes.saturating_mul(2 * site.axis.size);
         from.messages = from.messages.min((moved / LEAST_BYTES).max(1));
-        out.verdict = match from.pack(&[], &self.cx.packed) {
-            Err(why) => Verdict::Rejected(why),
+        let packed = match from.pack(&[], &self.cx.packed) {
+            Err(why) => {
+                out.verdict = Verdict::Rejected(why);
+                return out;
+            }
             Ok(packed) if packed.ns > WORTH * best => {
-                Verdict::Pruned(format!("{:.3} ns by its rounds, and others need {best:.3} ns", packed.ns))
+                let why = format!("{:.3} ns by its rounds, and others need {best:.3} ns", packed.ns);
+                out.verdict = Verdict::Pruned(why);
+                return out;
             }
-            Ok(packed) => {
-                out.arguments = packed.arguments();
-                let library = packed.library(job.library, alg);
-                let args = values(site.file, &out.arguments);
-                match legal(&library, alg, site.axis, site.coll.root, args) {
-                    Err(why) => Verdict::Rejected(why),
-                    Ok(call) => match cost::price(&Job { library: &library, ..job.clone() }, &call) {
-                        Err(why) => Verdict::Rejected(why),
-                        Ok(price) if price.ns > WORTH * best => {
-                            Verdict::Pruned(format!("{:.3} ns, and others need {best:.3} ns", price.ns))
-                        }
-                        Ok(price) => Verdict::Priced(price),
-                    },
-                }
+            Ok(packed) => packed,
+        };
+        out.arguments = packed.arguments();
+        let mut price = self.price_of_packed(site, (alg, job), &packed);
+        // Trees of another kind may be faster where the estimate of the fastest does not hold.
+        let misjudged = price.as_ref().is_ok_and(|p| p.ns > packed.ns * ESTIMATED && p.ns > bound / WORTH);
+        for other in misjudged.then(|| from.pack_kinds(&self.cx.packed)).into_iter().flatten() {
+            let known = price.as_ref().map_or(f64::INFINITY, |p| p.ns);
+            if other.ns >= known || other.arguments() == out.arguments {
+                continue;
             }
+            if let Ok(faster) = self.price_of_packed(site, (alg, job), &other)
+                && faster.ns < known
+            {
+                out.arguments = other.arguments();
+                price = Ok(faster);
+            }
+        }
+        out.verdict = match price {
+            Err(why) => Verdict::Rejected(why),
+            Ok(price) if price.ns > WORTH * best => {
+                Verdict::Pruned(format!("{:.3} ns, and others need {best:.3} ns", price.ns))
+            }
+            Ok(price) => Verdict::Priced(price),
         };
         out
+    }
+
+    /// Returns the price of packed trees by the cost model, or why they cannot be used.
+    fn price_of_packed(
+        &self,
+        site: &SelectSite<'_>,
+        (alg, job): (AlgId, &Job<'_>),
+        packed: &PackedUse,
+    ) -> Result<Price, String> {
+        let library = packed.library(job.library, alg);
+        let args = values(site.file, &packed.arguments());
+        let call = legal(&library, alg, site.axis, site.coll.root, args)?;
+        cost::price(&Job { library: &library, ..job.clone() }, &call)
     }
 
     /// Returns the argument lists with which an algorithm is tried besides its defaults: sizes that
