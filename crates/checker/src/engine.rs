@@ -21,7 +21,7 @@ use super::report::{FILL, NamedAccess, Report, TAKE};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::schedule::{BufferId, BufferRole, LocalOp};
 use kbc_ir::types::ReduceOp;
-use kbc_ir::walk::{Access, Act, Cursor, Mem, Step};
+use kbc_ir::walk::{Access, Act, Cursor, Mem, Step, TakenGuards};
 use queues::Queues;
 use rustc_hash::FxBuildHasher;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -47,6 +47,8 @@ pub(super) struct Stream<'p> {
     number: u32,
     pub(super) call: u64,
     pub(super) cursor: Option<Cursor<'p>>,
+    /// What guards decided in the call before.
+    guards: TakenGuards,
     pub(super) retry: Option<(Act<'p>, Span, u32)>,
     pub(super) state: State,
 }
@@ -144,8 +146,8 @@ impl<'p, C: Contents> Engine<'p, C> {
         let mut streams = vec![];
         for (rep, &rank) in reps.iter().enumerate() {
             for number in 0..setup.width as u32 {
-                let state = State::Ready;
-                streams.push(Stream { rank, rep, number, call: 0, cursor: None, retry: None, state });
+                let (state, guards) = (State::Ready, TakenGuards::default());
+                streams.push(Stream { rank, rep, number, call: 0, cursor: None, guards, retry: None, state });
             }
         }
         Engine {
@@ -251,7 +253,8 @@ impl<'p, C: Contents> Engine<'p, C> {
                     s.state = State::Done;
                     return Ok(None);
                 }
-                s.cursor = Some(Cursor::new(self.setup.program, s.rank, s.number, s.call as i64));
+                let guards = std::mem::take(&mut s.guards);
+                s.cursor = Some(Cursor::again(self.setup.program, s.rank, s.number, s.call as i64, guards));
                 self.order.begin_call(si);
                 self.host(si, true);
                 continue;
@@ -277,7 +280,7 @@ impl<'p, C: Contents> Engine<'p, C> {
                 Ok(None) => {
                     self.host(si, false);
                     let s = &mut self.streams[si];
-                    s.cursor = None;
+                    s.guards = s.cursor.take().map(Cursor::into_guards).unwrap_or_default();
                     s.call += 1;
                     // The other streams run first, so that messages are about early calls where
                     // possible.

@@ -13,6 +13,9 @@ use std::ops::Deref;
 /// Largest number of values of one expression. A longer one is evaluated as a tree.
 const MOST_VALUES: usize = 128;
 
+/// Number of values that most expressions have at most.
+const FEW_VALUES: usize = 32;
+
 /// Number of nodes from which on the code of an expression without tables is shorter than a walk
 /// over the tree.
 const LEAST_NODES: usize = 8;
@@ -46,6 +49,8 @@ struct StraightCode {
     /// The constants, which are the first values.
     constants: Vec<i64>,
     steps: Vec<CodeStep>,
+    /// Number of values, constants included.
+    values: usize,
     result: u8,
 }
 
@@ -96,11 +101,25 @@ impl ReadyExpression {
 impl StraightCode {
     /// Runs the code. Returns `None` if an operation has no value.
     fn run(&self, slots: &[i64], entry: &impl Fn(u32, i64) -> Result<i64, EvalError>) -> Option<i64> {
-        let mut values = [0i64; MOST_VALUES];
+        // Most codes are short, and clearing the memory for their values is part of the time.
+        if self.values <= FEW_VALUES {
+            self.run_in::<FEW_VALUES>(slots, entry)
+        } else {
+            self.run_in::<MOST_VALUES>(slots, entry)
+        }
+    }
+
+    /// Runs the code, which has at most `N` values.
+    fn run_in<const N: usize>(
+        &self,
+        slots: &[i64],
+        entry: &impl Fn(u32, i64) -> Result<i64, EvalError>,
+    ) -> Option<i64> {
+        let mut values = [0i64; N];
         values[..self.constants.len()].copy_from_slice(&self.constants);
         let mut at = 0;
         while let Some((to, compute)) = self.steps.get(at) {
-            let of = |i: u8| values[i as usize % MOST_VALUES];
+            let of = |i: u8| values[i as usize % N];
             at += 1;
             let value = match *compute {
                 Computation::Slot(s) => slots[s as usize],
@@ -119,9 +138,9 @@ impl StraightCode {
                     continue;
                 }
             };
-            values[*to as usize % MOST_VALUES] = value;
+            values[*to as usize % N] = value;
         }
-        Some(values[self.result as usize % MOST_VALUES])
+        Some(values[self.result as usize % N])
     }
 }
 
@@ -151,9 +170,10 @@ impl CodeWriter {
             return None;
         }
         let values = constants.len();
-        let code = StraightCode { constants, steps: vec![], result: 0 };
+        let code = StraightCode { constants, steps: vec![], values, result: 0 };
         let mut writer = CodeWriter { code, values, known: vec![] };
         writer.code.result = writer.value(tree)?;
+        writer.code.values = writer.values;
         Some(writer.code)
     }
 

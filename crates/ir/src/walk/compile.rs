@@ -59,6 +59,31 @@ pub struct CRole {
     pub streams: Vec<(u32, Vec<CStmt>)>,
 }
 
+impl CRole {
+    /// Checks whether the ranks of the role, its guards and its loops are the same in every call.
+    fn control_repeats(&self) -> bool {
+        let ranks = match &self.ranks {
+            CRanks::All | CRanks::List(_) => true,
+            CRanks::Where(e) => !by_call(e),
+        };
+        ranks && self.streams.iter().all(|(_, list)| repeats(list))
+    }
+}
+
+/// Checks whether an expression depends on the call, whose slot is the first.
+fn by_call(e: &Resolved) -> bool {
+    e.reads(&|slot| slot == 0)
+}
+
+/// Checks whether no guard and no bound of a loop depends on the call.
+fn repeats(list: &[CStmt]) -> bool {
+    list.iter().all(|s| match s {
+        CStmt::For { lo, hi, body, .. } => !by_call(lo) && !by_call(hi) && repeats(body),
+        CStmt::If { cond, then, other } => !by_call(cond) && repeats(then) && repeats(other),
+        CStmt::Op(..) => true,
+    })
+}
+
 #[derive(Clone, Debug)]
 pub(super) enum CRanks {
     All,
@@ -98,6 +123,7 @@ pub struct Program<'s> {
     pub env_len: usize,
     pub(super) mesh_slots: usize,
     has_forms: bool,
+    control_repeats: bool,
     /// First counter of each signal array; the last entry is the number of counters.
     pub counter_base: Vec<u32>,
     /// First queue of each queue array; the last entry is the number of queues.
@@ -209,6 +235,7 @@ impl<'s> Program<'s> {
         Ok(Program {
             fixed,
             has_forms: schedule.signals.iter().any(|s| s.form != Form::Epoch),
+            control_repeats: regions.iter().flat_map(|r| &r.roles).all(CRole::control_repeats),
             schedule,
             regions,
             streams: shared.streams,
@@ -245,6 +272,12 @@ impl<'s> Program<'s> {
     /// Checks whether some counter has a form other than epoch.
     pub fn has_forms(&self) -> bool {
         self.has_forms
+    }
+
+    /// Checks whether a stream of a rank does the same operations in every call: no guard and no
+    /// bound of a loop depends on the call.
+    pub fn control_repeats(&self) -> bool {
+        self.control_repeats
     }
 
     /// Returns the signal array and the index in it of a counter.

@@ -27,6 +27,40 @@ pub enum Step<'p> {
     Act(Act<'p>, Span, u32),
 }
 
+/// The guards of a stream in the order in which it comes to them, and whether each held. They are
+/// the same in every call if control does not depend on the call ([`Program::control_repeats`]), so
+/// later calls need not evaluate them.
+#[derive(Clone, Debug, Default)]
+pub struct TakenGuards {
+    /// One bit for each guard.
+    bits: Vec<u64>,
+    /// Number of guards that are known.
+    len: usize,
+    /// Number of guards to which the stream has come in this call.
+    at: usize,
+}
+
+impl TakenGuards {
+    /// Returns whether the next guard holds, if it is known.
+    fn next(&mut self) -> Option<bool> {
+        let at = self.at;
+        (at < self.len).then(|| {
+            self.at += 1;
+            self.bits[at / 64] >> (at % 64) & 1 == 1
+        })
+    }
+
+    /// Records whether the next guard holds.
+    fn note(&mut self, holds: bool) {
+        if self.len.is_multiple_of(64) {
+            self.bits.push(0);
+        }
+        self.bits[self.len / 64] |= u64::from(holds) << (self.len % 64);
+        self.len += 1;
+        self.at = self.len;
+    }
+}
+
 #[derive(Clone)]
 struct Frame<'p> {
     list: &'p [CStmt],
@@ -45,6 +79,8 @@ pub struct Cursor<'p> {
     region: usize,
     inside: bool,
     frames: Vec<Frame<'p>>,
+    /// The guards of earlier calls, if they are kept.
+    guards: Option<TakenGuards>,
 }
 
 impl<'p> Cursor<'p> {
@@ -52,7 +88,19 @@ impl<'p> Cursor<'p> {
     pub fn new(program: &'p Program<'p>, rank: u64, stream: u32, call: i64) -> Self {
         let mut env = program.mesh_env(rank);
         env[0] = call;
-        Cursor { program, rank, stream, env, region: 0, inside: false, frames: vec![] }
+        Cursor { program, rank, stream, env, region: 0, inside: false, frames: vec![], guards: None }
+    }
+
+    /// Creates a cursor like [`Cursor::new`] that keeps what guards decide. `guards` are those of
+    /// an earlier call of the same stream ([`Cursor::into_guards`]), and empty before the first.
+    pub fn again(program: &'p Program<'p>, rank: u64, stream: u32, call: i64, guards: TakenGuards) -> Self {
+        let guards = program.control_repeats().then_some(TakenGuards { at: 0, ..guards });
+        Cursor { guards, ..Cursor::new(program, rank, stream, call) }
+    }
+
+    /// Returns what guards decided, for the next call of the stream.
+    pub fn into_guards(self) -> TakenGuards {
+        self.guards.unwrap_or_default()
     }
 
     /// Creates a cursor inside a region with these values of slots, to resolve single operations.
@@ -63,7 +111,7 @@ impl<'p> Cursor<'p> {
         env: Vec<i64>,
         region: usize,
     ) -> Self {
-        Cursor { program, rank, stream, env, region, inside: true, frames: vec![] }
+        Cursor { program, rank, stream, env, region, inside: true, frames: vec![], guards: None }
     }
 
     /// Returns the values of the slots.
@@ -130,7 +178,15 @@ impl<'p> Cursor<'p> {
                     }
                 }
                 CStmt::If { cond, then, other } => {
-                    let list = if self.holds(cond)? { then } else { other };
+                    let known = self.guards.as_mut().and_then(TakenGuards::next);
+                    let holds = match known {
+                        Some(holds) => holds,
+                        None => self.holds(cond)?,
+                    };
+                    if let (None, Some(guards)) = (known, &mut self.guards) {
+                        guards.note(holds);
+                    }
+                    let list = if holds { then } else { other };
                     self.frames.push(Frame { list, next: 0, turn: None });
                 }
                 CStmt::Op(op, span, number) => {

@@ -15,7 +15,7 @@ mod timed;
 
 pub use brief_code::Outline;
 pub use compile::{CLine, Program};
-pub use cursor::{Cursor, Step};
+pub use cursor::{Cursor, Step, TakenGuards};
 pub use steady::Turn;
 pub use timed::{Brief, Timed, TimedOp, Walks};
 

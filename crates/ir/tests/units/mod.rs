@@ -15,3 +15,4 @@ mod match_collectives;
 mod parts;
 mod ready;
 mod shape;
+mod walk;
