@@ -19,10 +19,11 @@ use crate::failure::{self, RunFailure};
 use crate::flow::{Advance, Flow, Queue};
 use crate::host::{EarlyWrites, Host, too_large};
 use crate::inside::Shared;
+use crate::lifetimes::Lifetimes;
 use crate::store::Cells;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::host::with_host_region;
-use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, Schedule, WindowId};
+use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, RegionId, Schedule, WindowId};
 use kbc_ir::types::DType;
 use kbc_ir::walk::{Act, Mem, Program};
 use kbc_machine::share;
@@ -101,6 +102,7 @@ struct Machine<'p> {
     program: &'p Program<'p>,
     host: Host<'p>,
     flow: Flow<'p>,
+    lifetimes: Lifetimes,
     ranks: Vec<Memory>,
     /// Messages that have not been received.
     queues: BTreeMap<Queue, VecDeque<Data>>,
@@ -176,6 +178,7 @@ fn attempt_inside(
         program: &program,
         host,
         flow: Flow::new(&program, calls),
+        lifetimes: Lifetimes::of(&program),
         ranks: (0..ranks).map(|_| Memory::default()).collect(),
         queues: BTreeMap::new(),
         bytes: 0,
@@ -217,8 +220,14 @@ impl<'p> Machine<'p> {
                     break;
                 }
                 steps = steps.map(|s| s - 1);
-                let rank = self.flow.threads[thread].rank;
-                let step = match self.flow.advance(thread) {
+                let (rank, region) = (self.flow.threads[thread].rank, self.flow.threads[thread].region);
+                let advance = self.flow.advance(thread);
+                let over = matches!(advance, Ok(Advance::CallOver(_)));
+                if let Some(region) = region.filter(|r| over || self.flow.threads[thread].region != Some(*r))
+                {
+                    self.region_over(thread, region);
+                }
+                let step = match advance {
                     Ok(Advance::Blocked | Advance::Done) => break,
                     Ok(Advance::CallOver(call)) => self.call_over(thread, call).map(|()| None),
                     Ok(Advance::Act(act, span)) => self.act(thread, &act, span),
@@ -274,7 +283,7 @@ impl<'p> Machine<'p> {
                         _ => effect.compute(data)?,
                     };
                     let call = Some(self.flow.threads[thread].call);
-                    self.write(rank, effect.write, &out, call, span)?;
+                    self.write(rank, effect.write, out, call, span)?;
                 }
             }
             Act::Put { src, peer, dst } => {
@@ -300,7 +309,7 @@ impl<'p> Machine<'p> {
                 self.flow.credited(which);
                 let data = message(data, dst.len, span)?;
                 let call = Some(self.flow.threads[thread].call);
-                self.write(rank, Run::of(dst), &data, call, span)?;
+                self.write(rank, Run::of(dst), data, call, span)?;
                 return Ok(Some(*peer));
             }
             Act::Notify { peer, counter } => {
@@ -391,7 +400,7 @@ impl<'p> Machine<'p> {
     ) -> Result<(), Diagnostic> {
         same_type(self.program.schedule, src.1.mem, dst.1.mem, span)?;
         let data = self.read(src.0, src.1, thread, span)?;
-        self.write(dst.0, dst.1, &data, Some(self.flow.threads[thread].call), span)
+        self.write(dst.0, dst.1, data, Some(self.flow.threads[thread].call), span)
     }
 
     fn read(&self, rank: u64, run: Run, thread: usize, span: Span) -> Result<Data, Diagnostic> {
@@ -413,7 +422,7 @@ impl<'p> Machine<'p> {
         &mut self,
         rank: u64,
         run: Run,
-        data: &Data,
+        data: Data,
         by_call: Option<i64>,
         span: Span,
     ) -> Result<(), Diagnostic> {
@@ -434,10 +443,19 @@ impl<'p> Machine<'p> {
             return Err(too_large(self.max_bytes).primary(span, "the limit is exceeded by this write"));
         }
         let cells = memory.cells.entry(run.mem).or_insert_with(|| Cells::blank(dtype, zeros));
-        let written = cells.write(run.start, data);
+        let written = cells.take(run.start, data);
         debug_assert!(written, "types were compared before");
         self.bytes += cells.bytes() - before;
         Ok(())
+    }
+
+    /// Forgets the buffers that a stream needs no more after a region.
+    fn region_over(&mut self, thread: usize, region: RegionId) {
+        let (rank, stream) = (self.flow.threads[thread].rank, self.flow.threads[thread].stream);
+        for buffer in self.lifetimes.ended(region.0 as usize, stream) {
+            let memory = &mut self.ranks[rank as usize];
+            self.bytes -= memory.cells.remove(&Mem::Buffer(buffer)).map_or(0, |cells| cells.bytes());
+        }
     }
 
     fn begin_call(&mut self, rank: u64, call: i64) -> Result<(), Diagnostic> {
@@ -447,12 +465,12 @@ impl<'p> Machine<'p> {
                 BufferRole::Input(n) => {
                     let data = self.host.fill(BufferId(i as u32), n, rank, call)?;
                     let run = Run { mem, start: 0, len: data.len() as u64 };
-                    self.write(rank, run, &data, None, b.span)?;
+                    self.write(rank, run, data, None, b.span)?;
                 }
                 _ if b.zero => {
                     let data = self.host.zeros(BufferId(i as u32), rank, self.max_bytes)?;
                     let run = Run { mem, start: 0, len: data.len() as u64 };
-                    self.write(rank, run, &data, None, b.span)?;
+                    self.write(rank, run, data, None, b.span)?;
                 }
                 BufferRole::Output(_) | BufferRole::Temp => {
                     let memory = &mut self.ranks[rank as usize];

@@ -21,6 +21,7 @@ pub mod host;
 pub mod inside;
 pub mod interp;
 pub mod jit;
+mod lifetimes;
 pub mod stall;
 pub mod store;
 #[doc(hidden)]

@@ -105,6 +105,18 @@ impl Cells {
         done
     }
 
+    /// Does the same as [`Cells::write`], and takes over the storage of elements that replace all.
+    #[must_use]
+    pub fn take(&mut self, start: u64, src: Data) -> bool {
+        let all = start == 0 && src.len() >= self.data.len();
+        if !all || src.dtype() != self.data.dtype() {
+            return self.write(start, &src);
+        }
+        self.init.add(0, src.len() as u64);
+        self.data = src;
+        true
+    }
+
     /// Forgets everything except these elements.
     pub fn keep_only(&mut self, kept: Ranges) {
         self.init = kept;

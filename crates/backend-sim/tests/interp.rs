@@ -156,6 +156,26 @@ fn a_run_has_a_limit_of_memory() {
     assert_eq!(fails(&s, None).list[0].code, "E368");
 }
 
+/// A buffer counts only until the last region that uses it is over, in every call.
+#[test]
+fn memory_ends_with_the_last_use() {
+    let region = |name: &str, dst: &str, src: &str| {
+        format!("\nregion @{name} local\n  role all\n    stream main\n      map %{dst} = half(%{src})\n")
+    };
+    let text = "kir 1\nmodule @steps\nmesh tp 2\nprops expanded allocated synchronized\nkernel @half(x) = (x * 0.5)\n\n\
+        schedule calls any\nbuffer %x : f32[100] hbm input 0 : f32[100]\nbuffer %a : f32[100] hbm temp\n\
+        buffer %b : f32[100] hbm temp\nbuffer %c : f32[100] hbm temp\nbuffer %d : f32[100] hbm temp\n\
+        buffer %y : f32[100] hbm output 0 : f32[100]\n";
+    let steps = [("r1", "a", "x"), ("r2", "b", "a"), ("r3", "c", "b"), ("r4", "d", "c"), ("r5", "y", "d")];
+    let s = parse(&steps.iter().fold(text.to_owned(), |all, (n, d, s)| all + &region(n, d, s)));
+    let feeds = inputs(&s, 1);
+    let whole = run(&s, &feeds, &options(3, None)).unwrap();
+    // Input and result of each rank, and two intermediate values of the rank that runs.
+    let most = |buffers: u64| RunOptions { max_bytes: buffers * 400, ..options(3, None) };
+    assert_eq!(run(&s, &feeds, &most(6)).unwrap(), whole);
+    assert_eq!(run(&s, &feeds, &most(4)).unwrap_err().list[0].code, "E368");
+}
+
 #[test]
 fn no_calls_and_no_regions_are_fine() {
     let s = load("ring_all_reduce");

@@ -9,7 +9,6 @@
 #![allow(unsafe_code, reason = "elements of memories are read and written as pointers here")]
 
 use super::deferred::Piece;
-use super::lifetimes::Lifetimes;
 use super::memories::{Memories, Refused};
 use super::plan::Plan;
 use super::queues::Queues;
@@ -18,6 +17,7 @@ use crate::effect::Run;
 use crate::flow::Queue;
 use crate::host::{EarlyWrites, Host};
 use crate::interp::{HostRead, RunResult};
+use crate::lifetimes::Lifetimes;
 use crate::store::Ranges;
 use kbc_diag::Diagnostic;
 use kbc_ir::schedule::{BufferId, BufferRole};

@@ -1,7 +1,8 @@
 //! Lifetimes of buffers: after which region of a call a stream needs a buffer no more.
 //!
 //! Ranks run one after the other, so the storage of a buffer that is no longer needed serves the
-//! next rank, and a large layer needs the memory of one rank's intermediate values.
+//! next rank, and a large layer needs the memory of one rank's intermediate values. The interpreter
+//! and machine code both ask for them.
 
 use kbc_ir::schedule::BufferRole;
 use kbc_ir::walk::Program;
@@ -9,11 +10,11 @@ use kbc_ir::walk::code::{COp, CStmt};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The buffers that end with each region, with the stream that uses them.
-pub(super) struct Lifetimes(Vec<Vec<(u32, u32)>>);
+pub struct Lifetimes(Vec<Vec<(u32, u32)>>);
 
 impl Lifetimes {
     /// Finds the buffers that only local operations of one stream use.
-    pub(super) fn of(program: &Program<'_>) -> Lifetimes {
+    pub fn of(program: &Program<'_>) -> Lifetimes {
         let mut uses: BTreeMap<u32, (usize, BTreeSet<u32>)> = BTreeMap::new();
         // Peers reach these, or the host does.
         let mut exposed: BTreeSet<u32> = BTreeSet::new();
@@ -42,7 +43,7 @@ impl Lifetimes {
     }
 
     /// Returns the buffers that a stream needs no more after a region.
-    pub(super) fn ended(&self, region: usize, stream: u32) -> impl Iterator<Item = u32> {
+    pub fn ended(&self, region: usize, stream: u32) -> impl Iterator<Item = u32> {
         self.0[region].iter().filter(move |end| end.0 == stream).map(|end| end.1)
     }
 }
