@@ -32,6 +32,7 @@ impl Rng {
 }
 
 /// The finaliser of splitmix64.
+#[inline]
 pub fn mix64(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -76,6 +76,7 @@ mod cast;
 mod contract_collectives;
 mod counts;
 mod int;
+mod lanes;
 mod local;
 mod matmul;
 mod modulus;
@@ -312,7 +313,9 @@ fn computed(
         .map(|o| values.get(o).cloned().ok_or_else(|| broken(op, "it is used before it is computed")))
         .collect::<Result<_, _>>()?;
     let probe = how.coins.is_some();
-    let step = Step { op, operands: &operands, parts: how.parts, accuracy: how.accuracy, probe, terms: None };
+    let coins = how.coins.map(|coins| (coins, id.0));
+    let step =
+        Step { op, operands: &operands, parts: how.parts, accuracy: how.accuracy, probe, coins, terms: None };
     let mut value = step.run(fed)?;
     step.agrees(&value)?;
     if tail.contains(&id) {
@@ -322,12 +325,15 @@ fn computed(
     Ok(value)
 }
 
-/// Moves a value by the error of its operation, if the evaluation is a disturbed one.
+/// Moves a value by the error of its operation, if the evaluation is a disturbed one and the
+/// operation has not done so itself ([`Step::coins`]).
 fn disturb(id: OpId, value: &mut Value, coins: Option<probe::RandomBits>) {
     // Integers are never rounded.
     if let Some(coins) = coins.filter(|_| !value.exact && value.t.exact.is_none()) {
         if value.t.bound.iter().any(|e| *e != 0.0) {
-            coins.disturb(id.0, Arc::make_mut(&mut value.t));
+            let t = Arc::make_mut(&mut value.t);
+            coins.disturb(id.0, 0, &mut t.value, &t.bound);
+            t.bound.fill(0.0);
         }
         value.exact = true;
     }
@@ -358,6 +364,10 @@ struct Step<'a> {
     accuracy: Accuracy,
     /// Whether it belongs to one of the evaluations of [`probe`].
     probe: bool,
+    /// If present, elementwise functions and matmuls move their elements themselves, so that the
+    /// bounds of a large result are never stored: the random bits, and the number of the operation.
+    /// The result is then exact.
+    coins: Option<(probe::RandomBits, u32)>,
     /// If present, bounds are computed for [`terms`], and these are the operands with their own
     /// bounds.
     terms: Option<&'a [Value]>,

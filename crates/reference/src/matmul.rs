@@ -97,8 +97,11 @@ fn products(
     let roundings = k as f64;
     let roundings = if step.probe { roundings.min(3.0 * roundings.sqrt()) } else { roundings };
     let gamma = F32.gamma(roundings + earlier - 1.0);
-    let (mut value, mut bound, mut size) = (room::for_numbers(len), room::for_numbers(len), vec![]);
+    let subnormal = 0.5 * k as f64 * earlier * F32.eta;
+    let (mut value, mut size) = (room::for_numbers(len), vec![]);
+    let mut bound = if step.coins.is_some() { vec![0.0; len] } else { room::for_numbers(len) };
     let mut least = f64::INFINITY;
+    let mut row = vec![0.0; n];
     for (ra, rb) in (0..batches).map(job) {
         let (mut left, mut right) = (MatmulOperand::new(a, pa, ra), MatmulOperand::new(b, pb, rb));
         let exact_rows = !step.probe && left.has_exact_row(k);
@@ -108,27 +111,36 @@ fn products(
         }
         let sums =
             if step.probe { Sums::probe(&left, &right, sizes) } else { Sums::new(&left, &right, sizes) };
-        for (at, (i, j)) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))).enumerate() {
-            let (v, s, propagated) = (sums.value[at], sums.size[at], sums.propagated(at));
-            let q = if exact_rows { left.grain[i].min(1e300) * right.grain[j].min(1e300) } else { 0.0 };
-            let exact = propagated == 0.0 && F32.exact(s, q);
-            let own = if exact { 0.0 } else { gamma * (s + propagated) + 0.5 * k as f64 * earlier * F32.eta };
-            let sum = Sum { v, size: s, grain: q, propagated, own };
-            let (v, e) = store(&stored, sum, parts);
-            value.push(v);
-            bound.push(e);
-            if shared {
-                size.push(s);
-                if e == 0.0 {
-                    least = least.min(q);
+        for i in 0..m {
+            let first = value.len();
+            for (j, e) in row.iter_mut().enumerate() {
+                let at = i * n + j;
+                let (v, s, propagated) = (sums.value[at], sums.size.of(i, j, n), sums.propagated(at));
+                let q = if exact_rows { left.grain[i].min(1e300) * right.grain[j].min(1e300) } else { 0.0 };
+                let exact = propagated == 0.0 && F32.exact(s, q);
+                let own = if exact { 0.0 } else { gamma * (s + propagated) + subnormal };
+                let sum = Sum { v, size: s, grain: q, propagated, own };
+                let (v, stored) = store(&stored, sum, parts);
+                value.push(v);
+                *e = stored;
+                if shared {
+                    size.push(s);
+                    if *e == 0.0 {
+                        least = least.min(q);
+                    }
                 }
             }
+            match step.coins {
+                Some((coins, op)) => coins.disturb(op, first, &mut value[first..], &row),
+                None => bound.extend_from_slice(&row),
+            }
         }
-        [sums.value, sums.size].into_iter().chain(sums.errors).for_each(room::give_back);
+        room::give_back(sums.value);
+        sums.errors.into_iter().chain(sums.size.list()).for_each(room::give_back);
     }
     let t = Arc::new(RefTensor::real(result, shape, value, bound));
     let pending = Pending { op: ReduceOp::Sum, parts, size, grain: least };
-    Ok(Value { t, pending: shared.then(|| Arc::new(pending)), exact: false })
+    Ok(Value { t, pending: shared.then(|| Arc::new(pending)), exact: step.coins.is_some() })
 }
 
 /// One operand of one matmul.
@@ -184,18 +196,43 @@ impl<'a> MatmulOperand<'a> {
     }
 }
 
+/// The sums `sum |a| |b|` of all elements.
+enum Sizes {
+    Exact(Vec<f64>),
+    /// The estimate of the Cauchy-Schwarz inequality: the sums of the squares of the rows of the
+    /// left and of the columns of the right operand.
+    Norms(Vec<f64>, Vec<f64>),
+}
+
+impl Sizes {
+    /// Returns the sum of an element of a result with `n` columns.
+    #[inline]
+    fn of(&self, i: usize, j: usize, n: usize) -> f64 {
+        match self {
+            Sizes::Exact(list) => list[i * n + j],
+            Sizes::Norms(rows, columns) => (rows[i] * columns[j]).sqrt(),
+        }
+    }
+
+    /// Returns the list of all sums, if there is one.
+    fn list(self) -> Option<Vec<f64>> {
+        match self {
+            Sizes::Exact(list) => Some(list),
+            Sizes::Norms(..) => None,
+        }
+    }
+}
+
 /// The sums that value and bound need.
 struct Sums {
     value: Vec<f64>,
-    /// `sum |a| |b|`.
-    size: Vec<f64>,
+    size: Sizes,
     /// `sum e_a (|b| + e_b)` and `sum |a| e_b`, where there are bounds.
     errors: Vec<Vec<f64>>,
 }
 
 impl Sums {
-    /// Computes the sums quickly for operands without bounds: `size` is the estimate of the
-    /// Cauchy-Schwarz inequality.
+    /// Computes the sums quickly for operands without bounds: sizes are estimates.
     fn probe(a: &MatmulOperand<'_>, b: &MatmulOperand<'_>, sizes: (usize, usize, usize)) -> Sums {
         let value = product(sizes, a.value, b.value);
         Sums { value, size: norms(sizes, a.size(), b.size()), errors: vec![] }
@@ -228,9 +265,10 @@ impl Sums {
                 by_columns(sizes, &left, |at, out| absolute(&b.size()[at], out))
             }
         };
-        Sums { value, size, errors }
+        Sums { value, size: Sizes::Exact(size), errors }
     }
 
+    #[inline]
     fn propagated(&self, at: usize) -> f64 {
         let e: f64 = self.errors.iter().map(|s| s[at]).sum();
         // Infinity times zero means a factor about which nothing is known.
@@ -238,15 +276,14 @@ impl Sums {
     }
 }
 
-/// Returns the products of the norms of the rows of `a` and the columns of `b`.
-fn norms((m, k, n): (usize, usize, usize), a: &[f64], b: &[f64]) -> Vec<f64> {
+/// Returns the sums of the squares of the rows of `a` and of the columns of `b`.
+fn norms((m, k, n): (usize, usize, usize), a: &[f64], b: &[f64]) -> Sizes {
     let mut columns = vec![0.0; n];
     for row in b.chunks_exact(n.max(1)).take(k) {
         columns.iter_mut().zip(row).for_each(|(c, x)| *c += x * x);
     }
     let row = |i: usize| a[i * k..(i + 1) * k].iter().map(|x| x * x).sum::<f64>();
-    let rows: Vec<f64> = (0..m).map(row).collect();
-    rows.iter().flat_map(|r| columns.iter().map(move |c| (r * c).sqrt())).collect()
+    Sizes::Norms((0..m).map(row).collect(), columns)
 }
 
 /// Returns `a b` for row-major `a` of m x k and `b` of k x n.

@@ -106,6 +106,19 @@ pub(super) fn grain(x: f64) -> f64 {
     pow2(e - 52 + ((x.to_bits() | 1 << 52).trailing_zeros() as i32).min(52))
 }
 
+/// Returns the largest power of two of which all numbers are multiples, or a larger one if that
+/// already shows that a sum of this size is rounded ([`Precision::exact`] for f32).
+pub(super) fn grain_of_sum(values: impl IntoIterator<Item = f64>, size: f64) -> f64 {
+    let mut least = f64::INFINITY;
+    for v in values {
+        least = grain(v).min(least);
+        if size > 2.0 * least * pow2(F32.bits) {
+            break;
+        }
+    }
+    least
+}
+
 /// Returns the largest power of two of which all numbers are multiples.
 pub(super) fn common_grain(values: impl IntoIterator<Item = f64>) -> f64 {
     values.into_iter().map(grain).fold(f64::INFINITY, f64::min)
@@ -114,6 +127,11 @@ pub(super) fn common_grain(values: impl IntoIterator<Item = f64>) -> f64 {
 /// Returns the number of significant bits: 1 for a power of two, 0 for 0.
 pub(super) fn significant_bits(x: f64) -> i32 {
     if x == 0.0 { 0 } else { 53 - ((x.to_bits() | 1 << 52).trailing_zeros() as i32).min(52) }
+}
+
+/// Whether a number has more significant bits than f32. May return false for some that have.
+pub(super) fn too_long(v: f64) -> bool {
+    v.to_bits() & ((1 << (53 - F32.bits)) - 1) != 0
 }
 
 /// Returns `x y`, where zero times anything, also infinity, is zero; used for bounds.

@@ -24,6 +24,7 @@ use super::precision::{Precision, pow2};
 use kbc_diag::Diagnostic;
 use kbc_ir::types::DType;
 use kbc_numerics::rng::mix64;
+use kbc_numerics::tensor::in_vectors;
 
 /// Number of disturbed evaluations.
 const PROBES: u64 = 2;
@@ -38,16 +39,16 @@ const REACH: f64 = 8.0;
 pub(super) struct RandomBits(u64);
 
 impl RandomBits {
-    /// Moves every element by its bound, and sets the bound to 0.
-    pub(super) fn disturb(self, op: u32, t: &mut RefTensor) {
-        for (i, (v, e)) in t.value.iter_mut().zip(&mut t.bound).enumerate() {
-            if *e != 0.0 {
-                let coin = mix64(self.0 ^ mix64((u64::from(op) << 40) ^ i as u64)) & 1;
+    /// Moves elements of an operation by their bounds; `first` is the number of the first of them.
+    pub(super) fn disturb(self, op: u32, first: usize, values: &mut [f64], bounds: &[f64]) {
+        in_vectors(|| {
+            for (i, (v, e)) in values.iter_mut().zip(bounds).enumerate() {
+                let coin = mix64(self.0 ^ mix64((u64::from(op) << 40) ^ (first + i) as u64)) & 1;
                 // The random bit is the sign, which avoids a branch that no processor can predict.
-                *v += f64::from_bits(e.to_bits() ^ (coin << 63));
-                *e = 0.0;
+                let moved = *v + f64::from_bits(e.to_bits() ^ (coin << 63));
+                *v = if *e == 0.0 { *v } else { moved };
             }
-        }
+        });
     }
 }
 

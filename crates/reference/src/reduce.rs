@@ -1,11 +1,13 @@
 //! Reductions of a dimension, and of the leading dimension of a partial input.
 
-use super::precision::{F32, Precision, common_grain, grain, significant_bits, times};
+use super::precision::{F32, Precision, grain, grain_of_sum, significant_bits, times};
 use super::{Pending, RefTensor, Step, Value};
 use kbc_diag::Diagnostic;
 use kbc_ir::graph::Input;
 use kbc_ir::types::{DType, ReduceOp};
 use kbc_numerics::tensor::{Data, Tensor, in_vectors};
+use std::iter::{StepBy, Take};
+use std::ops::RangeFrom;
 use std::sync::Arc;
 
 /// A sum of products or of elements, computed in f32 but not yet stored.
@@ -24,6 +26,7 @@ pub(super) struct Sum {
 
 /// Stores a sum. If `parts` ranks share it, each rounds its part, and the parts are added in the
 /// type.
+#[inline]
 pub(super) fn store(stored: &Precision, s: Sum, parts: f64) -> (f64, f64) {
     if !s.v.is_finite() {
         return (s.v, if s.propagated == 0.0 { 0.0 } else { f64::INFINITY });
@@ -84,36 +87,39 @@ pub(super) fn multiply(p: &Precision, items: &[Item], whole: bool) -> (f64, f64,
 
 /// Returns the smallest or largest item, or NaN if one is NaN.
 pub(super) fn extreme(op: ReduceOp, items: &[Item]) -> (f64, f64) {
-    let pick = |f: &dyn Fn(&Item) -> f64| {
+    fn pick(op: ReduceOp, items: &[Item], f: impl Fn(&Item) -> f64) -> f64 {
         let all = items.iter().map(f);
         if op == ReduceOp::Min {
             all.fold(f64::INFINITY, f64::min)
         } else {
             all.fold(f64::NEG_INFINITY, f64::max)
         }
-    };
+    }
     if let Some((_, e, _)) = items.iter().find(|i| i.0.is_nan()) {
         return (f64::NAN, *e);
     }
-    let v = pick(&|i| i.0);
+    let v = pick(op, items, |i| i.0);
     if items.iter().all(|i| i.1 == 0.0) {
         return (v, 0.0);
     }
     if items.iter().any(|i| i.1.is_infinite()) {
         return (v, f64::INFINITY);
     }
-    let (lo, hi) = (pick(&|i| i.0 - i.1), pick(&|i| i.0 + i.1));
+    let (lo, hi) = (pick(op, items, |i| i.0 - i.1), pick(op, items, |i| i.0 + i.1));
     if v.is_infinite() { (v, 0.0) } else { (v, (hi - v).max(v - lo)) }
 }
 
 /// Calls `f` with the elements `o, 0.., i` of `[outer, n, inner]`, in order of the result.
-fn each(outer: usize, n: usize, inner: usize, mut f: impl FnMut(&mut dyn Iterator<Item = usize>)) {
+fn each(outer: usize, n: usize, inner: usize, mut f: impl FnMut(Places)) {
     for o in 0..outer {
         for i in 0..inner {
-            f(&mut (0..n).map(|j| (o * n + j) * inner + i));
+            f((o * n * inner + i..).step_by(inner).take(n));
         }
     }
 }
+
+/// The elements that are combined to one.
+type Places = Take<StepBy<RangeFrom<usize>>>;
 
 /// Evaluates the reduction of one dimension.
 pub(super) fn run(
@@ -159,18 +165,21 @@ pub(super) fn run(
     let shared = step.partial() == Some(op) && matches!(op, ReduceOp::Sum | ReduceOp::Prod);
     let parts = if shared { step.parts.max(earlier) } else { 1.0 };
     let item = |i: usize| {
-        let v = x.t.value[i];
-        (v, x.t.bound[i], pending.map_or(v.abs(), |p| p.size[i]))
+        let (v, e) = (x.t.value[i], if x.exact { 0.0 } else { x.t.bound[i] });
+        (v, e, pending.map_or(v.abs(), |p| p.size[i]))
     };
     let (mut value, mut bound, mut sizes, mut least) = (vec![], vec![], vec![], f64::INFINITY);
     let mut items: Vec<Item> = Vec::with_capacity(n);
     each(outer, n, inner, |at| {
         items.clear();
         items.extend(at.map(item));
-        let common = || pending.map_or_else(|| common_grain(items.iter().map(|i| i.0)), |p| p.grain);
+        let common = |size: f64| match pending {
+            Some(p) => p.grain,
+            None => grain_of_sum(items.iter().map(|i| i.0), size),
+        };
         let (v, e, size, grain) = match op {
             ReduceOp::Sum => {
-                let mut sum = total(&items, common(), mean, parts, earlier);
+                let mut sum = total(&items, common, mean, parts, earlier);
                 if step.terms.is_some() {
                     sum.own = 0.0;
                 }
@@ -204,12 +213,15 @@ pub(super) fn run(
 }
 
 /// Returns the sum, or mean, of items in f32, computed by each of `parts` ranks that share it;
-/// `earlier` ranks hold parts of each item.
-fn total(items: &[Item], common: f64, mean: bool, parts: f64, earlier: f64) -> Sum {
+/// `earlier` ranks hold parts of each item. `common` returns the grain of items whose absolute
+/// values have this sum.
+fn total(items: &[Item], common: impl Fn(f64) -> f64, mean: bool, parts: f64, earlier: f64) -> Sum {
     let n = items.len() as f64;
     let v: f64 = items.iter().map(|i| i.0).sum();
     let size: f64 = items.iter().map(|i| i.2).sum();
     let propagated: f64 = items.iter().map(|i| i.1).sum();
+    // The grain decides only whether sums of exact items are exact.
+    let common = if propagated == 0.0 { common(size) } else { 0.0 };
     let exact = propagated == 0.0 && F32.exact(size, common);
     let additions = (n - 1.0 + earlier - 1.0).max(0.0);
     if !mean {

@@ -7,8 +7,8 @@ use super::Value;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Smallest number of elements of a list that is kept, 32 MiB. The C library keeps smaller ones.
-const LARGE: usize = 1 << 22;
+/// Smallest number of elements of a list that is kept, 2 MiB. The C library keeps smaller ones.
+const LARGE: usize = 1 << 18;
 
 thread_local! {
     static KEPT: RefCell<Vec<Vec<f64>>> = const { RefCell::new(vec![]) };
@@ -30,12 +30,11 @@ pub(super) fn filled(n: usize) -> Vec<f64> {
         KEPT.with_borrow_mut(|all| {
             let fits = |list: &Vec<f64>| (n..=2 * n).contains(&list.capacity());
             let found = all.iter().position(fits);
-            // Lists of other sizes are probably needed no more.
-            let found = found.map(|i| all.swap_remove(i));
             if found.is_none() {
-                all.clear();
+                // Larger lists are probably needed no more.
+                all.retain(|list| list.capacity() <= n);
             }
-            found
+            found.map(|i| all.swap_remove(i))
         })
     });
     let Some(mut list) = kept.flatten() else { return vec![0.0; n] };

@@ -1,6 +1,7 @@
 //! Elementwise functions: value and bound of each operation of the expression.
 
-use super::precision::{F32, Precision, grain, times};
+use super::lanes::{BLOCK, Gather, Lanes};
+use super::precision::{F32, Precision, grain, times, too_long};
 use super::{Accuracy, Pending, RefTensor, Step, Value, int, room};
 use kbc_diag::Diagnostic;
 use kbc_ir::scalar::{Compare, Scalar, ScalarBin, ScalarFn, ScalarUn};
@@ -11,10 +12,6 @@ use std::sync::Arc;
 
 /// Maximum number of products of `pow_int` that are evaluated one by one.
 const PRODUCTS: u32 = 64;
-
-/// Number of elements on which an expression is evaluated together: each of its operations is a
-/// loop over them.
-const BLOCK: usize = 128;
 
 /// Applies the function.
 pub(super) fn run(step: &Step<'_>, f: &ScalarFn) -> Result<Value, Diagnostic> {
@@ -28,9 +25,14 @@ pub(super) fn run(step: &Step<'_>, f: &ScalarFn) -> Result<Value, Diagnostic> {
     let shapes: Vec<&[u64]> = step.operands.iter().map(|o| &o.t.shape[..]).collect();
     let shape = broadcast_shape(&shapes).ok_or_else(|| step.broken("its operands do not broadcast"))?;
     let n = step.room(&shape)?;
+    let precision = Precision::of(dtype);
+    let plain = step.terms.is_none() && step.operands.iter().all(|o| o.pending_for(step.partial()).is_none());
+    if let Some(precision) = precision.filter(|_| plain) {
+        return Ok(whole(step, f, precision, shape));
+    }
     let orders: Vec<Option<Vec<usize>>> = shapes.iter().map(|s| broadcast_order(s, &shape, n)).collect();
     let at = |k: usize, i: usize| orders[k].as_ref().map_or(i, |o| o[i]);
-    let Some(precision) = Precision::of(dtype) else {
+    let Some(precision) = precision else {
         return int::map(step, f, shape, n, at);
     };
     let pending: Vec<Option<&Pending>> =
@@ -88,6 +90,41 @@ pub(super) fn run(step: &Step<'_>, f: &ScalarFn) -> Result<Value, Diagnostic> {
     Ok(Value { t, pending: pending.map(Arc::new), exact: false })
 }
 
+/// Applies the function to operands of which no rank holds a part, block by block.
+fn whole(step: &Step<'_>, f: &ScalarFn, stored: Precision, shape: Vec<u64>) -> Value {
+    let eval = Eval { stored, mode: Mode::Whole, accuracy: step.accuracy, terms: false };
+    let n = shape.iter().product::<u64>() as usize;
+    let orders: Vec<Gather> = step
+        .operands
+        .iter()
+        .map(|o| Gather::new(&shape, &broadcast_strides(&o.t.shape, &shape), 0))
+        .collect();
+    let mut value = room::for_numbers(n);
+    let mut bound = if step.coins.is_some() { vec![0.0; n] } else { room::for_numbers(n) };
+    let mut args: Vec<Lanes> = step.operands.iter().map(|_| Lanes::all(0.0, 0.0)).collect();
+    for first in (0..n).step_by(BLOCK) {
+        let len = BLOCK.min(n - first);
+        for ((x, o), order) in args.iter_mut().zip(step.operands).zip(&orders) {
+            order.read(&o.t.value, first, &mut x.v[..len]);
+            if !o.exact {
+                order.read(&o.t.bound, first, &mut x.e[..len]);
+            }
+        }
+        let mut out = eval.lanes(&f.body, &args, len);
+        if stored != F32 {
+            eval.replace(&mut out, len, |x| eval.stored(x));
+        }
+        match step.coins {
+            Some((coins, op)) => coins.disturb(op, first, &mut out.v[..len], &out.e[..len]),
+            None => bound.extend_from_slice(&out.e[..len]),
+        }
+        value.extend_from_slice(&out.v[..len]);
+    }
+    let dtype = step.operands[0].t.dtype;
+    let t = Arc::new(RefTensor::real(dtype, shape, value, bound));
+    Value { t, pending: None, exact: step.coins.is_some() }
+}
+
 /// Returns the shape of operands aligned from the right, each size equal or 1, or None if they do
 /// not fit.
 pub(super) fn broadcast_shape(shapes: &[&[u64]]) -> Option<Vec<u64>> {
@@ -111,13 +148,19 @@ pub(super) fn broadcast_order(from: &[u64], to: &[u64], n: usize) -> Option<Vec<
     if *from == to[lead..] && to[..lead].iter().all(|d| *d == 1) {
         return None;
     }
+    Some(strided(to, &broadcast_strides(from, to), n))
+}
+
+/// Returns how far the elements of an operand are apart along each dimension of the result.
+fn broadcast_strides(from: &[u64], to: &[u64]) -> Vec<usize> {
+    let lead = to.len() - from.len();
     let mut strides = vec![0usize; to.len()];
     let mut stride = 1usize;
     for (d, size) in from.iter().enumerate().rev() {
         strides[lead + d] = if *size == 1 { 0 } else { stride };
         stride = stride.saturating_mul(*size as usize);
     }
-    Some(strided(to, &strides, n))
+    strides
 }
 
 /// Returns for each of `n` elements of a shape the element to which strides, one per dimension,
@@ -275,6 +318,52 @@ impl Eval {
             Scalar::Num(_) | Scalar::Arg(_) | Scalar::If(..) => {}
         }
         x
+    }
+
+    /// Evaluates an expression on the first `n` elements of a block, of which no rank holds a part;
+    /// each operand provides its values.
+    fn lanes(&self, e: &Scalar, args: &[Lanes], n: usize) -> Lanes {
+        match e {
+            Scalar::Num(v) => Lanes::all(self.stored.round(*v), 0.0),
+            Scalar::Arg(i) => args.get(*i).cloned().unwrap_or_else(|| Lanes::all(f64::NAN, f64::INFINITY)),
+            Scalar::Un(op, a) => {
+                let mut x = self.lanes(a, args, n);
+                self.replace(&mut x, n, |x| self.un(*op, x));
+                x
+            }
+            Scalar::Pow(a, k) => {
+                let mut x = self.lanes(a, args, n);
+                self.replace(&mut x, n, |x| self.pow(x, *k));
+                x
+            }
+            Scalar::Bin(op, a, b) => {
+                let (mut x, y) = (self.lanes(a, args, n), self.lanes(b, args, n));
+                x.pair(*op, &y, n, |x, y| {
+                    let out = self.bin(*op, Node::new(x.0, x.1), Node::new(y.0, y.1));
+                    (out.v, out.e)
+                });
+                x
+            }
+            Scalar::If(c, a, b) => {
+                let [x, y, yes, no] = [&c.a, &c.b, &**a, &**b].map(|side| self.lanes(side, args, n));
+                let mut out = yes.clone();
+                for i in 0..n {
+                    let [x, y, yes, no] = [&x, &y, &yes, &no].map(|side| Node::new(side.v[i], side.e[i]));
+                    let taken = self.choose(c, x, y, yes, no);
+                    out.put(i, (taken.v, taken.e));
+                }
+                out
+            }
+        }
+    }
+
+    /// Replaces the first `n` elements of a block one by one.
+    #[inline(always)]
+    fn replace(&self, x: &mut Lanes, n: usize, f: impl Fn(Node) -> Node) {
+        for i in 0..n {
+            let out = f(Node::new(x.v[i], x.e[i]));
+            x.put(i, (out.v, out.e));
+        }
     }
 
     #[inline(always)]
@@ -528,11 +617,6 @@ impl Eval {
 /// multiple of anything.
 fn grain_product(a: f64, b: f64) -> f64 {
     if a.is_infinite() || b.is_infinite() { f64::INFINITY } else { a * b }
-}
-
-/// Whether a number has more significant bits than f32. May return false for some that have.
-fn too_long(v: f64) -> bool {
-    v.to_bits() & ((1 << (53 - F32.bits)) - 1) != 0
 }
 
 /// Whether `s`, the rounded sum of two numbers, is their sum (Knuth's two-sum).

@@ -1,8 +1,9 @@
 //! Operations that move elements: determines by index where each element of the result comes from.
 
+use super::lanes::Gather;
 use super::precision::{Precision, common_grain};
 use super::scalar::strided;
-use super::{Pending, RefTensor, Step, Value};
+use super::{Pending, RefTensor, Step, Value, room};
 use kbc_diag::Diagnostic;
 use kbc_ir::fill::{Fill, FillContent};
 use kbc_ir::shape::ShapeOp;
@@ -15,6 +16,20 @@ pub(super) fn run(step: &Step<'_>, op: &ShapeOp) -> Result<Value, Diagnostic> {
     let given: Vec<Vec<u64>> = step.operands.iter().map(|x| x.t.shape.clone()).collect();
     let sizes = op.sizes(&given).map_err(|why| step.broken(&why))?;
     let n = step.room(&sizes)?;
+    if let Some(order) = strided_order(op, &given, &sizes)
+        && let [x] = step.operands
+        && x.t.exact.is_none()
+        && x.pending_for(step.partial()).is_none()
+    {
+        let all = |from: &[f64]| {
+            let mut out = room::filled(n);
+            order.read(from, 0, &mut out);
+            out
+        };
+        let bound = if x.exact { vec![0.0; n] } else { all(&x.t.bound) };
+        let t = RefTensor::real(x.t.dtype, sizes, all(&x.t.value), bound);
+        return Ok(Value { t: Arc::new(t), pending: None, exact: x.exact });
+    }
     let order: Vec<(usize, usize)> = match op {
         ShapeOp::Reshape(_) => (0..n).map(|i| (0, i)).collect(),
         ShapeOp::Transpose(perm) => {
@@ -79,6 +94,25 @@ pub(super) fn run(step: &Step<'_>, op: &ShapeOp) -> Result<Value, Diagnostic> {
         grain: all.iter().map(|p| p.grain).fold(f64::INFINITY, f64::min),
     });
     Ok(Value { t: Arc::new(t), pending: pending.map(Arc::new), exact: operands.iter().all(|x| x.exact) })
+}
+
+/// Returns the order of an operation that takes all elements from one operand, equally far apart
+/// along each dimension of the result.
+fn strided_order(op: &ShapeOp, given: &[Vec<u64>], sizes: &[u64]) -> Option<Gather> {
+    let own = strides(given.first()?);
+    Some(match op {
+        ShapeOp::Reshape(_) => Gather::new(sizes, &strides(sizes), 0),
+        ShapeOp::Transpose(perm) => {
+            let strides: Vec<usize> = perm.iter().map(|d| own[*d]).collect();
+            Gather::new(sizes, &strides, 0)
+        }
+        ShapeOp::Slice { dim, from, .. } => Gather::new(sizes, &own, *from as usize * own[*dim]),
+        ShapeOp::Entry(index) => {
+            let n = sizes.iter().product::<u64>() as usize;
+            Gather::new(sizes, &strides(sizes), *index as usize * n)
+        }
+        ShapeOp::Pad { .. } | ShapeOp::Concat { .. } => return None,
+    })
 }
 
 /// Evaluates a fill: elements that depend only on their position.

@@ -81,7 +81,7 @@ impl<'a> Run<'a> {
         let (name, span) = (self.step.op.name.clone(), self.step.op.span);
         let op = GraphOp { kind: OpKind::Output(0), name, ty: Some(ty), want: None, span };
         let terms = self.step.terms.map(|_| operands);
-        f(&Step { op: &op, operands, parts: parts.unwrap_or(1.0), terms, ..*self.step })
+        f(&Step { op: &op, operands, parts: parts.unwrap_or(1.0), terms, coins: None, ..*self.step })
     }
 
     fn body(&mut self, list: &[Stmt]) -> Result<(), Diagnostic> {
