@@ -1,11 +1,13 @@
 //! Tests of `specs/all_reduce.kb` on machines of every shape: numbers, time against its bound, and
 //! the choice of `select`.
 
-use crate::driver;
+use crate::{common, driver};
 
+use common::{Scratch, kbc};
 use driver::{built, done, try_build};
 use kbc_compiler::report::Report;
 use kbc_passes::findings::select::{Selection, Verdict};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 const SPEC: &str = "specs/all_reduce.kb";
@@ -418,4 +420,68 @@ fn a_program_names_sips_cubes_and_pes() {
         let found: Vec<(&str, u64)> = found.iter().map(|(n, k)| (n.as_str(), *k)).collect();
         assert_eq!(found, axes, "{settings} {mesh}");
     }
+}
+
+/// Stated routes are timed, chosen for and shown, the text of a schedule keeps them, and a failure
+/// drops those that pass what has failed.
+#[test]
+fn stated_routes_are_timed_chosen_and_kept() {
+    let s = Scratch::new();
+    let file = |name: &str| common::root().join(name).to_str().expect("a path").to_owned();
+    let (spec, machine) = (file("specs/all_gather.kb"), file("specs/topologies/routes.yaml"));
+    let text = std::fs::read_to_string(&machine).expect("a text");
+    let plain = text.lines().filter(|l| !l.starts_with("route:") && !l.starts_with("  - "));
+    s.write("plain.yaml", plain.collect::<Vec<_>>().join("\n").as_bytes());
+    let ran = |words: &[&str]| {
+        let ran = kbc(s.path(), words, "");
+        assert_eq!(ran.code, 0, "{words:?}: {}{}", ran.stdout, ran.stderr);
+        ran.stdout
+    };
+    let json = |words: &[&str]| serde_json::from_str::<Value>(&ran(words)).expect("JSON");
+    let run = |file: &str, machine: &str, n: &str| {
+        json(&["run", file, "--topology", machine, "-D", n, "--no-data", "--format", "json"])
+    };
+    // Half of the pairs between the leaves pass the second spine.
+    let sent = |machine: &str| {
+        let words =
+            ["run", &spec, "--topology", machine, "-D", "n=67108864", "--no-data", "--format", "json"];
+        json(&[&words[..], &["--using", "direct"]].concat())
+    };
+    let [stated, unstated] = [&machine[..], "plain.yaml"].map(sent);
+    assert_eq!(stated["bound_ns"], unstated["bound_ns"]);
+    let percent = |report: &Value| report["percent"].as_f64().expect("a bound");
+    assert!(percent(&stated) > 1.9 * percent(&unstated), "{stated} {unstated}");
+    assert_eq!(stated["verified"]["ok"], true);
+    // Trees use both spines, and no message names relays.
+    let chosen = run(&spec, &machine, "n=67108864");
+    let algorithm = chosen["collectives"][0]["algorithm"].as_str().expect("a name");
+    assert!(
+        percent(&chosen) > 95.0 && algorithm.starts_with("packed(") && !algorithm.contains("via"),
+        "{chosen}"
+    );
+    // The text of a schedule, and the machine of a report, keep the routes.
+    let of_report = stated["machine"].as_str().expect("a machine");
+    assert!(of_report.contains("; route: (1)->#0->#3->#1->(2); "), "{of_report}");
+    ran(&["compile", &spec, "--topology", &machine, "-D", "n=4000", "--emit", "kir", "-o", "made.kir"]);
+    let again = json(&["run", "made.kir", "--format", "json"]);
+    let small = run(&spec, &machine, "n=4000");
+    assert_eq!((&again["time_ns"], &again["machine"]), (&small["time_ns"], &small["machine"]));
+    // Links, page and picture show the path that messages took.
+    let links = |machine: &str| {
+        let using = ["explain", "links", &spec, "--using", "direct", "-D", "n=4000", "--topology"];
+        ran(&[&using[..], &[machine]].concat())
+    };
+    assert!(
+        links(&machine).contains("#0->#3") && !links("plain.yaml").contains("#0->#3"),
+        "{}",
+        links(&machine)
+    );
+    ran(&["report", &spec, "--topology", &machine, "-D", "n=4000", "-o", "page.html"]);
+    let page = std::fs::read_to_string(s.path().join("page.html")).expect("a text");
+    assert!(page.contains("route: (1)-&gt;#0-&gt;#3") || page.contains("route: (1)->#0->#3"));
+    // A failure drops the routes that pass it.
+    let found =
+        json(&["repair", &spec, "--topology", &machine, "-D", "n=4000", "--fail", "#3", "--format", "json"]);
+    assert_eq!(found["routes_lost"].as_array().map(Vec::len), Some(4), "{found}");
+    assert!(!found["machine"].as_str().expect("a machine").contains("route"), "{found}");
 }

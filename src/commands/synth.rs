@@ -126,6 +126,12 @@ fn named(args: &Synth, topology: &Topology, path: &str) -> Outcome<NamedMachine>
             "write the machine as a file: kbc synth machine.yaml ..",
         );
     }
+    if topology.has_stated_routes() {
+        return refused(
+            "a `.kb` file cannot state the route of a pair",
+            "write the machine as a file: kbc synth machine.yaml ..",
+        );
+    }
     Ok(NamedMachine { source: topology.to_string(), file: None })
 }
 

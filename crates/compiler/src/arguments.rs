@@ -12,7 +12,7 @@ use kbc_frontend::machine::{self, MachineFile};
 use kbc_ir::graph::Using;
 use kbc_ir::text;
 use kbc_machine::topology::perturb::Perturb;
-use kbc_machine::topology::{OwnLink, Settings, Shape, Topology};
+use kbc_machine::topology::{Described, Shape, Topology};
 use kbc_passes::select::MOST_EFFORT;
 
 /// `NAME=VALUE`
@@ -61,13 +61,14 @@ pub fn argument(workspace: &mut Workspace, name: &str, text: &str) -> Outcome<Ar
 ///
 /// # Errors
 /// Returns E444 to E446.
-pub fn settings(workspace: &mut Workspace, texts: &[String]) -> Outcome<(Settings, Vec<OwnLink>)> {
-    let mut out = (Settings::default(), vec![]);
+pub fn settings(workspace: &mut Workspace, texts: &[String]) -> Outcome<Described> {
+    let mut out = Described::default();
     for text in texts {
         let file = workspace.add_text("<--set>", text);
-        let (settings, links) = Topology::parse_settings(text, file)?;
-        out.0 = settings.over(&out.0);
-        out.1.extend(links);
+        let Described { shape: _, settings, links, routes } = Topology::parse_settings(text, file)?;
+        out.settings = settings.over(&out.settings);
+        out.links.extend(links);
+        out.routes.extend(routes);
     }
     Ok(out)
 }

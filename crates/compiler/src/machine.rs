@@ -56,11 +56,9 @@ pub fn machine(
     };
     let (text, file) = match arguments::argument(workspace, "<machine>", text)? {
         Argument::Text(text, at) => {
-            let mut own = Described::from(Topology::parse_shape(&text, at)?);
-            own.settings = set.0.over(&own.settings);
-            own.links.extend(set.1);
+            let own = Described::from(Topology::parse_shape(&text, at)?);
             // It has a shape.
-            let topology = own.over(Described::default(), Shape::Ring(1), Span::new(at, 0, text.len()))?;
+            let topology = Described::stacked([own, set], Shape::Ring(1), Span::new(at, 0, text.len()))?;
             fits(&topology, &Placements::default())?;
             return Ok(Some((topology, None)));
         }
@@ -83,14 +81,9 @@ pub fn machine(
             .help("add `shape: ring(8)` to the file")
             .into());
     }
-    let own = Described { shape, settings: file.settings, links: file.links };
-    let own = Described {
-        settings: set.0.over(&own.settings),
-        links: own.links.into_iter().chain(set.1.iter().cloned()).collect(),
-        ..own
-    };
-    // One of the two has a shape.
-    let topology = own.over(base, Shape::Ring(1), Span::NONE)?;
+    let own = Described { shape, settings: file.settings, links: file.links, routes: file.routes };
+    // One of the first two has a shape.
+    let topology = Described::stacked([base, own, set], Shape::Ring(1), Span::NONE)?;
     fits(&topology, &file.placements)?;
     Ok(Some((topology.with_placements(file.placements), file.perturb)))
 }

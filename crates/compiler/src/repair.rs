@@ -28,6 +28,8 @@ pub struct RepairedProgram {
     nodes: Vec<String>,
     /// Names of the failed links, without those of failed nodes.
     links: Vec<String>,
+    /// The routes that the whole machine states and that pass what has failed.
+    routes: Vec<String>,
     /// The machine without them, as text.
     machine: String,
     /// The program on the whole machine.
@@ -72,6 +74,7 @@ pub fn repair(workspace: &mut Workspace, source: &Source, fail: &[String]) -> Ou
         devices: new(|t| failed(t, true)),
         nodes: new(|t| failed(t, false)),
         links: new(|t| t.failed_links().map(|l| t.link_name(l)).collect()),
+        routes: lost_routes(&whole.topology, &left.topology),
         machine: left.topology.to_string(),
         before,
         unchanged,
@@ -95,6 +98,13 @@ fn failed(topology: &Topology, devices: bool) -> Vec<String> {
     let whole = topology.whole();
     let is_device = |n: &DeviceId| (n.0 as usize) < whole.device_count();
     topology.failed_nodes().filter(|n| is_device(n) == devices).map(|n| whole.name(n)).collect()
+}
+
+/// Returns the routes that a machine states and what is left of it does not.
+fn lost_routes(whole: &Topology, left: &Topology) -> Vec<String> {
+    let names = |t: &Topology| t.stated_routes().map(|(_, _, links)| t.route_name(links)).collect::<Vec<_>>();
+    let kept = names(left);
+    names(whole).into_iter().filter(|n| !kept.contains(n)).collect()
 }
 
 /// Times the schedule of a program on a machine.
@@ -123,6 +133,10 @@ impl RepairedProgram {
             if !names.is_empty() {
                 out += &format!("{} failed: {}\n", count(names.len() as u64, what), names.join(", "));
             }
+        }
+        if !self.routes.is_empty() {
+            let routes = count(self.routes.len() as u64, "stated route");
+            out += &format!("{routes} lost: {}\n", self.routes.join(", "));
         }
         for (i, before) in self.before.collectives.iter().enumerate() {
             let size = bytes(before.bytes);
@@ -195,6 +209,7 @@ impl RepairedProgram {
             "ok": true,
             "file": self.repaired.file,
             "failed": failed,
+            "routes_lost": self.routes,
             "machine": self.machine,
             "before": one(&self.before),
             "unchanged": self.unchanged.as_ref().map(one),

@@ -247,6 +247,7 @@ codes! {
     E432 Unsupported "something that was not checked",
     // machines and bounds
     E440 Invalid "an unknown topology generator",
+    E441 Invalid "an invalid route of a machine",
     E442 Invalid "arguments that a topology generator does not take",
     E443 Invalid "a machine that is too large, empty or not connected",
     E444 Invalid "an unknown setting of a topology",

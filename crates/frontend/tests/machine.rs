@@ -95,7 +95,8 @@ fn a_file_is_read_as_it_is_written() {
     assert_eq!((s.fence_ns(), s.signal_bytes(), s.wrap2()), (20.0, 16.0, 2));
     assert_eq!((s.forward(), s.round_ns(), s.endpoint_ns()), (Forward::StoreAndForward, Some(1.0), 1.0));
     let rates: Vec<f64> = m.links.iter().map(|l| l.rate.bandwidth).collect();
-    assert_eq!(rates, [25e9, 30e9, 10e9]);
+    assert_eq!(rates, [25e9, 30e9, 10e9, 0.0]);
+    assert_eq!(m.routes.iter().map(|r| r.links.len()).collect::<Vec<_>>(), [2, 1, 1, 1]);
     let p = m.perturb.expect("a section");
     assert_eq!((p.seed, p.runs, p.stragglers.len(), p.links.len()), (7, 20, 3, 3));
     let PerturbTargets::These(ranks) = &p.stragglers[0].who else { panic!() };

@@ -6,5 +6,6 @@ mod failed_nodes;
 mod graph;
 mod memory;
 mod routing;
+mod stated_routes;
 mod topology;
 mod units;

@@ -28,6 +28,25 @@ fn links_slower_than_a_detour_are_left_out() {
     assert!(!slow.contains(&(0, 1)) && slow.contains(&(1, 0)) && slow.len() == 5, "{slow:?}");
 }
 
+/// A link carries trees if it is the stated route of its ends, and not if the stated route leads
+/// elsewhere.
+#[test]
+fn links_follow_stated_routes() {
+    let slow = "graph(3, 0) { link (0)->(1): 50 GB/s, 700 ns; link (1)->(0): 50 GB/s, 100 ns; \
+                link (0)<->(2): 50 GB/s, 300 ns; link (2)<->(1): 50 GB/s, 300 ns";
+    assert_eq!(edges(&network(&format!("{slow} }}"))).len(), 5);
+    assert_eq!(edges(&network(&format!("{slow}; route: (0)->(1) }}"))).len(), 6);
+    let around = edges(&network("ring(4) { route: (0)->(3)->(2)->(1) }"));
+    assert!(around.len() == 7 && !around.contains(&(0, 1)), "{around:?}");
+    // Both of two switches, each with half of the pairs.
+    let mut text = "graph(4, 2) { route: (0)<->#1<->(1), (2)<->#1<->(3)".to_owned();
+    for d in 0..4 {
+        text += &format!("; link ({d})<->#0: 50 GB/s, 300 ns; link ({d})<->#1: 50 GB/s, 300 ns");
+    }
+    let both = edges(&network(&format!("{text} }}")));
+    assert_eq!(both.iter().filter(|e| e.0 == 5 || e.1 == 5).count(), 8, "{both:?}");
+}
+
 /// All messages between two devices pass the first of two switches. With `ecmp` device 1 is reached
 /// over the second one, which then has more links in than out; trees need switches with equal
 /// capacity in and out, so no link is left out.

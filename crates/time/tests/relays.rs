@@ -45,6 +45,41 @@ fn a_message_takes_the_routes_from_relay_to_relay() {
     assert_eq!(names, ["(0)->#1", "#1->(1)"]);
 }
 
+/// A stated route is the route of its pair. It leads from relay to relay, too.
+#[test]
+fn a_message_takes_the_stated_route() {
+    let stated = |route: &str| {
+        let text = two_ways().to_string();
+        machine(&format!("{}; route: {route} }}", text.strip_suffix(" }").expect("settings")))
+    };
+    let slow = 300.0 + 500.0 + 1000.0;
+    assert_eq!(time(&one(""), &stated("(0)->#1->(1)")).ns, slow);
+    assert_eq!(time(&one(" via [0]"), &stated("(0)->#1->(1)")).ns, 600.0);
+    assert_eq!(time(&one(""), &stated("(1)->#1->(0)")).ns, 600.0);
+    assert_eq!(time(&one(" via [1]"), &stated("#1->(0)->#0->(1)")).ns, 300.0 + 300.0 + 200.0 + 1000.0);
+    let topo = stated("(0)->#1->(1)");
+    let t = time(&one(""), &topo);
+    let names: Vec<String> =
+        t.links.iter().filter(|l| l.messages > 0).map(|l| topo.link_name(l.link)).collect();
+    assert_eq!(names, ["(0)->#1", "#1->(1)"]);
+    // A notify travels alone over the route of its pair.
+    let alone = schedule("fence.release\nnotify (1) : @s[0]", "");
+    assert_eq!(time(&alone, &topo).ns, 800.0);
+}
+
+/// On a generator, too, and one rank does not stand for another there.
+#[test]
+fn a_stated_route_of_a_generator_is_taken_by_one_pair() {
+    let text = |route: &str| format!("ring(4) {{ link: 10 GB/s, 100 ns{route} }}");
+    let schedule = parse(&half_ring(4, 4000, false));
+    let [plain, stated, longer] = ["", "; route: (1)->(2)", "; route: (1)->(0)->(3)->(2)"]
+        .map(|route| time(&schedule, &machine(&text(route))));
+    assert_eq!(plain.ns, stated.ns);
+    let busy = |t: &Timing| t.links.iter().filter(|l| l.messages > 0).count();
+    assert_eq!((busy(&plain), busy(&stated), busy(&longer)), (4, 4, 6));
+    assert!(longer.ns > plain.ns + 3.0 * 200.0, "{} and {}", plain.ns, longer.ns);
+}
+
 /// The notify travels with the second put, which arrives first. It takes effect when both have
 /// arrived: only then rank 1 sends back.
 #[test]

@@ -20,11 +20,11 @@ use kbc_ir::graph::{CollKind, Graph, OpId, OpKind, Using, UsingArg};
 use kbc_ir::schedule::Schedule;
 use kbc_ir::types::Mesh;
 use kbc_ir::{Body, Module, Name};
-use kbc_machine::topology::{Direction, Topology};
+use kbc_machine::topology::{DeviceId, Direction, ROUTE, Topology};
 use kbc_passes::PassCx;
 use kbc_passes::pipeline::Pipeline;
 use kbc_time::TimeOptions;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -117,8 +117,25 @@ pub fn settings(rng: &mut Rng, shape: &str) -> String {
             let (from, to) = (topology.name(link.from), topology.name(link.to));
             parts.push(format!("link {from}->{to}: {}, {}", rate(rng), latency(rng)));
         }
+        if rng.chance(25) {
+            parts.extend(route(&topology, rng).map(|r| format!("{ROUTE}: {r}")));
+        }
     }
     format!("{shape} {{ {} }}", parts.join("; "))
+}
+
+/// Returns a route between two devices that passes no node twice. None if it found none.
+fn route(topology: &Topology, rng: &mut Rng) -> Option<String> {
+    let devices = topology.device_count() as u32;
+    let mut at = DeviceId(rng.below(devices as usize) as u32);
+    let (mut seen, mut path) = (BTreeSet::from([at]), vec![]);
+    for _ in 0..4 {
+        let open: Vec<_> = topology.links_from(at).into_iter().filter(|l| !seen.contains(&l.to)).collect();
+        let Some(link) = (!open.is_empty()).then(|| *rng.pick(&open)) else { break };
+        (at, _) = (link.to, seen.insert(link.to));
+        path.push(link.id);
+    }
+    (at.0 < devices && !path.is_empty()).then(|| topology.route_name(&path))
 }
 
 /// Returns the graph of a program with the compiler's choices (`which` is 0) or with random ones.

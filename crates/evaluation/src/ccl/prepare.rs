@@ -109,8 +109,8 @@ pub struct CclOptions {
 /// Returns the errors of reading; E464 for a machine without SIPs; E467 if the machine or the
 /// algorithm cannot have that many ranks; E005 for an unknown algorithm; the errors of `-D`.
 pub fn prepare(workspace: &mut Workspace, args: &CclOptions) -> Outcome<PreparedBench> {
-    let (set, _) = arguments::settings(workspace, &args.set)?;
-    if set.package.ranks.is_some() {
+    let set = arguments::settings(workspace, &args.set)?;
+    if set.settings.package.ranks.is_some() {
         let d = Diagnostic::error(
             "E416",
             "--set ranks does not apply here: the files and their algorithm define the ranks",

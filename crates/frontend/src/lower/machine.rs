@@ -22,7 +22,7 @@ use kbc_machine::policy::Placements;
 use kbc_machine::topology::perturb::Perturb;
 use kbc_machine::topology::{
     Described, Dimension, OwnLink, Quantity, SHAPE_NAMES, SettingValue, Settings, Shape, ShapeArgument,
-    Topology, Written, device_count,
+    StatedRoute, Topology, Written, device_count,
 };
 use kbc_rounds::ast::{Expr, ExprKind};
 use kbc_rounds::eval::Fault;
@@ -58,11 +58,12 @@ pub(super) fn topology<'a>(
     let replaced = match (&options.topology, &options.machine) {
         (Some(_), _) if by_name => Parts::default(),
         (Some((text, file)), _) => {
-            let Written { shape, settings, links } = Topology::parse_shape(text, *file)?;
+            let Written { shape, settings, links, routes } = Topology::parse_shape(text, *file)?;
             Parts {
                 shape: Some((shape, Span::new(*file, 0, text.len()))),
                 settings,
                 links,
+                routes,
                 ..Parts::default()
             }
         }
@@ -101,10 +102,8 @@ pub(super) fn topology<'a>(
     let said = if replaced.placements.is_empty() { &written.placements } else { &replaced.placements };
     let placements = said.clone();
     let chosen = replaced.chosen.over(&written.chosen);
-    let mut replaced = replaced.described();
-    replaced.settings = options.set.0.over(&replaced.settings);
-    replaced.links.extend(options.set.1.iter().cloned());
-    let topology = replaced.over(written.described(), Shape::Ring(DEFAULT_RANKS), at)?;
+    let layers = [written.described(), replaced.described(), options.set.clone()];
+    let topology = Described::stacked(layers, Shape::Ring(DEFAULT_RANKS), at)?;
     let topology = topology.with_placements(placements.clone());
     if let Some(d) = decl {
         follow_the_living(loaded, d, &topology, params);
@@ -130,8 +129,8 @@ fn others<'a>(
             TopologySource::Shape(written, list) => (Some(shape(written, params)?), settings(list)?),
             TopologySource::File(_, list) => (None, settings(list)?),
         };
-        let described = Described { shape, settings, links: vec![] };
-        described.over(Described::default(), Shape::Ring(DEFAULT_RANKS), d.name.span)?;
+        let described = Described { shape, settings, ..Described::default() };
+        Described::stacked([described], Shape::Ring(DEFAULT_RANKS), d.name.span)?;
     }
     for mesh in loaded.meshes(root).filter(|m| m.name.span.file == root) {
         topology_of(loaded, mesh)?;
@@ -145,6 +144,7 @@ struct Parts {
     shape: Option<(Shape, Span)>,
     settings: Settings,
     links: Vec<OwnLink>,
+    routes: Vec<StatedRoute>,
     perturb: Option<Perturb>,
     placements: Placements,
     chosen: Settings,
@@ -152,7 +152,8 @@ struct Parts {
 
 impl Parts {
     fn described(self) -> Described {
-        Described { shape: self.shape.map(|s| s.0), settings: self.settings, links: self.links }
+        let Parts { shape, settings, links, routes, .. } = self;
+        Described { shape: shape.map(|s| s.0), settings, links, routes }
     }
 
     fn of(file: &MachineFile) -> Parts {
@@ -160,6 +161,7 @@ impl Parts {
             shape: file.shape.as_ref().map(|s| (s.node.clone(), s.span)),
             settings: file.settings,
             links: file.links.clone(),
+            routes: file.routes.clone(),
             perturb: file.perturb.clone(),
             placements: file.placements.clone(),
             chosen: file.chosen,

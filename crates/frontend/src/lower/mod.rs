@@ -56,7 +56,7 @@ use kbc_ir::types::Mesh;
 use kbc_ir::{Body, Module, Props};
 use kbc_machine::policy::Placements;
 use kbc_machine::topology::perturb::Perturb;
-use kbc_machine::topology::{OwnLink, Settings, Topology};
+use kbc_machine::topology::{Described, Topology};
 use kbc_rounds::ast::{Expr, ExprKind, Ident};
 use kbc_rounds::eval::{Fault, unknown};
 use kbc_rounds::{AlgId, CollId, Layer, Library};
@@ -82,8 +82,8 @@ pub struct LowerOptions {
     pub topology: Option<(String, FileId)>,
     /// `--topology FILE`.
     pub machine: Option<MachineFile>,
-    /// `--set`: settings and rates of links that override all others.
-    pub set: (Settings, Vec<OwnLink>),
+    /// `--set`: settings, rates of links and routes that override all others. It has no shape.
+    pub set: Described,
     /// The shapes of the data of inputs, by name, for the inputs that [`unsized_inputs`] lists.
     pub shapes: Vec<(String, Vec<u64>)>,
 }

@@ -21,7 +21,9 @@ use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Spanned};
 use kbc_machine::policy::Placements;
 use kbc_machine::topology::perturb::Perturb;
-use kbc_machine::topology::{FAILED, Fragment, MAX_NODES, OwnLink, SettingValue, Settings, Shape, link_rate};
+use kbc_machine::topology::{
+    FAILED, Fragment, MAX_NODES, OwnLink, ROUTE, SettingValue, Settings, Shape, StatedRoute, link_rate,
+};
 use tree::{Key, Node, NodeKind};
 use yaml::Document;
 
@@ -36,6 +38,8 @@ pub struct MachineFile {
     pub settings: Settings,
     /// The rates of single links and the nodes that have failed, in source order.
     pub links: Vec<OwnLink>,
+    /// The routes of pairs.
+    pub routes: Vec<StatedRoute>,
     /// The perturbation.
     pub perturb: Option<Perturb>,
     /// The distribution of tensors over the cubes and PEs of a device.
@@ -60,6 +64,7 @@ pub fn read(text: &str, file: FileId) -> Result<MachineFile, Diagnostics> {
         shape: None,
         settings: Settings::default(),
         links: vec![],
+        routes: vec![],
         perturb: None,
         placements: Placements::default(),
         chosen: Settings::default(),
@@ -90,6 +95,10 @@ pub fn read(text: &str, file: FileId) -> Result<MachineFile, Diagnostics> {
             }
             FAILED => {
                 reader.failed(value, &mut out.links, &mut found);
+                Ok(())
+            }
+            ROUTE => {
+                reader.routes(value, &mut out.routes, &mut found);
                 Ok(())
             }
             "perturb" => {
@@ -182,8 +191,8 @@ pub fn read_perturb(text: &str, file: FileId) -> Result<Perturb, Diagnostics> {
 }
 
 /// Keys that are not settings.
-const KEYS: [&str; 9] =
-    ["kbc", "shape", "devices", "relays", "links", FAILED, "perturb", "placement", "chosen"];
+const KEYS: [&str; 10] =
+    ["kbc", "shape", "devices", "relays", "links", FAILED, ROUTE, "perturb", "placement", "chosen"];
 
 /// The version of machine files that is read. A file without the key `kbc` has it.
 const VERSION: u32 = 1;
@@ -343,14 +352,33 @@ impl<'t> Reader<'t> {
 
     /// Reads nodes that have failed: `(0,1), #3`, or a list of such texts.
     fn failed(&self, node: &Node, out: &mut Vec<OwnLink>, found: &mut Diagnostics) {
+        for nodes in self.texts(node, |f| f.nodes(), found) {
+            out.extend(nodes.into_iter().map(OwnLink::failed));
+        }
+    }
+
+    /// Reads routes: `(0)->#1->(3), (3)->#1->(0)`, or a list of such texts.
+    fn routes(&self, node: &Node, out: &mut Vec<StatedRoute>, found: &mut Diagnostics) {
+        self.texts(node, |f| f.routes(), found).into_iter().for_each(|routes| out.extend(routes));
+    }
+
+    /// Reads a text, or a list of texts.
+    fn texts<T>(
+        &self,
+        node: &Node,
+        read: impl Fn(Fragment<'_>) -> Result<T, Diagnostic>,
+        found: &mut Diagnostics,
+    ) -> Vec<T> {
         let one = std::slice::from_ref(node);
         let list = if let NodeKind::List(list) = &node.kind { &list[..] } else { one };
+        let mut out = vec![];
         for item in list {
-            match self.fragment(item).and_then(Fragment::nodes) {
-                Ok(nodes) => out.extend(nodes.into_iter().map(OwnLink::failed)),
+            match self.fragment(item).and_then(&read) {
+                Ok(value) => out.push(value),
                 Err(d) => found.push(d),
             }
         }
+        out
     }
 
     /// Reads entries of the form `SELECTOR: bandwidth, latency`.

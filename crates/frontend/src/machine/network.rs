@@ -104,6 +104,7 @@ pub(super) fn read(reader: &Reader<'_>, keys: &[(Key, Node)]) -> Result<MachineF
         shape: Some(Spanned::new(written.shape, reader.0.span(reader.0.root.number))),
         settings: written.settings,
         links: written.links,
+        routes: written.routes,
         perturb: None,
         placements: Default::default(),
         chosen: Settings::default(),

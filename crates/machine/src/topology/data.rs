@@ -123,17 +123,18 @@ impl Topology {
     /// Returns the machine for which bounds are computed. If data is in the memories of a package,
     /// every device gets links that are as fast as those of all memories that may hold its data
     /// together, and as short as the shortest of them. No schedule is faster on the original
-    /// machine, because all data that leaves or enters a rank's memories passes those links. None
-    /// if data is at its device.
+    /// machine, because all data that leaves or enters a rank's memories passes those links. It
+    /// states no routes: a bound holds whatever the routes of messages are, because ranks may relay
+    /// data over any link. None if data is at its device and no route is stated.
     pub(crate) fn for_bounds(&self) -> Arc<Option<Topology>> {
         self.memoised("machine for bounds", vec![], || self.machine_for_bounds())
     }
 
     fn machine_for_bounds(&self) -> Option<Topology> {
         if !self.is_package() || self.settings().package.data() == Data::Pe {
-            return None;
+            return self.has_stated_routes().then(|| self.without_stated_routes());
         }
-        let mut out = self.clone();
+        let mut out = self.without_stated_routes();
         for device in self.devices() {
             let Some(router) = self.links_from(device).first().map(|l| l.to) else { continue };
             for leaving in [true, false] {

@@ -89,8 +89,9 @@ impl Topology {
     /// # Errors
     /// Returns E443 if no device is left or the machine has more than [`MAX_NODES`] nodes, and E445
     /// for a device of a package.
-    pub(super) fn without(self, failed: BTreeSet<DeviceId>, at: Span) -> Result<Topology, Diagnostic> {
+    pub(super) fn without(mut self, failed: BTreeSet<DeviceId>, at: Span) -> Result<Topology, Diagnostic> {
         let Some(first) = failed.first().copied() else { return Ok(self) };
+        self.drop_failed_routes(&failed);
         let fault = |code, title: String| {
             let d = Diagnostic::error(code, title);
             if at.is_none() { d } else { d.primary(at, "this has failed") }
@@ -134,10 +135,15 @@ impl Topology {
             links.push(link.id.0);
         }
         let paces = self.paces().filter(|(d, _)| !failed.contains(d));
+        let number = |list: &[u32], old: u32| list.get(old as usize).copied().filter(|n| *n != NONE);
+        let stated = self.wiring.stated.renumbered(
+            |node| number(&living, node.0).map(DeviceId),
+            |link| number(&carrying, link.0).map(LinkId),
+        );
         Ok(Topology {
             shape: self.shape.clone(),
             settings: self.settings,
-            wiring: Wiring::listed(vec![(AXIS_NAMES[0], devices)], graph),
+            wiring: Wiring { stated, ..Wiring::listed(vec![(AXIS_NAMES[0], devices)], graph) },
             own: Default::default(),
             paces: paces.map(|(d, pace)| (DeviceId(living[d.0 as usize]), pace)).collect(),
             placements: self.placements.clone(),

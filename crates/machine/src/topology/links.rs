@@ -364,6 +364,9 @@ impl Topology {
                 graph.change(id, own.rate);
                 graph.set_failed(id, own.rate.is_failed());
             }
+            if own.rate.is_failed() {
+                self.drop_failed_routes(&BTreeSet::new());
+            }
             return Ok(());
         }
         if self.wiring.links >= MAX_OWN_LINKS {
@@ -437,8 +440,8 @@ impl Topology {
     }
 
     /// Checks whether the machine stays the same if every device moves to the next coordinate along
-    /// an axis, around the wrap: links, rates and deviations of devices. False along a line, and
-    /// for an axis that does not exist.
+    /// an axis, around the wrap: links, rates, stated routes and deviations of devices. False along
+    /// a line, and for an axis that does not exist.
     pub fn is_rotation_invariant(&self, axis: usize) -> bool {
         let Some(a) = self.wiring.axes.get(axis) else { return false };
         let size = a.size;
@@ -470,5 +473,6 @@ impl Topology {
                 image.is_some_and(|l| l.rate == rate)
             })
             && self.paces().all(|(d, pace)| moved(d).is_some_and(|m| self.pace(m) == pace))
+            && self.carries_stated_routes(|d| moved(d).unwrap_or(d))
     }
 }

@@ -13,6 +13,7 @@
 //! Time is the event engine's subject (crate `kbc_time`), bounds are in [`crate::bounds`], machine
 //! files are read by the front end, and mesh axes are in [`kbc_ir::types::Mesh`].
 
+mod caption;
 pub mod cores;
 mod data;
 mod failed;
@@ -27,12 +28,13 @@ pub mod queue;
 mod route;
 mod settings;
 mod shape;
+mod stated;
 mod symmetry;
 mod text;
 mod value;
 mod wiring;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -46,6 +48,7 @@ use line::LineLinks;
 use memo::Memo;
 use wiring::Wiring;
 
+pub use caption::brief;
 pub use data::{Controller, Data, MAX_CHANNELS};
 pub use graph::MAX_NODES;
 pub use links::{FAILED, LinkSet, MAX_OWN_LINKS, Node, OwnLink};
@@ -56,6 +59,7 @@ pub use settings::{
     Compute, DEFAULT_LINK, DeviceRate, Forward, LinkRate, Routing, SETTING_NAMES, Settings, link_rate,
 };
 pub use shape::{MAX_DEVICES, SHAPE_NAMES, Shape, ShapeArgument, shape_example, shape_form};
+pub use stated::{ROUTE, StatedRoute};
 pub use text::{Described, Fragment, Written};
 pub use value::SettingValue;
 
@@ -192,7 +196,7 @@ impl Topology {
     ///
     /// # Errors
     /// Returns E444 to E446 of [`Settings::set`].
-    pub fn parse_settings(text: &str, file: FileId) -> Result<(Settings, Vec<OwnLink>), Diagnostic> {
+    pub fn parse_settings(text: &str, file: FileId) -> Result<Described, Diagnostic> {
         text::settings(text, file)
     }
 
@@ -200,13 +204,11 @@ impl Topology {
     ///
     /// # Errors
     /// Returns the errors of [`Topology::parse_shape`], [`Topology::build`],
-    /// [`Topology::set_links`] and [`Topology::connected`].
+    /// [`Topology::set_links`], [`Topology::set_routes`] and [`Topology::connected`].
     pub fn parse(text: &str, file: FileId) -> Result<Topology, Diagnostic> {
-        let Written { shape, settings, links } = text::parse(text, file)?;
-        let mut topo = Topology::build(shape, settings, Span::new(file, 0, text.len()))?;
-        topo.set_links(&links)?;
-        topo.connected(Span::new(file, 0, text.len()))?;
-        Ok(topo)
+        let written = Described::from(text::parse(text, file)?);
+        // It has a shape.
+        Described::stacked([written], Shape::Ring(1), Span::new(file, 0, text.len()))
     }
 
     /// Returns the shape.
@@ -461,16 +463,17 @@ impl Topology {
         ports.into_iter().find(is).map_or(device, DeviceId)
     }
 
-    /// Checks whether all links are equal and no device deviates from the settings, so the machine
-    /// has every symmetry of its shape. For other machines, [`Topology::is_rotation_invariant`]
-    /// checks single axes.
+    /// Checks whether all links are equal, no device deviates from the settings and no route is
+    /// stated, so the machine has every symmetry of its shape. For other machines,
+    /// [`Topology::is_rotation_invariant`] checks single axes.
     pub fn is_uniform(&self) -> bool {
-        self.has_uniform_links() && self.paces.is_empty()
+        self.has_uniform_links() && self.paces.is_empty() && !self.has_stated_routes()
     }
 
-    /// Checks whether the machine is a complete graph. Its devices can be permuted arbitrarily.
+    /// Checks whether the machine is a complete graph whose routes are its links. Its devices can
+    /// be permuted arbitrarily.
     pub fn is_complete(&self) -> bool {
-        matches!(self.shape, Shape::Full(_)) && !self.is_listed()
+        matches!(self.shape, Shape::Full(_)) && !self.is_listed() && !self.has_stated_routes()
     }
 
     /// Checks whether there are nodes that only forward and hold no rank: switches or relays.
@@ -479,11 +482,15 @@ impl Topology {
     }
 
     /// Checks whether all devices are linked in the same way: there are no switches, every axis is
-    /// a ring or complete (or has at most two coordinates), and all links have one rate.
+    /// a ring or complete (or has at most two coordinates), all links have one rate, and no route
+    /// is stated.
     pub fn is_transitive(&self) -> bool {
         let alike =
             |a: &line::Axis| a.size <= 2 || matches!(a.kind, LineLinks::Ring { .. } | LineLinks::Full);
-        self.has_uniform_links() && !self.has_switches() && self.wiring.axes.iter().all(alike)
+        self.has_uniform_links()
+            && !self.has_stated_routes()
+            && !self.has_switches()
+            && self.wiring.axes.iter().all(alike)
     }
 
     /// Returns the deviations of a device from the settings.
@@ -549,7 +556,8 @@ impl Topology {
     }
 
     /// Gives one link a rate of its own. A link of 0 bytes per second has failed: no message takes
-    /// it, and routes lead around it. [`Topology::connected`] tells whether there are any.
+    /// it, and routes lead around it. [`Topology::connected`] tells whether there are any. Stated
+    /// routes that pass it are dropped.
     ///
     /// # Errors
     /// Returns E447 if there is no such link, E445 if the rate is out of range, and E443 if a link
@@ -575,13 +583,17 @@ impl Topology {
         } else {
             self.own.insert(id, rate);
         }
+        if rate.is_failed() {
+            self.drop_failed_routes(&BTreeSet::new());
+        }
         Ok(())
     }
 }
 
 impl fmt::Display for Topology {
-    /// Writes the shape, the given settings, the rates of single links and the failed nodes, as
-    /// [`Topology::parse`] reads them. Perturbations belong to a run and are not part of the text.
+    /// Writes the shape, the given settings, the rates of single links, the failed nodes and the
+    /// stated routes, as [`Topology::parse`] reads them. Perturbations belong to a run and are not
+    /// part of the text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = self.settings.parts();
         parts.extend(self.whole().own_parts());
@@ -589,31 +601,12 @@ impl fmt::Display for Topology {
         if !failed.is_empty() {
             parts.push(format!("{FAILED}: {}", failed.join(", ")));
         }
+        parts.extend(self.whole().route_parts());
         match &parts[..] {
             [] => write!(f, "{}", self.shape),
             some => write!(f, "{} {{ {} }}", self.shape, some.join("; ")),
         }
     }
-}
-
-/// Number of links up to which headers and captions list single links.
-const LISTED: usize = 4;
-
-/// Returns the text of a machine for headers and captions: if more than a few links are listed,
-/// only their number is kept.
-pub fn brief(machine: &str) -> String {
-    let Some((shape, inner)) = machine.split_once(" { ") else { return machine.to_owned() };
-    let inner = inner.strip_suffix(" }").unwrap_or(inner);
-    let (links, mut rest): (Vec<&str>, Vec<&str>) = inner.split("; ").partition(|p| p.starts_with("link "));
-    if links.len() <= LISTED {
-        return machine.to_owned();
-    }
-    let number = match shape.starts_with("graph(") {
-        true => format!("{} links", links.len()),
-        false => format!("{} links with individual rates", links.len()),
-    };
-    rest.push(&number);
-    format!("{shape} {{ {} }}", rest.join("; "))
 }
 
 /// Returns the number of devices of a shape with these settings. None if it does not fit into 64

@@ -9,6 +9,9 @@
 //!
 //! A message may name relays ([`WayOfMessage::via`]). Its route is then the route to the first of
 //! them, from there to the next, and so on to the device.
+//!
+//! Where the machine states the route of a pair ([`super::stated`]), that is the route, whatever
+//! the direction in which the peer is written.
 
 use super::graph::Graph;
 use super::line::{Axis, AxisPosition, LineLinks};
@@ -102,6 +105,8 @@ pub struct Route<'t> {
     inside: Option<(u32, AxisPosition)>,
     /// Routing table, on a list of links.
     table: Option<&'t [u32]>,
+    /// The rest of a stated route, which ends at `at`.
+    stated: &'t [LinkId],
     /// The rest of the route along the current axis, if that is a line or ring.
     leg: Leg,
     /// Number of hops left.
@@ -116,11 +121,14 @@ impl Iterator for Route<'_> {
         if let Some(link) = self.leg.next() {
             return Some(link);
         }
+        if let Some((link, rest)) = self.stated.split_first() {
+            self.stated = rest;
+            return Some(*link);
+        }
         if let (Some(table), Some(graph)) = (self.table, &self.wiring.graph) {
-            let link = match graph.step(table, self.at.0, self.hint) {
-                Some(link) => link,
+            let Some(link) = graph.step(table, self.at.0, self.hint) else {
                 // A relay has been reached.
-                None => self.onward(graph)?,
+                return self.onward(graph);
             };
             self.at = DeviceId(graph.edge(link).to);
             return Some(link);
@@ -160,8 +168,8 @@ impl Iterator for Route<'_> {
 impl ExactSizeIterator for Route<'_> {}
 
 impl<'t> Route<'t> {
-    /// Turns from a relay towards the next node that the route must pass, and returns the first
-    /// link. None at the end of the route.
+    /// Turns from a relay towards the next node that the route must pass, and takes the first link.
+    /// None at the end of the route.
     fn onward(&mut self, graph: &'t Graph) -> Option<LinkId> {
         while self.at != self.to || !self.via.is_empty() {
             let node = match self.via.split_first() {
@@ -174,7 +182,15 @@ impl<'t> Route<'t> {
             if let Some(node) = node.filter(|node| *node != self.at.0) {
                 let table = graph.towards(node);
                 self.table = Some(table);
-                return graph.step(table, self.at.0, self.hint);
+                let stated = self.wiring.stated.get(self.at, DeviceId(node));
+                if let Some((link, rest)) = stated.and_then(<[LinkId]>::split_first) {
+                    // At its end, the table has no further step.
+                    (self.stated, self.at) = (rest, DeviceId(node));
+                    return Some(*link);
+                }
+                let link = graph.step(table, self.at.0, self.hint)?;
+                self.at = DeviceId(graph.edge(link).to);
+                return Some(link);
             }
         }
         None
@@ -205,7 +221,23 @@ impl Topology {
     pub fn route<'t>(&'t self, from: DeviceId, to: DeviceId, way: impl Into<WayOfMessage<'t>>) -> Route<'t> {
         let (wiring, leg) = (&self.wiring, Leg::default());
         let WayOfMessage { hint, via } = way.into();
-        let start = Route { wiring, at: from, to, hint, via: &[], inside: None, table: None, leg, left: 0 };
+        let start = Route {
+            wiring,
+            at: from,
+            to,
+            hint,
+            via: &[],
+            inside: None,
+            table: None,
+            stated: &[],
+            leg,
+            left: 0,
+        };
+        if via.is_empty()
+            && let Some(stated) = self.wiring.stated.get(from, to)
+        {
+            return Route { at: to, stated, left: stated.len() as u32, ..start };
+        }
         if let Some(graph) = &self.wiring.graph {
             if via.is_empty() {
                 let left = graph.hops(from.0, to.0).unwrap_or(0);
@@ -213,7 +245,11 @@ impl Topology {
             }
             let passed = via.iter().filter_map(|&relay| graph.relay(relay)).chain([to.0]);
             let mut at = from.0;
-            let hops = passed.map(|node| graph.hops(std::mem::replace(&mut at, node), node));
+            let hops = passed.map(|node| {
+                let from = std::mem::replace(&mut at, node);
+                let stated = self.wiring.stated.get(DeviceId(from), DeviceId(node));
+                stated.map_or_else(|| graph.hops(from, node), |links| Some(links.len() as u32))
+            });
             let left = hops.sum::<Option<u32>>().unwrap_or(0);
             // The first step finds that the node has been reached, and turns to the first relay.
             return Route { table: Some(graph.towards(from.0)), via, left, ..start };
@@ -307,7 +343,7 @@ impl Topology {
 
     /// Returns the largest number of hops between two devices.
     pub fn diameter(&self) -> u32 {
-        if self.is_listed() {
+        if self.is_listed() || self.has_stated_routes() {
             return self.devices().map(|d| self.eccentricity(d)).max().unwrap_or(0);
         }
         self.wiring.axes.iter().map(|a| a.diameter()).sum()
@@ -315,7 +351,7 @@ impl Topology {
 
     /// Returns the largest number of hops from a device to another one.
     pub fn eccentricity(&self, device: DeviceId) -> u32 {
-        if self.is_listed() {
+        if self.is_listed() || self.has_stated_routes() {
             return self.devices().map(|d| self.hops(device, d)).max().unwrap_or(0);
         }
         self.wiring.axes.iter().map(|a| a.eccentricity(a.coordinate(device.0))).sum()

@@ -43,8 +43,8 @@ impl Topology {
             DeviceId((u64::from(d.0) - x * stride + to * stride) as u32)
         };
         let steps: Vec<u64> = if xor { (0..size.ilog2()).map(|b| 1 << b).collect() } else { vec![1] };
-        // The motion permutes devices and links. If it takes those with rates of their own to equal
-        // ones, it does so with all of them.
+        // The motion permutes devices, links and pairs. If it takes those with rates or routes of
+        // their own to equal ones, it does so with all of them.
         let paces = |d: DeviceId, pace| steps.iter().all(|t| self.pace(moved(d, *t)) == pace);
         self.paces().all(|(d, pace)| paces(d, pace))
             && self.own_rates().all(|(link, rate)| {
@@ -53,6 +53,16 @@ impl Topology {
                     to.is_some_and(|to| self.rate(to) == rate)
                 })
             })
+            && steps.iter().all(|t| self.carries_stated_routes(|d| moved(d, *t)))
+    }
+
+    /// Checks whether a motion of devices takes every stated route to the stated route between the
+    /// images of its ends.
+    pub(super) fn carries_stated_routes(&self, moved: impl Fn(DeviceId) -> DeviceId) -> bool {
+        self.stated_routes().all(|(from, to, links)| {
+            let image: Option<Vec<LinkId>> = links.iter().map(|l| self.link_moved(*l, &moved)).collect();
+            image.is_some_and(|image| self.wiring.stated.get(moved(from), moved(to)) == Some(&image[..]))
+        })
     }
 
     /// Returns the image of a node under a motion of devices. A switch moves with the devices below

@@ -11,6 +11,7 @@ use super::perturb::{Distribution, DrawnQuantity};
 use super::quantity::{quantity, rate_in_bits, unit_names};
 use super::settings::{Settings, link_rate};
 use super::shape::{Shape, ShapeArgument};
+use super::stated::{ROUTE, StatedRoute};
 use super::value::SettingValue;
 use super::{AXIS_NAMES, Direction, Topology};
 
@@ -29,6 +30,8 @@ pub struct Written {
     pub settings: Settings,
     /// Rates of single links and failed nodes in order. A later rate overrides an earlier one.
     pub links: Vec<OwnLink>,
+    /// Routes of pairs.
+    pub routes: Vec<StatedRoute>,
 }
 
 /// A description of a machine whose shape may be given elsewhere.
@@ -40,37 +43,51 @@ pub struct Described {
     pub settings: Settings,
     /// Rates of single links and failed nodes in order. A later rate overrides an earlier one.
     pub links: Vec<OwnLink>,
+    /// Routes of pairs.
+    pub routes: Vec<StatedRoute>,
 }
 
 impl From<Written> for Described {
-    fn from(w: Written) -> Described {
-        Described { shape: Some(w.shape), settings: w.settings, links: w.links }
+    fn from(Written { shape, settings, links, routes }: Written) -> Described {
+        Described { shape: Some(shape), settings, links, routes }
     }
 }
 
 impl Described {
-    /// Builds the machine of this description, where `base` is the description that it overrides
-    /// and `absent` the shape if neither has one. The shape is its own, or that of `base`. The
-    /// settings are its own, and of those of `base` that it does not give, those that have a
-    /// meaning for the shape. Rates of links and failed nodes are those of both, except that those
-    /// of `base` are dropped if the shape is replaced and either shape has links of its own
-    /// (`graph`, `package`). `at` is the position of the shape.
+    /// Builds the machine of several descriptions, of which each overrides those before it.
+    /// `absent` is the shape if none has one. Of the settings that a description does not give,
+    /// those before it remain that have a meaning for its shape. Rates of links, failed nodes and
+    /// routes of all add up, except that those before a shape are dropped if that shape or the one
+    /// that it replaces has links of its own (`graph`, `package`). A failure takes the routes of
+    /// descriptions before it with it. `at` is the position of the shape.
     ///
     /// # Errors
-    /// Returns the errors of [`Topology::build`], [`Topology::set_links`] and
-    /// [`Topology::connected`].
-    pub fn over(self, base: Described, absent: Shape, at: Span) -> Result<Topology, Diagnostic> {
-        let (kept, links) = match &self.shape {
-            Some(new) => {
-                let listed = new.has_own_links() || base.shape.as_ref().is_some_and(Shape::has_own_links);
-                (base.settings.fitting(new), if listed { vec![] } else { base.links })
+    /// Returns the errors of [`Topology::build`], [`Topology::set_links`], [`Topology::set_routes`]
+    /// and [`Topology::connected`].
+    pub fn stacked(
+        layers: impl IntoIterator<Item = Described>,
+        absent: Shape,
+        at: Span,
+    ) -> Result<Topology, Diagnostic> {
+        let mut known: Option<Shape> = None;
+        let mut all = Settings::default();
+        let mut own: Vec<(Vec<OwnLink>, Vec<StatedRoute>)> = vec![];
+        for Described { shape, settings, links, routes } in layers {
+            if let Some(new) = &shape {
+                if new.has_own_links() || known.as_ref().is_some_and(Shape::has_own_links) {
+                    own.clear();
+                }
+                all = all.fitting(new);
             }
-            None => (base.settings, base.links),
-        };
-        let shape = self.shape.or(base.shape).unwrap_or(absent);
-        let mut topology = Topology::build(shape, self.settings.over(&kept), at)?;
-        topology.set_links(&links)?;
-        topology.set_links(&self.links)?;
+            known = shape.or(known);
+            all = settings.over(&all);
+            own.push((links, routes));
+        }
+        let mut topology = Topology::build(known.unwrap_or(absent), all, at)?;
+        for (links, routes) in &own {
+            topology.set_links(links)?;
+            topology.set_routes(routes)?;
+        }
         topology.connected(at)?;
         Ok(topology)
     }
@@ -84,7 +101,7 @@ impl Described {
 pub fn parse(text: &str, file: FileId) -> Result<Written, Diagnostic> {
     let mut reader = Reader { text, file, base: 0, at: 0 };
     let shape = reader.shape(0)?;
-    let mut out = Written { shape, settings: Settings::default(), links: vec![] };
+    let mut out = Written { shape, settings: Settings::default(), links: vec![], routes: vec![] };
     if reader.take('{') {
         while !reader.take('}') {
             reader.setting(&mut out)?;
@@ -98,14 +115,16 @@ pub fn parse(text: &str, file: FileId) -> Result<Written, Diagnostic> {
     Ok(out)
 }
 
-/// Parses settings and rates of links without a shape: `forward: drain; link x: 5 GB/s, 1 us`.
+/// Parses settings, rates of links and routes without a shape: `forward: drain; link x: 5 GB/s, 1
+/// us`.
 ///
 /// # Errors
 /// Returns the errors of [`parse`].
-pub fn settings(text: &str, file: FileId) -> Result<(Settings, Vec<OwnLink>), Diagnostic> {
+pub fn settings(text: &str, file: FileId) -> Result<Described, Diagnostic> {
     let mut reader = Reader { text, file, base: 0, at: 0 };
     // The shape is a placeholder and not used.
-    let mut out = Written { shape: Shape::Ring(1), settings: Settings::default(), links: vec![] };
+    let shape = Shape::Ring(1);
+    let mut out = Written { shape, settings: Settings::default(), links: vec![], routes: vec![] };
     loop {
         reader.setting(&mut out)?;
         if !reader.take(';') {
@@ -113,7 +132,7 @@ pub fn settings(text: &str, file: FileId) -> Result<(Settings, Vec<OwnLink>), Di
         }
     }
     reader.end("`;` or the end after a setting")?;
-    Ok((out.settings, out.links))
+    Ok(Described { shape: None, ..out.into() })
 }
 
 /// A piece of a machine's text within a file.
@@ -206,6 +225,17 @@ impl<'t> Fragment<'t> {
         Ok(nodes)
     }
 
+    /// Parses routes: `(0)->#1->(3), (3)->#1->(0)`, or both of them as `(0)<->#1<->(3)`.
+    ///
+    /// # Errors
+    /// Returns E446 for malformed text.
+    pub fn routes(self) -> Result<Vec<StatedRoute>, Diagnostic> {
+        let mut reader = self.reader();
+        let routes = reader.routes()?;
+        reader.end("`,` or the end of the routes")?;
+        Ok(routes)
+    }
+
     /// Parses the coordinates of a device: `(0,1)`.
     ///
     /// # Errors
@@ -237,6 +267,12 @@ impl<'t> Reader<'t> {
 
     fn span(&self, start: usize) -> Span {
         self.between(start, self.at)
+    }
+
+    /// Returns [`Reader::span`] without the blanks at its end.
+    fn span_without_blanks(&self, start: usize) -> Span {
+        let read = self.text.get(start..self.at).unwrap_or("");
+        self.between(start, start + read.trim_end().len())
     }
 
     fn between(&self, start: usize, end: usize) -> Span {
@@ -353,6 +389,10 @@ impl<'t> Reader<'t> {
             out.links.extend(self.nodes()?.into_iter().map(OwnLink::failed));
             return Ok(());
         }
+        if name.node == ROUTE {
+            out.routes.extend(self.routes()?);
+            return Ok(());
+        }
         let values = self.values()?;
         out.settings.set(&name, &values)
     }
@@ -371,21 +411,87 @@ impl<'t> Reader<'t> {
         loop {
             self.blanks();
             let start = self.at;
-            let node = match self.node()? {
-                Some(node) => node,
-                None => match self.direction() {
-                    Ok((axis, None, Some(level))) => self.switch(axis, level)?,
-                    _ => {
-                        self.at = start;
-                        return Err(self.expected(NODE));
-                    }
-                },
-            };
+            let node = self.any_node()?;
             out.push(Spanned::new(node, self.span(start)));
             if !self.take(',') {
                 return Ok(out);
             }
         }
+    }
+
+    /// Parses a device, a switch or a relay.
+    fn any_node(&mut self) -> Result<Node, Diagnostic> {
+        self.blanks();
+        let start = self.at;
+        if let Some(node) = self.node()? {
+            return Ok(node);
+        }
+        match self.direction() {
+            Ok((axis, None, Some(level))) => self.switch(axis, level),
+            _ => {
+                self.at = start;
+                Err(self.expected(NODE))
+            }
+        }
+    }
+
+    /// Parses routes: `(0)->#1->(3), (3)->(1) -x->(0)`. `<->` in place of `->` adds the route back.
+    fn routes(&mut self) -> Result<Vec<StatedRoute>, Diagnostic> {
+        let mut out = vec![];
+        loop {
+            self.blanks();
+            let start = self.at;
+            let (mut at, mut from) = (start, self.any_node()?);
+            let (mut links, mut back, mut both) = (vec![], vec![], None);
+            while links.is_empty() || self.rest().trim_start().starts_with(['-', '<']) {
+                let is_both = self.take('<');
+                if both.is_some_and(|b| b != is_both) {
+                    return Err(self.expected("the same arrow as before, `->` or `<->`"));
+                }
+                both = Some(is_both);
+                self.expect('-', "`->` and the next node of the route")?;
+                self.expect('>', "`->` and the next node of the route")?;
+                self.blanks();
+                let next = self.at;
+                let to = self.any_node()?;
+                let (direction, one) = self.one_of_several()?;
+                let span = self.span_without_blanks(at);
+                if is_both && (direction.is_some() || one.is_some()) {
+                    return Err(Diagnostic::error("E446", "`<->` cannot choose one of several links")
+                        .primary(span, "here")
+                        .help("write two routes with `->`, each with its own choice"));
+                }
+                let link = |from: &Node, to: &Node| {
+                    let (from, to) = (from.clone(), to.clone());
+                    Spanned::new(LinkSet::Between { from, to, direction, one }, span)
+                };
+                back.insert(0, link(&to, &from));
+                links.push(link(&from, &to));
+                (at, from) = (next, to);
+            }
+            let span = self.span_without_blanks(start);
+            out.push(StatedRoute { links, span });
+            if both == Some(true) {
+                out.push(StatedRoute { links: back, span });
+            }
+            if !self.take(',') {
+                return Ok(out);
+            }
+        }
+    }
+
+    /// Parses the choice of one of several links between two nodes, if there is one: `-x` or `#2`.
+    fn one_of_several(&mut self) -> Result<(Option<(usize, Direction)>, Option<u32>), Diagnostic> {
+        self.blanks();
+        let direction = match self.rest().starts_with(['+', '-']) && !self.rest().starts_with("->") {
+            true => match self.direction()? {
+                (axis, Some(direction), None) => Some((axis, direction)),
+                _ => return Err(self.expected("`+` or `-` and an axis")),
+            },
+            false => None,
+        };
+        let one = if self.take('#') { Some(self.small("the number of the link")?) } else { None };
+        Ok((direction, one))
     }
 
     /// Parses as [`Reader::link_set`] does, and `A<->B` as both directions.
@@ -431,15 +537,7 @@ impl<'t> Reader<'t> {
                 _ => return Err(self.expected(NODE)),
             },
         };
-        self.blanks();
-        let direction = match self.rest().starts_with(['+', '-']) {
-            true => match self.direction()? {
-                (axis, Some(direction), None) => Some((axis, direction)),
-                _ => return Err(self.expected("`+` or `-` and an axis")),
-            },
-            false => None,
-        };
-        let one = if self.take('#') { Some(self.small("the number of the link")?) } else { None };
+        let (direction, one) = self.one_of_several()?;
         Ok(LinkSet::Between { from, to, direction, one })
     }
 

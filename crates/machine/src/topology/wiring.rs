@@ -10,6 +10,7 @@ use super::graph::{Edge, Graph, Parallel, Relay};
 use super::line::{Axis, AxisPosition, LineLinks};
 use super::settings::{Routing, Settings};
 use super::shape::Shape;
+use super::stated::StatedRoutes;
 use super::{AXIS_NAMES, DeviceId, Direction, LinkId, LinkRate, package};
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ pub(super) struct Wiring {
     /// A product of axes with a failed link has a list, too, with the same numbers: its routes are
     /// not those of the axes.
     pub graph: Option<Arc<Graph>>,
+    /// Routes of pairs that are stated and not computed.
+    pub stated: StatedRoutes,
     /// Whether nodes and links are those of the axes.
     pub is_product: bool,
     /// Number of devices.
@@ -100,7 +103,8 @@ impl Wiring {
             relay += lines * kind.switches();
         }
         let names = AXIS_NAMES[..axes.len()].to_vec();
-        Wiring { axes, names, graph: None, is_product: true, devices, nodes: relay, links: base }
+        let stated = StatedRoutes::default();
+        Wiring { axes, names, graph: None, stated, is_product: true, devices, nodes: relay, links: base }
     }
 
     /// Returns the links of a product as a list with the same numbers. Where two links join the

@@ -48,6 +48,10 @@ fn what_carries_takes_routes_to_routes() {
         "hierarchy(full(4),ring(3))",
         "hierarchy(ring(4),switch(2))",
         "hierarchy(switch(4),full(2))",
+        "ring(4) { route: (0)->(3)->(2), (2)->(1)->(0) }",
+        "ring(4) { route: (0)->(1) }",
+        "full(4) { route: (0)->(3)->(2), (2)->(1)->(0) }",
+        "torus(2,3) { route: (0,0)->(0,1)->(1,1)->(1,0), (1,0)->(1,1)->(0,1)->(0,0) }",
     ] {
         let t = machine(text);
         let n = t.device_count() as u32;

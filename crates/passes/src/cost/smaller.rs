@@ -22,9 +22,9 @@ const RELATIVES: usize = 3;
 /// Returns the largest relatives with at most `most` ranks, in ascending order, of a call with
 /// these sizes. Fewer than [`RELATIVES`] if there are not so many.
 ///
-/// A machine with a shape has smaller machines of this shape. On a machine that is a list of links,
-/// they are evenly spaced ranks of each group, on the machine itself: distances stay what they are,
-/// and the loads of links grow as they do between smaller machines of a shape.
+/// A machine with a shape has smaller machines of this shape. On a machine that is a list of links
+/// or states routes, they are evenly spaced ranks of each group, on the machine itself: distances
+/// stay what they are, and the loads of links grow as they do between smaller machines of a shape.
 ///
 /// # Errors
 /// Returns why the shape of the call has no smaller machine.
@@ -32,6 +32,7 @@ pub(super) fn relatives<'a>(job: &Job<'a>, dims: &[u64], most: u64) -> Result<Ve
     let p: u64 = dims.iter().product();
     let everybody = job.topology.device_count() as u64 == p;
     let whole = match dims {
+        _ if job.topology.has_stated_routes() => None,
         _ if job.topology.is_listed() => {
             let package = everybody && job.topology.is_package();
             let some = job.topology.settings().package.first().is_some();

@@ -52,13 +52,14 @@ built_in! {
 }
 
 /// Shapes of machines with settings.
-const SHAPES: [&str; 6] = [
+const SHAPES: [&str; 7] = [
     "ring(4) { link: 50 GB/s, 500 ns }",
     "torus(2, 3) { link: 50 GB/s, 500 ns; forward: drain }",
     "graph(3, 1) { link (0)<->(1): 1 GB/s, 2 us; link (1)->(3): 5 GB/s, 1 us; link (3)->(2): 5 GB/s, 1 us }",
     "package(ring(6), mesh(4, 4), 8)",
     "tree(2, 3) { link: 1 GB/s, 1 ns }",
     "hierarchy(full(2), ring(4)) { link x: 5 GB/s, 1 us }",
+    "torus(2, 3) { wrap2: 2; route: (0,0)->(1,0) -x->(1,1), (0,0)<->(0,1); failed: (1,2) }",
 ];
 
 /// A file as a crash leaves it.
