@@ -42,7 +42,6 @@ fn kept_guards_decide_as_before() {
                 lengths.push(expected.len());
             }
         }
-        lengths.dedup();
-        assert!(lengths.len() > 1, "guards decide something: {lengths:?}");
+        assert!(lengths.iter().all(|n| *n < 90), "guards leave operations out: {lengths:?}");
     }
 }
