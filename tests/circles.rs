@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Folders of sources whose files are ordered by their imports.
-const ORDERED: [&str; 6] = [
+const ORDERED: [&str; 7] = [
     "src",
     "crates/backend-ascend/src",
+    "crates/backend-host/src",
     "crates/diag/src",
     "crates/rounds/src",
     "crates/synthesis/src",

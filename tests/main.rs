@@ -37,6 +37,7 @@ mod emitted_layers;
 mod exec;
 mod features;
 mod fmt;
+mod host;
 mod hostile;
 mod jit_alone;
 mod kernbench;

@@ -1,5 +1,5 @@
-//! Programs of the system that some tests need and a Rust toolchain does not bring: a C++ compiler,
-//! Chromium, Python.
+//! Programs of the system that some tests need and a Rust toolchain does not bring: compilers of C
+//! and C++, Chromium, Python.
 //!
 //! [`found`] is the only way to one of them. If it is missing, the caller gets `None` and leaves
 //! out what needs it; the test counts as skipped. When the test binary ends, it prints one line for
@@ -16,6 +16,8 @@ use std::sync::{Mutex, Once, PoisonError};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[allow(dead_code, reason = "every test binary uses its part")]
 pub enum Need {
+    /// A compiler of C11: `CC`, or `cc`.
+    C,
     /// A compiler of C++17: `CXX`, or `g++`.
     Cxx,
     /// A browser that runs the checks of report pages: `KBC_CHROMIUM`, or a Chromium on `PATH`.
@@ -29,6 +31,7 @@ impl Need {
     /// tried otherwise.
     fn names(self) -> (Option<&'static str>, &'static [&'static str]) {
         match self {
+            Need::C => (Some("CC"), &["cc"]),
             Need::Cxx => (Some("CXX"), &["g++"]),
             Need::Chromium => (Some("KBC_CHROMIUM"), &["chromium", "chromium-browser", "google-chrome"]),
             Need::Python => (None, &["python3"]),
@@ -38,6 +41,7 @@ impl Need {
     /// What is missing, and what to do about it.
     fn words(self) -> &'static str {
         match self {
+            Need::C => "no C compiler (install gcc, or set CC)",
             Need::Cxx => "no C++ compiler (install g++, or set CXX)",
             Need::Chromium => "no browser (install chromium, or set KBC_CHROMIUM)",
             Need::Python => "no Python (install python3)",

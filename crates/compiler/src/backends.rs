@@ -4,7 +4,7 @@ use kbc_diag::Diagnostic;
 use kbc_tiles::backend::{Backend, Pass, Support, Target, supported};
 
 /// All backends. Nothing else outside a backend's own crate names one.
-pub static BACKENDS: &[&dyn Backend] = &[&kbc_backend_ascend::ASCEND];
+pub static BACKENDS: &[&dyn Backend] = &[&kbc_backend_ascend::ASCEND, &kbc_backend_host::HOST];
 
 /// Returns the platforms of all backends, each with its backend.
 pub fn platforms() -> Vec<(&'static dyn Backend, Support)> {

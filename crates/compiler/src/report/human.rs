@@ -147,14 +147,18 @@ pub fn human(r: &Report) -> String {
         if let Some(why) = &e.fixed_sizes_because {
             line(format!("  fixed sizes, because {why}"));
         }
-        line(format!(
-            "  {}, {}, {} PIPE_ALL ({} in loops over tiles), {} dsb",
-            count(e.files.len() as u64, "file"),
-            count(e.flags, "flag pair"),
-            e.barriers,
-            e.barriers_in_tiles,
-            e.dsb
-        ));
+        // A target whose cores work in order has none of them.
+        let pipes = match e.flags + e.barriers + e.dsb {
+            0 => String::new(),
+            _ => format!(
+                ", {}, {} PIPE_ALL ({} in loops over tiles), {} dsb",
+                count(e.flags, "flag pair"),
+                e.barriers,
+                e.barriers_in_tiles,
+                e.dsb
+            ),
+        };
+        line(format!("  {}{pipes}", count(e.files.len() as u64, "file")));
     }
     for p in &r.programs {
         match (&p.not_checked, &p.with[..]) {

@@ -1,0 +1,23 @@
+//! The backend for processes of one computer: kernels as portable C.
+//!
+//! A rank is a process, its window a part of shared memory, and a put a store into the peer's
+//! window. The C needs a compiler for C11 with atomics, POSIX, and nothing else.
+//!
+//! * [`backend`]: the backend and its only target, `host`.
+//! * `device`: what the printed loops compute.
+//! * [`passes`]: offsets in the window, and addresses of tiles.
+//! * [`orders`]: memory orders of notifies and waits, which take the place of the fences.
+//! * `refused`: what the target does not emit.
+//! * [`c`]: a kernel as C. It decides nothing.
+//! * [`package`]: the folder: kernel, transport, program, Makefile, README.
+
+pub mod backend;
+pub mod c;
+mod device;
+pub mod orders;
+pub mod package;
+pub mod passes;
+mod refused;
+
+pub use backend::{HOST, Host};
+pub use device::Processor;

@@ -1,0 +1,345 @@
+//! The folder of an emitted program: the kernel with the description of its data, the transport,
+//! the program around them, a Makefile and a README.
+//!
+//! Expected values come from the *definition* of the program, never from schedule or layout: an
+//! element of a result is an element of an input, combined over the ranks that contribute to it.
+//! Inputs are the exact integers of `kbc run`, so every bit is known.
+
+use crate::c::{Named, ctype, expression, ident, literal};
+use crate::device::MAX_RANKS;
+use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_ir::collective::CollKind;
+use kbc_ir::expr::Expr;
+use kbc_ir::graph::{Graph, GraphOp, OpId, OpKind};
+use kbc_ir::name::Name;
+use kbc_ir::types::{CutRule, ReduceOp};
+use kbc_tiles::package::python::fill;
+use kbc_tiles::package::{Global, Layout, Package, PackagedProgram, problems, refused};
+use kbc_tiles::tile::{COUNT, NRANKS, TensorUse};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+const TRANSPORT: &str = include_str!("templates/kbc_host.h");
+const DATA: &str = include_str!("templates/kbc_data.h");
+const PROGRAM: &str = include_str!("templates/kbc_main.h");
+const MAKEFILE: &str = include_str!("templates/Makefile");
+const README: &str = include_str!("templates/README.md");
+
+/// Most dimensions of a tensor, and most mesh axes (`KBC_DIMS`, `KBC_AXES` of `kbc_data.h`).
+const MOST: (usize, usize) = (8, 16);
+
+/// Returns the files of the package: path in the folder, and content.
+///
+/// # Errors
+/// Returns E457 for everything that cannot be in a package: a name that is not an identifier, a
+/// value that is computed and not moved, inputs that do not stay exact. All are returned together.
+pub fn files(package: &Package<'_>) -> Result<Vec<(String, Vec<u8>)>, Diagnostics> {
+    let mut found = Diagnostics::new();
+    problems(package, MAX_RANKS).into_iter().for_each(|d| found.push(d));
+    if package.own.is_some() {
+        found.push(refused("target host compares generated inputs, and this program reads files"));
+    }
+    if package.moduli.values().any(Option::is_none) {
+        found.push(refused("integers do not stay exact in this program, and target host compares bits"));
+    }
+    if found.has_errors() {
+        return Err(found);
+    }
+    let name = &package.kernel.name;
+    let text = |t: String| t.into_bytes();
+    let layout = Layout::of(package.kernel)?;
+    let program = program(package, &layout)?;
+    let ranks = few(package);
+    let run = |program: &str, r: &u64, rest: &str| format!("\t./{name}{program} -n {r}{rest}\n");
+    let checks: String = ranks.iter().map(|r| run("", r, "")).collect();
+    let tsan: String = ranks.iter().map(|r| run("_tsan", r, " --calls 20 --delays --repeat 0")).collect();
+    let makefile = fill(MAKEFILE, &[("NAME", name), ("CHECKS", &checks), ("TSAN", &tsan)]);
+    Ok(vec![
+        ("Makefile".into(), text(makefile)),
+        ("README.md".into(), text(readme(package, &ranks))),
+        (format!("{name}.c"), text(program)),
+        ("kbc_data.h".into(), text(DATA.to_owned())),
+        ("kbc_host.h".into(), text(TRANSPORT.to_owned())),
+        ("kbc_main.h".into(), text(PROGRAM.to_owned())),
+    ])
+}
+
+/// Returns at most two claimed numbers of ranks that suit a small machine.
+fn few(package: &Package<'_>) -> Vec<u64> {
+    let ranks = &package.claim.ranks;
+    let mut out: Vec<u64> = ranks.iter().copied().filter(|r| [2, 4].contains(r)).collect();
+    if out.is_empty() {
+        out.extend(ranks.first());
+    }
+    out
+}
+
+fn readme(package: &Package<'_>, ranks: &[u64]) -> String {
+    let because = |why: Option<&String>| why.map_or_else(String::new, |w| format!(" (because {w})"));
+    let globals = |all: &[Global]| {
+        let one = |g: &Global| {
+            let sizes: Vec<String> = g.sizes.iter().map(Expr::to_string).collect();
+            format!("`{}: {}[{}]`", g.name, g.ty.dtype, sizes.join(", "))
+        };
+        all.iter().map(one).collect::<Vec<_>>().join(", ")
+    };
+    let claim = &package.claim;
+    let numbers: Vec<String> = claim.ranks.iter().map(u64::to_string).collect();
+    let sizes = match &claim.count {
+        Some(c) => format!("`{}` (`count`) from 0 to {}", c.parameter, c.largest),
+        None => "all sizes fixed".into(),
+    };
+    let evidence: String =
+        package.evidence.iter().map(|e| format!("| {} | {} |\n", e.step, e.words)).collect();
+    fill(
+        README,
+        &[
+            ("NAME", &package.kernel.name),
+            ("PROGRAM", &package.program.name),
+            ("FILE", &package.program.file),
+            ("RANK", &ranks.last().map_or_else(String::new, u64::to_string)),
+            ("IN", &globals(&package.program.inputs)),
+            ("RESULTS", &globals(&package.program.results)),
+            ("RANKS", &(numbers.join(", ") + &because(claim.reasons.ranks.as_ref()))),
+            ("SIZES", &(sizes + &because(claim.reasons.sizes.as_ref()))),
+            ("EVIDENCE", evidence.trim_end()),
+        ],
+    )
+}
+
+/// Prints the C file of a program: its kernel, and the description that `kbc_main.h` reads.
+fn program(package: &Package<'_>, layout: &Layout) -> Result<String, Diagnostic> {
+    let (program, kernel) = (&package.program, package.kernel);
+    let name = ident(&kernel.name);
+    let mut out: String = package.sources.iter().map(|s| s.text.as_str()).collect();
+    out += "\n/* --- the program --- */\n\n#include \"kbc_main.h\"\n\n";
+    let axes: Vec<&Name> = program.axes.iter().map(|a| &a.0).collect();
+    if axes.len() > MOST.1 {
+        return Err(refused(format!("the mesh has {} axes (limit: {})", axes.len(), MOST.1)));
+    }
+    let mut lengths = String::new();
+    for (what, all) in [("input", &program.inputs), ("result", &program.results)] {
+        let mut rows = String::new();
+        for g in all.iter() {
+            rows += &format!("    {},\n", global(&name, g, &axes, &mut lengths)?);
+        }
+        let rows = if rows.is_empty() { "    {0}\n".to_owned() } else { rows };
+        let _ = write!(lengths, "static const struct kbc_type {name}_{what}[] = {{\n{rows}}};\n");
+    }
+    out += &lengths;
+    let mut arguments = String::new();
+    for t in &kernel.tensors {
+        let result = u8::from(t.access == TensorUse::Out);
+        let _ = writeln!(arguments, "    {{{result}, {}}}, /* {}: {} */", t.index, t.name, ctype(t.dtype));
+    }
+    let _ = write!(out, "static const struct kbc_argument {name}_argument[] = {{\n{arguments}}};\n");
+    let ranks: Vec<String> = package.claim.ranks.iter().map(u64::to_string).collect();
+    let _ = writeln!(out, "static const int64_t {name}_ranks[] = {{{}}};", ranks.join(", "));
+    out += &format!("\n{}\n{}\n", sizes(package, layout, &name)?, expected(&program.graph, &name)?);
+    let count = package.claim.count.as_ref();
+    let tiles = kernel.tiles.iter().map(|t| u64::from(t.at.unwrap_or(0)) + t.all_bytes()).max().unwrap_or(0);
+    let because = package.claim.reasons.ranks.as_deref().map_or_else(|| "0".to_owned(), literal);
+    let _ = write!(
+        out,
+        "static const struct kbc_program {name}_program = {{\n    \
+            .name = {},\n    .file = {},\n    .parameter = {},\n    .largest = {},\n    .standard = {},\n    \
+            .claimed = {},\n    .ranks = {name}_ranks,\n    .one_because = {because},\n    \
+            .axes = {},\n    .inputs = {},\n    .results = {},\n    .arguments = {},\n    \
+            .input = {name}_input,\n    .result = {name}_result,\n    .argument = {name}_argument,\n    \
+            .tiles = {tiles},\n    .bus = {},\n    .sizes = {name}_sizes,\n    .expected = {name}_expected,\n    \
+            .kernel = {name}_kernel,\n}};\n\n\
+         #ifndef KBC_LIBRARY\n\
+         int main(int argc, char **argv) {{ return kbc_main(&{name}_program, argc, argv); }}\n\
+         #endif\n",
+        literal(&kernel.name),
+        literal(&program.file),
+        count.map_or_else(|| "0".to_owned(), |c| literal(&c.parameter)),
+        count.map_or(0, |c| c.largest),
+        count.map_or(0, |c| c.default),
+        ranks.len(),
+        axes.len(),
+        program.inputs.len(),
+        program.results.len(),
+        kernel.tensors.len(),
+        bus(program),
+    );
+    Ok(out)
+}
+
+/// Prints a global tensor as a `struct kbc_type`. Lengths of explicit parts are added before it.
+fn global(name: &str, g: &Global, axes: &[&Name], lengths: &mut String) -> Result<String, Diagnostic> {
+    if g.ty.dims.len() > MOST.0 {
+        return Err(refused(format!("{} has {} dimensions (limit: {})", g.name, g.ty.dims.len(), MOST.0)));
+    }
+    let place = |axis: &Name| {
+        let at = axes.iter().position(|a| *a == axis);
+        at.ok_or_else(|| refused(format!("{} is placed on axis {axis}, which the mesh has not", g.name)))
+    };
+    let list = |all: &[Name]| -> Result<String, Diagnostic> {
+        let all: Vec<String> =
+            all.iter().map(|a| place(a).map(|i| i.to_string())).collect::<Result<_, _>>()?;
+        Ok(if all.is_empty() { "{0}".to_owned() } else { format!("{{{}}}", all.join(", ")) })
+    };
+    let mut cuts = vec![];
+    for (i, d) in g.ty.dims.iter().enumerate() {
+        cuts.push(match &d.cut {
+            None => "{KBC_WHOLE, 0, {0}, 0}".to_owned(),
+            Some(c) => {
+                let (rule, given) = match &c.rule {
+                    CutRule::Even => ("KBC_EVEN", "0".to_owned()),
+                    CutRule::Ceil => ("KBC_CEIL", "0".to_owned()),
+                    CutRule::Lengths(parts) => {
+                        let table = format!("{name}_{}_{i}_lengths", ident(&g.name));
+                        let all: Vec<String> = parts.lengths(0).iter().map(u64::to_string).collect();
+                        let _ = writeln!(lengths, "static const int64_t {table}[] = {{{}}};", all.join(", "));
+                        ("KBC_LENGTHS", table)
+                    }
+                    CutRule::Lines(_) => return Err(refused(format!("{} is cut into lines", g.name))),
+                };
+                format!("{{{rule}, {}, {}, {given}}}", c.axes.len(), list(&c.axes)?)
+            }
+        });
+    }
+    let cuts = if cuts.is_empty() {
+        "{{KBC_WHOLE, 0, {0}, 0}}".to_owned()
+    } else {
+        format!("{{{}}}", cuts.join(", "))
+    };
+    let (combiner, over) = match &g.ty.partial {
+        None => ("KBC_NONE", &[][..]),
+        Some((op, over)) => {
+            let word = match op {
+                ReduceOp::Sum => "KBC_SUM",
+                ReduceOp::Prod => "KBC_PROD",
+                ReduceOp::Min => "KBC_MIN",
+                ReduceOp::Max => "KBC_MAX",
+            };
+            (word, &over[..])
+        }
+    };
+    let only = match &g.ty.only {
+        None => "-1, 0".to_owned(),
+        Some((at, axis)) => format!("{}, {at}", place(axis)?),
+    };
+    let (n, of) = (g.ty.dims.len(), g.ty.dtype);
+    Ok(format!(
+        "{{{}, KBC_{of}, {n}, {cuts}, {combiner}, {}, {}, {only}}}",
+        literal(&g.name),
+        over.len(),
+        list(over)?
+    ))
+}
+
+/// Prints the function that computes the sizes of everything.
+fn sizes(package: &Package<'_>, layout: &Layout, name: &str) -> Result<String, Diagnostic> {
+    let program = &package.program;
+    let printed = |what: &str, e: &Expr| {
+        let mut other = None;
+        e.vars(&mut |n| {
+            if ![NRANKS, COUNT].contains(&n.as_str()) {
+                other = Some(n.clone());
+            }
+        });
+        match other {
+            Some(n) => Err(refused(format!("the size of {what} depends on `{n}`"))),
+            None if e.has_table() => Err(refused(format!("the size of {what} is read from a table"))),
+            None => Ok(expression(e, 0, &|(Named::Variable(n) | Named::Table(n))| n.to_string())),
+        }
+    };
+    let mut out =
+        format!("static void {name}_sizes(int64_t nranks, int64_t count, struct kbc_sizes *out) {{\n");
+    let mut line = |left: String, e: &str| {
+        let _ = writeln!(out, "    {left} = {e};");
+    };
+    line("(void)count".into(), "");
+    for (i, (axis, size)) in program.axes.iter().enumerate() {
+        line(format!("out->axis[{i}]"), &printed(axis, size)?);
+    }
+    for (what, all) in [("input", &program.inputs), ("result", &program.results)] {
+        for (i, g) in all.iter().enumerate() {
+            for (d, size) in g.sizes.iter().enumerate() {
+                line(format!("out->{what}[{i}][{d}]"), &printed(&g.name, size)?);
+            }
+        }
+    }
+    line("out->window".into(), &printed("the window", &layout.bytes)?);
+    line("out->calls".into(), &printed("the window", &layout.launches)?);
+    let mut out = out.replace("(void)count = ;", "(void)count;");
+    for (ranks, moduli) in &package.moduli {
+        let all: Vec<String> = moduli.iter().flatten().map(|m| format!("{m}u")).collect();
+        let all = if all.is_empty() { "1u".to_owned() } else { all.join(", ") };
+        let _ = writeln!(out, "    static const uint32_t of_{ranks}[] = {{{all}}};");
+        let _ = writeln!(out, "    if (nranks == {ranks}) out->modulus = of_{ranks};");
+    }
+    Ok(out + "}\n")
+}
+
+/// Prints the function that returns an element of a result, by the definition of the program:
+/// collectives and demands are the identity on global values.
+fn expected(graph: &Graph, name: &str) -> Result<String, Diagnostic> {
+    let mut values: BTreeMap<OpId, usize> = BTreeMap::new();
+    let mut results: BTreeMap<usize, usize> = BTreeMap::new();
+    for &id in graph.order() {
+        let op = graph.op(id);
+        let operand = || {
+            let first = graph.operands(id).first().and_then(|o| values.get(o)).copied();
+            first.ok_or_else(|| no_value(op, "it has no operand"))
+        };
+        let input = match &op.kind {
+            OpKind::Input(at) => *at,
+            OpKind::Collective(c) if c.counts.is_some() => {
+                return Err(no_value(op, "it exchanges rows by a matrix of counts"));
+            }
+            OpKind::Collective(c) if c.kind == CollKind::ByContract => {
+                return Err(no_value(op, "its contract moves parts between ranks"));
+            }
+            OpKind::Collective(_) | OpKind::Demand | OpKind::PartialDemand(_) | OpKind::Wait => operand()?,
+            OpKind::Output(at) => {
+                results.insert(*at, operand()?);
+                continue;
+            }
+            OpKind::Matmul { .. }
+            | OpKind::Map(_)
+            | OpKind::ReduceDim { .. }
+            | OpKind::Cast(_)
+            | OpKind::Embedding
+            | OpKind::Grouped(_)
+            | OpKind::Tiles(_)
+            | OpKind::Fill(_)
+            | OpKind::Shape(_)
+            | OpKind::Host(_) => return Err(no_value(op, "target host emits collectives alone")),
+        };
+        values.insert(id, input);
+    }
+    let mut out = format!(
+        "static double {name}_expected(const struct kbc_run *run, int result, const int64_t *at) {{\n    \
+         switch (result) {{\n"
+    );
+    for (result, input) in results {
+        let _ = writeln!(out, "    case {result}: return kbc_input(run, {input}, at);");
+    }
+    Ok(out + "    default: return NAN;\n    }\n}\n")
+}
+
+fn no_value(op: &GraphOp, why: &str) -> Diagnostic {
+    refused(format!("`{}` has no expected value: {why}", op.name))
+        .primary(op.span, "this operation")
+        .help("use --target sim")
+}
+
+/// Returns how busbw follows from algbw, if the program moves one value from one placement to
+/// another.
+fn bus(program: &PackagedProgram) -> &'static str {
+    let ([x], [y]) = (&program.inputs[..], &program.results[..]) else { return "KBC_NO_BUS" };
+    let cut = |g: &Global| g.ty.dims.iter().any(|d| d.cut.is_some());
+    match (&x.ty.partial, &x.ty.only, cut(x), &y.ty.only, cut(y)) {
+        (Some(_), None, false, None, false) => "KBC_TWICE",
+        (Some(_), None, false, Some(_), false) | (None, Some(_), false, None, false) => "KBC_ONE",
+        (Some(_), None, false, None, true)
+        | (None, None, true, None, false)
+        | (None, None, true, Some(_), false)
+        | (None, Some(_), false, None, true) => "KBC_SHARE",
+        (None, None, true, None, true) => "KBC_SHARE_OF_PART",
+        _ => "KBC_NO_BUS",
+    }
+}

@@ -1,0 +1,312 @@
+/* The data of an emitted program: sizes and placement of its tensors, its inputs, and the comparison
+ * of every element with the value that the program defines. Written by kbc; the same for all
+ * programs. */
+#ifndef KBC_DATA_H
+#define KBC_DATA_H
+
+#include "kbc_host.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { KBC_DIMS = 8, KBC_AXES = 16, KBC_BLOCKS = 5 };
+enum kbc_dtype { KBC_f32, KBC_f16, KBC_bf16, KBC_i64, KBC_i32, KBC_i16, KBC_i8, KBC_u8, KBC_f8e4m3fn, KBC_f8e5m2 };
+enum kbc_rule { KBC_WHOLE, KBC_EVEN, KBC_CEIL, KBC_LENGTHS };
+enum kbc_combiner { KBC_NONE, KBC_SUM, KBC_PROD, KBC_MIN, KBC_MAX };
+/* busbw / algbw on p ranks: (p - 1) / p, twice that, or 1; and whether the size is that of one rank's part. */
+enum kbc_bus { KBC_NO_BUS, KBC_SHARE, KBC_TWICE, KBC_ONE, KBC_SHARE_OF_PART };
+
+/* How a dimension is cut: the first axis cuts it, the second each part, and so on. */
+struct kbc_cut {
+    enum kbc_rule rule;
+    int axes, axis[KBC_AXES];
+    const int64_t *lengths;
+};
+
+/* A global tensor and its placement. */
+struct kbc_type {
+    const char *name;
+    enum kbc_dtype dtype;
+    int dims;
+    struct kbc_cut cut[KBC_DIMS];
+    enum kbc_combiner combiner; /* what combines the ranks' parts, over these axes */
+    int axes, axis[KBC_AXES];
+    int only_axis; /* the axis of which one coordinate alone holds the tensor, or -1 */
+    int64_t only;
+};
+
+/* Sizes of everything on `nranks` ranks. */
+struct kbc_sizes {
+    int64_t axis[KBC_AXES];
+    int64_t (*input)[KBC_DIMS], (*result)[KBC_DIMS];
+    const uint32_t *modulus; /* inputs are integers below it */
+    int64_t window;          /* bytes */
+    int64_t calls;           /* that a window serves before a counter leaves its 32 bits */
+};
+
+/* An argument of the kernel: an input or a result of the program, by number. */
+struct kbc_argument {
+    int result, index;
+};
+
+struct kbc_run;
+
+struct kbc_program {
+    const char *name, *file, *parameter; /* no parameter: all sizes are fixed */
+    int64_t largest, standard;           /* values of the parameter */
+    int claimed;
+    const int64_t *ranks; /* for which the schedule was proven */
+    const char *one_because; /* why there is only one number of ranks, or nothing */
+    int axes, inputs, results, arguments;
+    const struct kbc_type *input, *result;
+    const struct kbc_argument *argument;
+    int64_t tiles; /* bytes */
+    enum kbc_bus bus;
+    void (*sizes)(int64_t nranks, int64_t count, struct kbc_sizes *out);
+    double (*expected)(const struct kbc_run *run, int result, const int64_t *at);
+    void (*kernel)(struct kbc_rank *k, int64_t count, int64_t call, void *const *tensors);
+};
+
+/* What all ranks share besides their windows. */
+struct kbc_control {
+    _Atomic uint32_t failed; /* 1 + the rank that ended first */
+    _Atomic uint32_t signal; /* that killed it; 0: it printed an error */
+    _Atomic uint32_t arrived;
+    int64_t repeat;
+    int64_t compared[KBC_MAX_RANKS], wrong[KBC_MAX_RANKS];
+    double seconds[KBC_BLOCKS][KBC_MAX_RANKS];
+};
+
+struct kbc_options {
+    int64_t ranks, count, calls, repeat, seed, delays;
+    double limit;
+};
+
+struct kbc_run {
+    const struct kbc_program *program;
+    struct kbc_options options;
+    struct kbc_sizes sizes;
+    struct kbc_control *control;
+    unsigned char *windows;
+    size_t pitch;
+    uint32_t launch; /* which makes inputs different from call to call */
+};
+
+/* Prints a line to the standard error, in one piece. */
+static void kbc_say(const char *format, ...);
+
+/* --- elements --- */
+
+static const int64_t kbc_bytes[] = {4, 2, 2, 8, 4, 2, 1, 1, 1, 1};
+
+/* The bits of a value that a type with this many bits of exponent and mantissa holds exactly. */
+static uint32_t kbc_encode_float(double v, int exponents, int mantissa) {
+    int e;
+    const double m = frexp(fabs(v), &e);
+    const uint32_t sign = signbit(v) ? 1u << (exponents + mantissa) : 0;
+    const int bias = (1 << (exponents - 1)) - 1;
+    if (v == 0) return sign;
+    const int lowest = 1 - bias, exponent = e - 1 < lowest ? lowest : e - 1;
+    const uint32_t digits = (uint32_t)ldexp(m, e - exponent + mantissa);
+    const uint32_t biased = digits >> mantissa ? (uint32_t)(exponent + bias) : 0;
+    return sign | biased << mantissa | (digits & ((1u << mantissa) - 1));
+}
+
+static void kbc_encode(enum kbc_dtype dtype, double v, void *out) {
+    const float f = (float)v;
+    const int64_t i = (int64_t)v;
+    const uint16_t half = (uint16_t)kbc_encode_float(v, dtype == KBC_bf16 ? 8 : 5, dtype == KBC_bf16 ? 7 : 10);
+    const uint8_t quarter = (uint8_t)kbc_encode_float(v, dtype == KBC_f8e5m2 ? 5 : 4, dtype == KBC_f8e5m2 ? 2 : 3);
+    const int32_t word = (int32_t)i;
+    const int16_t two = (int16_t)i;
+    const uint8_t one = (uint8_t)i;
+    const void *from = &i;
+    switch (dtype) {
+    case KBC_f32: from = &f; break;
+    case KBC_f16:
+    case KBC_bf16: from = &half; break;
+    case KBC_i64: break;
+    case KBC_i32: from = &word; break;
+    case KBC_i16: from = &two; break;
+    case KBC_i8:
+    case KBC_u8: from = &one; break;
+    case KBC_f8e4m3fn:
+    case KBC_f8e5m2: from = &quarter; break;
+    }
+    memcpy(out, from, (size_t)kbc_bytes[dtype]);
+}
+
+/* Bits of (i, rank, iteration) mixed to 32: the inputs of `kbc run`. */
+static uint32_t kbc_mix(uint32_t i, uint32_t rank, uint32_t iteration) {
+    const uint32_t a = (rank + 1) * 0x85ebca77u, b = (iteration + 1) * 0xc2b2ae3du;
+    uint32_t h = i * 0x9e3779b1u ^ (a << 13 | a >> 19) ^ (b << 26 | b >> 6);
+    h = (h ^ h >> 16) * 0x85ebca6bu;
+    h = (h ^ h >> 13) * 0xc2b2ae35u;
+    return h ^ h >> 16;
+}
+
+/* --- placement --- */
+
+/* Number of contributors of a partial tensor; 1 for others. */
+static int64_t kbc_contributors(const struct kbc_run *r, const struct kbc_type *t) {
+    int64_t n = 1;
+    for (int a = 0; a < t->axes; ++a) n *= r->sizes.axis[t->axis[a]];
+    return n;
+}
+
+/* Element `at` of what contributor `slice` gives to input `k`. */
+static double kbc_given(const struct kbc_run *r, int k, const int64_t *at, int64_t slice) {
+    const struct kbc_type *t = &r->program->input[k];
+    uint32_t i = 0;
+    for (int d = 0; d < t->dims; ++d) i = i * (uint32_t)r->sizes.input[k][d] + (uint32_t)at[d];
+    return (double)(kbc_mix(i + (uint32_t)k * 0x01000193u, (uint32_t)slice, r->launch) % r->sizes.modulus[k]);
+}
+
+/* Element `at` of input `k` of the program: what the contributors give, combined. */
+static double kbc_input(const struct kbc_run *r, int k, const int64_t *at) {
+    const struct kbc_type *t = &r->program->input[k];
+    double all = kbc_given(r, k, at, 0);
+    const int64_t n = kbc_contributors(r, t);
+    for (int64_t s = 1; s < n; ++s) {
+        const double v = kbc_given(r, k, at, s);
+        switch (t->combiner) {
+        case KBC_SUM: all += v; break;
+        case KBC_PROD: all *= v; break;
+        case KBC_MIN: all = v < all ? v : all; break;
+        case KBC_MAX: all = v > all ? v : all; break;
+        case KBC_NONE: break;
+        }
+    }
+    return all;
+}
+
+/* Where part i of n elements in k parts begins. */
+static int64_t kbc_boundary(enum kbc_rule rule, int64_t n, int64_t i, int64_t k) {
+    const int64_t part = (n + k - 1) / k;
+    return rule == KBC_EVEN ? (n * i + k - 1) / k : kbc_min(part * i, n);
+}
+
+/* The part of a tensor that a rank holds: first element and length of each dimension. */
+static void kbc_box(const struct kbc_run *r, const struct kbc_type *t, const int64_t *size, int64_t rank,
+                    int64_t *low, int64_t *length) {
+    int64_t at[KBC_AXES];
+    for (int a = r->program->axes - 1; a >= 0; --a) {
+        at[a] = rank % r->sizes.axis[a];
+        rank /= r->sizes.axis[a];
+    }
+    for (int d = 0; d < t->dims; ++d) {
+        const struct kbc_cut *c = &t->cut[d];
+        low[d] = 0;
+        length[d] = size[d];
+        int64_t linear = 0;
+        for (int j = 0; j < c->axes; ++j) {
+            const int64_t k = r->sizes.axis[c->axis[j]], i = at[c->axis[j]], n = length[d];
+            linear = linear * k + i;
+            if (c->rule == KBC_LENGTHS) continue;
+            const int64_t first = kbc_boundary(c->rule, n, i, k);
+            low[d] += first;
+            length[d] = kbc_boundary(c->rule, n, i + 1, k) - first;
+        }
+        if (c->rule == KBC_LENGTHS) {
+            for (int64_t i = 0; i < linear; ++i) low[d] += c->lengths[i];
+            length[d] = c->lengths[linear];
+        }
+        if (t->only_axis >= 0 && at[t->only_axis] != t->only) length[d] = 0;
+    }
+}
+
+static int64_t kbc_elements(int dims, const int64_t *length) {
+    int64_t n = 1;
+    for (int d = 0; d < dims; ++d) n *= length[d];
+    return n;
+}
+
+/* The slice of a partial input that a rank gives. */
+static int64_t kbc_slice(const struct kbc_run *r, const struct kbc_type *t, int64_t rank) {
+    int64_t at[KBC_AXES], slice = 0;
+    for (int a = r->program->axes - 1; a >= 0; --a) {
+        at[a] = rank % r->sizes.axis[a];
+        rank /= r->sizes.axis[a];
+    }
+    for (int a = 0; a < t->axes; ++a) slice = slice * r->sizes.axis[t->axis[a]] + at[t->axis[a]];
+    return slice;
+}
+
+/* Goes to the next element of a box. */
+static void kbc_next(int dims, const int64_t *low, const int64_t *length, int64_t *at) {
+    for (int d = dims - 1; d >= 0; --d) {
+        if (++at[d] < low[d] + length[d]) return;
+        at[d] = low[d];
+    }
+}
+
+/* --- what a rank holds --- */
+
+/* A tensor of a rank. */
+struct kbc_held {
+    const struct kbc_type *type;
+    int64_t low[KBC_DIMS], length[KBC_DIMS], n;
+    unsigned char *data;
+};
+
+static void kbc_fill_inputs(const struct kbc_run *r, int64_t rank, struct kbc_held *held) {
+    for (int a = 0; a < r->program->arguments; ++a) {
+        const struct kbc_held *h = &held[a];
+        const size_t bytes = (size_t)kbc_bytes[h->type->dtype];
+        if (r->program->argument[a].result) {
+            memset(h->data, 0xa5, (size_t)h->n * bytes);
+            continue;
+        }
+        int64_t at[KBC_DIMS];
+        memcpy(at, h->low, sizeof at);
+        const int64_t slice = kbc_slice(r, h->type, rank);
+        for (int64_t i = 0; i < h->n; ++i) {
+            kbc_encode(h->type->dtype, kbc_given(r, r->program->argument[a].index, at, slice), h->data + (size_t)i * bytes);
+            kbc_next(h->type->dims, h->low, h->length, at);
+        }
+    }
+}
+
+static double kbc_decode(enum kbc_dtype dtype, const unsigned char *from) {
+    uint64_t bits = 0;
+    uint16_t half;
+    int64_t i = 0;
+    float f;
+    memcpy(&bits, from, (size_t)kbc_bytes[dtype]);
+    memcpy(&half, from, kbc_bytes[dtype] < 2 ? 1 : 2);
+    switch (dtype) {
+    case KBC_f32: memcpy(&f, from, sizeof f); return (double)f;
+    case KBC_f16: return (double)kbc_get_f16(half);
+    case KBC_bf16: return (double)kbc_get_bf16(half);
+    case KBC_i64: i = (int64_t)bits; break;
+    case KBC_i32: i = (int32_t)(uint32_t)bits; break;
+    case KBC_i16: i = (int16_t)(uint16_t)bits; break;
+    case KBC_i8: i = (int8_t)(uint8_t)bits; break;
+    default: i = (int64_t)bits;
+    }
+    return (double)i;
+}
+
+static void kbc_compare(const struct kbc_run *r, int64_t rank, int64_t call, const struct kbc_held *held) {
+    for (int a = 0; a < r->program->arguments; ++a) {
+        const struct kbc_held *h = &held[a];
+        if (!r->program->argument[a].result) continue;
+        const size_t bytes = (size_t)kbc_bytes[h->type->dtype];
+        int64_t at[KBC_DIMS];
+        memcpy(at, h->low, sizeof at);
+        for (int64_t i = 0; i < h->n; ++i) {
+            unsigned char golden[8];
+            const double value = r->program->expected(r, r->program->argument[a].index, at);
+            kbc_encode(h->type->dtype, value, golden);
+            if (memcmp(golden, h->data + (size_t)i * bytes, bytes) != 0 && r->control->wrong[rank]++ == 0) {
+                kbc_say("rank %lld, call %lld: element %lld of %s is %.9g, expected %.9g", (long long)rank,
+                        (long long)call, (long long)i, h->type->name,
+                        kbc_decode(h->type->dtype, h->data + (size_t)i * bytes), value);
+            }
+            kbc_next(h->type->dims, h->low, h->length, at);
+        }
+        r->control->compared[rank] += h->n;
+    }
+}
+
+#endif

@@ -1,0 +1,216 @@
+/* What emitted kernels use: ranks of one computer, the windows that they share, notifies and waits,
+ * and operations on runs of elements. Written by kbc; the same for all programs.
+ *
+ * A put is a store into the peer's window. There are no stand-alone fences: a notify that has to
+ * publish what was written before it is an addition with release order, and a wait before a read of
+ * it is a load with acquire order. */
+#ifndef KBC_HOST_H
+#define KBC_HOST_H
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if ATOMIC_INT_LOCK_FREE != 2
+#error "counters in shared memory need atomic integers without locks"
+#endif
+
+enum { KBC_MAX_RANKS = 64, KBC_LINE = 64 };
+
+/* Number of loads of a counter before a wait lets other processes run. */
+#ifndef KBC_SPINS
+#define KBC_SPINS 2000
+#endif
+
+struct kbc_control;
+
+/* A rank, as its own process (or thread) sees it. */
+struct kbc_rank {
+    int64_t rank, nranks;
+    unsigned char *windows; /* the windows of all ranks, one after another */
+    size_t pitch;           /* bytes from one window to the next */
+    unsigned char *tiles;   /* memory of this rank for tiles */
+    struct kbc_control *control;
+};
+
+/* Byte `offset` of the window of `peer`, as a pointer to elements. */
+#define KBC_AT(type, k, peer, offset) ((type *)((k)->windows + (size_t)(peer) * (k)->pitch + (size_t)(offset)))
+
+/* A wait that takes long: sleeps, and ends the run after the time limit or if another rank ended. */
+void kbc_wait_long(struct kbc_rank *k, _Atomic uint32_t *counter, int64_t value, int acquire, const char *what,
+                   int64_t index, const char *from);
+
+static inline void kbc_relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Adds 1 to a counter of `peer`. */
+static inline void kbc_notify(struct kbc_rank *k, int64_t peer, int64_t offset, memory_order order) {
+    atomic_fetch_add_explicit(KBC_AT(_Atomic uint32_t, k, peer, offset), 1, order);
+}
+
+/* Waits until a counter of this rank is at least `value`. */
+#define KBC_WAIT(k, offset, value, order, what, index, from) \
+    do { \
+        _Atomic uint32_t *const kbc_c = KBC_AT(_Atomic uint32_t, k, (k)->rank, offset); \
+        const int64_t kbc_v = (value); \
+        int kbc_i = 0; \
+        while (kbc_i < KBC_SPINS && (int64_t)atomic_load_explicit(kbc_c, order) < kbc_v) { \
+            kbc_relax(); \
+            ++kbc_i; \
+        } \
+        if (kbc_i == KBC_SPINS) kbc_wait_long(k, kbc_c, kbc_v, (order) == memory_order_acquire, what, index, from); \
+    } while (0)
+
+/* --- integers: quotients round down, remainders have the sign of the divisor --- */
+
+static inline int64_t kbc_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t kbc_max(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t kbc_abs(int64_t a) { return a < 0 ? -a : a; }
+static inline int64_t kbc_sign(int64_t a) { return (a > 0) - (a < 0); }
+static inline int64_t kbc_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+static inline int64_t kbc_mod(int64_t a, int64_t b) {
+    const int64_t m = a % b;
+    return m != 0 && (m < 0) != (b < 0) ? m + b : m;
+}
+static inline int64_t kbc_log2(int64_t a) {
+    int64_t n = 0;
+    for (; a > 1; a >>= 1) ++n;
+    return n;
+}
+static inline int64_t kbc_ceil_log2(int64_t a) { return a > 1 ? kbc_log2(a - 1) + 1 : 0; }
+static inline int64_t kbc_popcount(int64_t a) {
+    int64_t n = 0;
+    for (uint64_t rest = (uint64_t)a; rest != 0; rest &= rest - 1) ++n;
+    return n;
+}
+
+/* --- elements: f16 and bf16 are their bits, computed in float and rounded once, to nearest even --- */
+
+static inline uint32_t kbc_bits(float x) {
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+static inline float kbc_float(uint32_t u) {
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+static inline float kbc_get_bf16(uint16_t v) { return kbc_float((uint32_t)v << 16); }
+static inline uint16_t kbc_put_bf16(float x) {
+    const uint32_t u = kbc_bits(x);
+    const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+    return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16) | 0x40u : rounded);
+}
+
+static inline float kbc_get_f16(uint16_t v) {
+    const uint32_t sign = (uint32_t)(v & 0x8000u) << 16, rest = v & 0x7fffu;
+    /* A product with a power of two gives numbers below the normal ones their exponents. */
+    const float small = kbc_float(rest << 13) * 0x1p112f;
+    const uint32_t bits = rest >= 0x7c00u ? (rest << 13) | 0x7f800000u : kbc_bits(small);
+    return kbc_float(bits | sign);
+}
+static inline uint16_t kbc_put_f16(float x) {
+    const uint32_t u = kbc_bits(x), sign = (u >> 16) & 0x8000u, rest = u & 0x7fffffffu;
+    /* Normal numbers: round the upper bits. Smaller ones: the addition of 0.5 rounds. */
+    const uint32_t normal = (rest - 0x38000000u + 0xfffu + ((rest >> 13) & 1u)) >> 13;
+    const uint32_t small = kbc_bits(kbc_float(rest) + 0.5f) - 0x3f000000u;
+    const uint32_t finite = rest < 0x38800000u ? small : normal;
+    const uint32_t above = rest > 0x7f800000u ? 0x7e00u | ((rest >> 13) & 0x3ffu) : 0x7c00u;
+    return (uint16_t)(sign | (rest >= 0x477ff000u ? above : finite));
+}
+
+static inline float kbc_get_f32(float v) { return v; }
+static inline float kbc_put_f32(float x) { return x; }
+
+/* Of two zeros of different sign -0 is the smaller one; NaN wins. */
+static inline float kbc_op_add(float a, float b) { return a + b; }
+static inline float kbc_op_mul(float a, float b) { return a * b; }
+static inline float kbc_op_min(float a, float b) {
+    return a != a || b != b ? NAN : a < b || (a == b && kbc_bits(a) >> 31) ? a : b;
+}
+static inline float kbc_op_max(float a, float b) {
+    return a != a || b != b ? NAN : a > b || (a == b && !(kbc_bits(a) >> 31)) ? a : b;
+}
+
+static inline int32_t kbc_int_add(int32_t a, int32_t b) { return (int32_t)((uint32_t)a + (uint32_t)b); }
+static inline int32_t kbc_int_mul(int32_t a, int32_t b) { return (int32_t)((uint32_t)a * (uint32_t)b); }
+static inline int32_t kbc_int_min(int32_t a, int32_t b) { return a < b ? a : b; }
+static inline int32_t kbc_int_max(int32_t a, int32_t b) { return a > b ? a : b; }
+
+/* --- runs of elements --- */
+
+/* Elements of a result are elements of the operands at the same place, or of other memory. */
+#if defined(__clang__)
+#define KBC_LOOP _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define KBC_LOOP _Pragma("GCC ivdep")
+#else
+#define KBC_LOOP
+#endif
+
+/* ThreadSanitizer sees calls of memcpy, and no copy that the compiler puts in the place of a call. */
+#ifdef KBC_THREADS
+static void *(*volatile kbc_memory_copy)(void *, const void *, size_t) = memcpy;
+#else
+#define kbc_memory_copy memcpy
+#endif
+
+static inline void kbc_copy(void *to, const void *from, int64_t n, size_t bytes) {
+    if (n > 0) kbc_memory_copy(to, from, (size_t)n * bytes);
+}
+
+#define KBC_RUN(name, type, value) \
+    static inline void name(type *d, const type *a, const type *b, int64_t n) { \
+        KBC_LOOP \
+        for (int64_t i = 0; i < n; ++i) d[i] = value; \
+    }
+#define KBC_FLOAT_RUN(op, dtype, type) \
+    KBC_RUN(kbc_##op##_##dtype, type, kbc_put_##dtype(kbc_op_##op(kbc_get_##dtype(a[i]), kbc_get_##dtype(b[i]))))
+#define KBC_FLOAT_RUNS(dtype, type) \
+    KBC_FLOAT_RUN(add, dtype, type) \
+    KBC_FLOAT_RUN(mul, dtype, type) \
+    KBC_FLOAT_RUN(min, dtype, type) \
+    KBC_FLOAT_RUN(max, dtype, type)
+#define KBC_INT_RUN(op) KBC_RUN(kbc_##op##_i32, int32_t, kbc_int_##op(a[i], b[i]))
+#define KBC_CONVERT(to, to_type, from, from_type, value) \
+    static inline void kbc_##to##_from_##from(to_type *d, const from_type *a, int64_t n) { \
+        KBC_LOOP \
+        for (int64_t i = 0; i < n; ++i) d[i] = value; \
+    }
+#define KBC_FILL(dtype, type, number, value) \
+    static inline void kbc_fill_##dtype(type *d, number v, int64_t n) { \
+        const type filled = value; \
+        KBC_LOOP \
+        for (int64_t i = 0; i < n; ++i) d[i] = filled; \
+    }
+
+KBC_FLOAT_RUNS(f32, float)
+KBC_FLOAT_RUNS(f16, uint16_t)
+KBC_FLOAT_RUNS(bf16, uint16_t)
+KBC_INT_RUN(add)
+KBC_INT_RUN(mul)
+KBC_INT_RUN(min)
+KBC_INT_RUN(max)
+KBC_CONVERT(f32, float, f16, uint16_t, kbc_get_f16(a[i]))
+KBC_CONVERT(f32, float, bf16, uint16_t, kbc_get_bf16(a[i]))
+KBC_CONVERT(f16, uint16_t, f32, float, kbc_put_f16(a[i]))
+KBC_CONVERT(bf16, uint16_t, f32, float, kbc_put_bf16(a[i]))
+KBC_FILL(f32, float, float, v)
+KBC_FILL(f16, uint16_t, float, kbc_put_f16(v))
+KBC_FILL(bf16, uint16_t, float, kbc_put_bf16(v))
+KBC_FILL(i64, int64_t, int64_t, v)
+KBC_FILL(i32, int32_t, int64_t, (int32_t)v)
+KBC_FILL(i16, int16_t, int64_t, (int16_t)v)
+KBC_FILL(i8, int8_t, int64_t, (int8_t)v)
+KBC_FILL(u8, uint8_t, int64_t, (uint8_t)v)
+
+#endif

@@ -1,0 +1,338 @@
+//! Tests of `--target host`: emitted C as processes and, under ThreadSanitizer, as threads.
+
+use crate::common::{Ran, Scratch, kbc};
+use crate::needs::{Need, found};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Returns a program of one collective by several algorithms, with a result of each.
+fn program(name: &str, p: u64, signature: &str, ty: &str, body: &str, algorithms: &[&str]) -> String {
+    let lets: String =
+        algorithms.iter().map(|a| format!("let by_{a}: {ty} = {};\n", body.replace("ALG", a))).collect();
+    let results: Vec<String> = algorithms.iter().map(|a| format!("by_{a}")).collect();
+    let types = vec![ty; algorithms.len()].join(", ");
+    format!(
+        "param tp = {p}\nparam n = 1000\ntopology sys = full(tp) {{ link: 50 GB/s, 500 ns }}\nmesh m = sys[tp]\n\
+         program {name}{signature} -> ({types}) {{ {lets}({}) }}\n",
+        results.join(", ")
+    )
+}
+
+const REDUCED: &str = "(x: TY[n] partial(sum@tp))";
+
+/// Packages of programs, in a folder of their own.
+struct Packages {
+    dir: Scratch,
+    compiler: OsString,
+    names: Vec<String>,
+}
+
+impl Packages {
+    /// Emits programs; nothing if there is no C compiler.
+    fn new(programs: &[(&str, String)]) -> Option<Packages> {
+        let compiler = found(Need::C)?;
+        let dir = Scratch::new();
+        for (name, text) in programs {
+            dir.write(&format!("{name}.kb"), text.as_bytes());
+            let file = format!("{name}.kb");
+            let ran =
+                kbc(dir.path(), &["compile", &file, "--target", "host", "--no-data", "-o", name, "-q"], "");
+            assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{name}: {}", ran.stdout);
+        }
+        let names = programs.iter().map(|p| p.0.to_owned()).collect();
+        Some(Packages { dir, compiler, names })
+    }
+
+    fn source(&self, name: &str) -> String {
+        std::fs::read_to_string(self.dir.path().join(format!("{name}/{name}.c"))).expect("a package")
+    }
+
+    fn cc(&self, file: &Path, out: &str, flags: &[&str]) -> PathBuf {
+        let out = self.dir.path().join(out);
+        let ran = Command::new(&self.compiler)
+            .args(["-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror"])
+            .args(flags)
+            .arg("-o")
+            .arg(&out)
+            .arg(file)
+            .args(["-lm", "-pthread", "-lrt"])
+            .output()
+            .expect("the compiler starts");
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        out
+    }
+
+    /// Compiles all packages as one program, which takes the name of a program first.
+    fn all(&self, out: &str, flags: &[&str]) -> PathBuf {
+        let mut text = "#define KBC_LIBRARY\n".to_owned();
+        for n in &self.names {
+            text += &format!("#include \"{n}/{n}.c\"\n");
+        }
+        text += "int main(int argc, char **argv) {\n    if (argc < 2) return 3;\n";
+        for n in &self.names {
+            text += &format!(
+                "    if (strcmp(argv[1], \"{n}\") == 0) return kbc_main(&{n}_program, argc - 1, argv + 1);\n"
+            );
+        }
+        self.dir.write("all.c", (text + "    return 3;\n}\n").as_bytes());
+        self.cc(&self.dir.path().join("all.c"), out, flags)
+    }
+
+    /// Compiles a changed text of a program, with threads for ThreadSanitizer.
+    fn changed(&self, name: &str, text: &str, out: &str) -> PathBuf {
+        let file = format!("{name}/{out}.c");
+        self.dir.write(&file, text.as_bytes());
+        self.cc(&self.dir.path().join(file), out, &SANITIZED)
+    }
+}
+
+/// Flags of the build in which ranks are threads.
+const SANITIZED: [&str; 3] = ["-g", "-fsanitize=thread", "-DKBC_THREADS"];
+
+fn run(program: &Path, args: &str) -> Ran {
+    let out = Command::new(program).args(args.split(' ')).output().expect("it starts");
+    Ran {
+        stdout: String::from_utf8_lossy(&out.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&out.stderr).into_owned(),
+        code: out.status.code().unwrap_or(-1),
+    }
+}
+
+/// Runs a program that must find all elements equal.
+fn equal(program: &Path, args: &str) {
+    let ran = run(program, args);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{args}\n{}", ran.stdout);
+    assert!(ran.stdout.contains("compared bit for bit: all are equal"), "{args}\n{}", ran.stdout);
+}
+
+/// Programs of all collectives by algorithms of the library, for any number of ranks.
+fn collectives() -> Vec<(&'static str, String)> {
+    let all_reduce = "all_reduce(x, sum, over: tp, using: ALG)";
+    let everywhere = ["two_phase", "ring", "bidirectional_ring"];
+    let sum = |name: &'static str, dtype: &str, algorithms: &[&str]| {
+        let ty = format!("{dtype}[n]");
+        (name, program(name, 4, &REDUCED.replace("TY", dtype), &ty, all_reduce, algorithms))
+    };
+    let max = all_reduce.replace("sum", "max");
+    vec![
+        sum("sums", "f32", &everywhere),
+        sum("whole_sums", "i32", &["ring"]),
+        sum("half_sums", "f16", &["one_phase", "ring"]),
+        sum("short_sums", "bf16", &["one_phase", "ring"]),
+        ("maxima", program("maxima", 4, "(x: f16[n] partial(max@tp))", "f16[n]", &max, &["ring"])),
+        (
+            "scattered",
+            program(
+                "scattered",
+                4,
+                &REDUCED.replace("TY", "f32"),
+                "f32[n@tp]",
+                "reduce_scatter(x, sum, over: tp, dim: 0, using: ALG)",
+                &["direct", "ring"],
+            ),
+        ),
+        (
+            "gathered",
+            program(
+                "gathered",
+                4,
+                "(x: f16[n@tp])",
+                "f16[n]",
+                "all_gather(x, over: tp, dim: 0, using: ALG)",
+                &["direct", "ring"],
+            ),
+        ),
+        (
+            "exchanged",
+            program(
+                "exchanged",
+                4,
+                "(x: i32[n@tp, 24])",
+                "i32[n, 24@tp]",
+                "all_to_all(x, over: tp, from: 0, to: 1, using: ALG)",
+                &["direct", "pairwise"],
+            ),
+        ),
+        (
+            "sent",
+            program(
+                "sent",
+                4,
+                "(x: f32[n] only(1@tp))",
+                "f32[n]",
+                "broadcast(x, over: tp, root: 1, using: ALG)",
+                &["direct", "binomial", "chain"],
+            ),
+        ),
+    ]
+}
+
+/// Every element on every rank, bit for bit: no element, one element, odd counts, several tiles;
+/// several calls in a row, with delays.
+#[test]
+fn collectives_give_the_values_of_the_program() {
+    let Some(packages) = Packages::new(&collectives()) else { return };
+    let all = packages.all("all", &[]);
+    for name in &packages.names {
+        for (ranks, count) in [(2, 0), (2, 1), (3, 1009), (4, 5), (4, 9001), (8, 3), (8, 1009)] {
+            equal(&all, &format!("{name} -n {ranks} -c {count} --calls 5 --repeat 0"));
+        }
+    }
+    equal(&all, "sums -n 4 -c 37 --calls 100 --repeat 0 --delays --seed 5");
+    let ran = run(&all, "sums -n 2 -c 64 --repeat 10");
+    assert!(ran.code == 0 && ran.stdout.contains("(median of 5 blocks of 10 calls; "), "{ran:?}");
+}
+
+/// Bits of expected values are those of the rounding that the kernel does: a kernel that adds
+/// something else is reported, with rank and element.
+#[test]
+fn a_wrong_element_is_reported() {
+    let Some(packages) = Packages::new(&collectives()[3..4]) else { return };
+    let text = packages.source("short_sums").replacen("kbc_add_f32(", "kbc_max_f32(", 1);
+    packages.dir.write("short_sums/wrong.c", text.as_bytes());
+    let wrong = packages.cc(&packages.dir.path().join("short_sums/wrong.c"), "wrong", &[]);
+    let ran = run(&wrong, "-n 2 -c 10 --calls 1 --repeat 0");
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(
+        ran.stderr.contains("short_sums: rank 0, call 0: element ") && ran.stderr.contains(", expected "),
+        "{ran:?}"
+    );
+    assert!(ran.stdout.contains(" differ\n"), "{ran:?}");
+}
+
+/// ThreadSanitizer finds no race in emitted programs, and finds one in every program that lacks an
+/// order or a wait.
+#[test]
+fn a_sanitizer_finds_missing_fences() {
+    let Some(packages) = Packages::new(&collectives()) else { return };
+    let all = packages.all("all_tsan", &SANITIZED);
+    for name in &packages.names {
+        equal(&all, &format!("{name} -n 4 -c 101 --calls 8 --repeat 0 --delays"));
+        equal(&all, &format!("{name} -n 3 -c 5000 --calls 4 --repeat 0"));
+    }
+    let mutants = |text: &str, from: &str, to: &str| -> Vec<String> {
+        let all = text.match_indices(from).map(|(at, _)| at);
+        all.map(|at| format!("{}{to}{}", &text[..at], &text[at + from.len()..])).collect()
+    };
+    let (mut tried, mut missed) = (0, vec![]);
+    for name in ["gathered", "whole_sums"] {
+        let text = packages.source(name);
+        let (kernel, rest) = text.split_once("/* --- the program --- */").expect("a description");
+        let mut made = mutants(kernel, "memory_order_release", "memory_order_relaxed");
+        made.extend(mutants(kernel, "memory_order_acquire", "memory_order_relaxed"));
+        // A wait for nothing.
+        made.extend(mutants(kernel, "KBC_WAIT(", "if (0) KBC_WAIT("));
+        assert!(made.len() >= 3, "{name}: {}", made.len());
+        for mutant in &made {
+            let built = packages.changed(name, &format!("{mutant}{rest}"), &format!("mutant_{tried}"));
+            let ran = run(&built, "-n 3 -c 500 --calls 8 --repeat 0 --delays --limit 10");
+            if !ran.stderr.contains("WARNING: ThreadSanitizer: data race") {
+                missed.push(format!("{name}: mutant {tried}: {ran:?}"));
+            }
+            tried += 1;
+        }
+    }
+    assert!(missed.is_empty(), "{} of {tried} missed: {missed:#?}", missed.len());
+}
+
+/// Wrong arguments end with 2, and the message names what is right.
+#[test]
+fn wrong_arguments_are_refused() {
+    let Some(packages) = Packages::new(&collectives()[2..3]) else { return };
+    let all = packages.all("all", &[]);
+    for (args, words) in [
+        ("half_sums", "-n RANKS is missing"),
+        (
+            "half_sums -n 11",
+            "the schedule was proven for 2, 3, 4, 5, 6, 7, 8, 9, 12, 16 ranks and not for 11",
+        ),
+        ("half_sums -n 2 -c 99999999999", "the largest value of n is "),
+        ("half_sums -n 2 -c -1", "-c needs a whole number"),
+        ("half_sums -n 2 --calls", "--calls needs a whole number"),
+        ("half_sums -n 2 --call 3", "unknown argument --call"),
+        ("half_sums -n 2 --calls 3000000000", "calls before a counter leaves its 32 bits"),
+    ] {
+        let ran = run(&all, args);
+        assert!(ran.code == 2 && ran.stderr.contains(words) && ran.stdout.is_empty(), "{args}: {ran:?}");
+    }
+    assert!(run(&all, "half_sums --help").stdout.contains("--limit SECONDS"));
+}
+
+/// A wait that never ends is ended, and names rank, counter, values and statement.
+#[test]
+fn a_wait_has_a_time_limit() {
+    let Some(packages) = Packages::new(&collectives()[2..3]) else { return };
+    let text = packages.source("half_sums").replace("kbc_notify(me, ", "if (me->rank != 1) kbc_notify(me, ");
+    packages.dir.write("half_sums/mute.c", text.as_bytes());
+    let mute = packages.cc(&packages.dir.path().join("half_sums/mute.c"), "mute", &[]);
+    let ran = run(&mute, "-n 2 -c 9 --limit 1");
+    assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{ran:?}");
+    let line = ran.stderr.lines().find(|l| l.contains("waited longer than 1 s")).expect("a message");
+    for words in ["half_sums: rank 0", "counter @", " is 0 and has to be at least 1, in ", ".kb:"] {
+        assert!(line.contains(words), "{words}: {line}");
+    }
+}
+
+/// The other ranks notice that one was killed, name it, and end; no shared memory is left.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_killed_rank_ends_the_others() {
+    let Some(packages) = Packages::new(&collectives()[1..2]) else { return };
+    let all = packages.all("all", &[]);
+    let args = ["whole_sums", "-n", "3", "-c", "1000", "--calls", "1000000", "--repeat", "0"];
+    let started = Command::new(&all).args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let started = started.expect("it starts");
+    let id = started.id();
+    let children = format!("/proc/{id}/task/{id}/children");
+    let mut victim = None;
+    for _ in 0..500 {
+        let text = std::fs::read_to_string(&children).unwrap_or_default();
+        let all: Vec<&str> = text.split_whitespace().collect();
+        if let [_, second, _] = all[..] {
+            victim = Some(second.to_owned());
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    let killed = Command::new("kill").args(["-9", &victim.expect("three ranks")]).status();
+    assert!(killed.is_ok_and(|s| s.success()));
+    let out = started.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(1), "{said}");
+    assert!(said.contains("whole_sums: rank 1 was killed by signal 9"), "{said}");
+    assert!(said.contains("rank 0 stops, because rank 1 was killed by signal 9; it waited in "), "{said}");
+    let left: Vec<_> = std::fs::read_dir("/dev/shm")
+        .into_iter()
+        .flatten()
+        .filter_map(|e| e.ok()?.file_name().into_string().ok())
+        .filter(|n| n.starts_with(&format!("kbc-{id}-")))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// What the target does not emit is refused with its code and a reason.
+#[test]
+fn what_is_not_emitted_is_refused() {
+    let dir = Scratch::new();
+    for (spec, code, words) in [
+        ("sequence_relu", "E451", "add of f16 cannot be emitted for target host"),
+        ("shapes", "E470", "a program with a matmul cannot be emitted for target host"),
+        ("embedding", "E470", "a selection of rows by number cannot be emitted for target host"),
+        ("halves", "E457", "target host emits collectives alone"),
+        ("host_loop", "E470", "cannot emit a host section"),
+        ("local/dp_tp", "E548", "a local program cannot be emitted"),
+    ] {
+        let file = format!("specs/{spec}.kb");
+        let ran = kbc(dir.path(), &["compile", &file, "--target", "host", "--no-data", "-o", "out"], "");
+        assert_eq!(ran.code, 1, "{spec}: {}{}", ran.stdout, ran.stderr);
+        assert!(
+            ran.stderr.contains(&format!("[{code}]")) && ran.stderr.contains(words),
+            "{spec}: {}",
+            ran.stderr
+        );
+        assert!(!dir.path().join("out").exists(), "{spec}");
+    }
+}
