@@ -147,7 +147,10 @@ impl Chooser<'_> {
         out.arguments = packed.arguments();
         let mut price = self.price_of_packed(site, (alg, job), &packed);
         // Trees of another kind may be faster where the estimate of the fastest does not hold.
-        let misjudged = price.as_ref().is_ok_and(|p| p.ns > packed.ns * ESTIMATED && p.ns > bound / WORTH);
+        // Plans know no cores that send, so there a difference says nothing about the kind.
+        let cores = self.topology.settings().cores.put_limit().is_some();
+        let misjudged =
+            !cores && price.as_ref().is_ok_and(|p| p.ns > packed.ns * ESTIMATED && p.ns > bound / WORTH);
         for other in misjudged.then(|| from.pack_kinds(&self.cx.packed)).into_iter().flatten() {
             let known = price.as_ref().map_or(f64::INFINITY, |p| p.ns);
             if other.ns >= known || other.arguments() == out.arguments {
