@@ -27,9 +27,15 @@ pub struct StatedRoute {
     pub span: Span,
 }
 
+/// The first and last node of a route.
+type RouteEnds = (DeviceId, DeviceId);
+
+/// The links of a route, in order.
+type RouteLinks = Box<[LinkId]>;
+
 /// The stated routes of a machine by their first and last node.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(super) struct StatedRoutes(Arc<BTreeMap<(DeviceId, DeviceId), Box<[LinkId]>>>);
+pub(super) struct StatedRoutes(Arc<BTreeMap<RouteEnds, RouteLinks>>);
 
 impl StatedRoutes {
     /// Returns the links of the stated route between two nodes.
@@ -120,7 +126,7 @@ impl Topology {
             Some(whole) => (whole.machine.clone(), whole.failed.clone()),
             None => (self.clone(), BTreeSet::new()),
         };
-        let mut new: BTreeMap<(DeviceId, DeviceId), (Box<[LinkId]>, Span)> = BTreeMap::new();
+        let mut new: BTreeMap<RouteEnds, (RouteLinks, Span)> = BTreeMap::new();
         for route in routes {
             let links = machine.links_of(route, &failed)?;
             let ends = |id: &LinkId| machine.link(*id).map(|l| (l.from, l.to));
@@ -143,11 +149,7 @@ impl Topology {
     }
 
     /// Returns the links of a route, checked.
-    fn links_of(
-        &self,
-        route: &StatedRoute,
-        failed: &BTreeSet<DeviceId>,
-    ) -> Result<Box<[LinkId]>, Diagnostic> {
+    fn links_of(&self, route: &StatedRoute, failed: &BTreeSet<DeviceId>) -> Result<RouteLinks, Diagnostic> {
         let mut out = vec![];
         let mut passed = BTreeSet::new();
         for hop in &route.links {

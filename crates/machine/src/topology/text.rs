@@ -248,6 +248,10 @@ impl<'t> Fragment<'t> {
     }
 }
 
+/// Which of several links between two nodes is meant: the one of an axis and direction, and the
+/// number among those that are alike.
+type ChosenLink = (Option<(usize, Direction)>, Option<u32>);
+
 struct Reader<'t> {
     text: &'t str,
     file: FileId,
@@ -481,7 +485,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Parses the choice of one of several links between two nodes, if there is one: `-x` or `#2`.
-    fn one_of_several(&mut self) -> Result<(Option<(usize, Direction)>, Option<u32>), Diagnostic> {
+    fn one_of_several(&mut self) -> Result<ChosenLink, Diagnostic> {
         self.blanks();
         let direction = match self.rest().starts_with(['+', '-']) && !self.rest().starts_with("->") {
             true => match self.direction()? {
