@@ -95,7 +95,7 @@ pub enum Command {
     Opt(Opt),
     /// Convert exported PyTorch programs to a `.kb` file
     Import(Import),
-    /// Draw a machine, alone or with the use of its links by a program
+    /// Draw a machine, alone, with the use of its links by a program, or with a packed tree
     Plot(Plot),
     /// Compare two algorithms, machines or programs: which is faster where, and why
     Compare(Compare),

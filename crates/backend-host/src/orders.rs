@@ -14,7 +14,7 @@
 //! passes has one; a kernel with fences in which a notify or wait has no order is not emitted
 //! ([`Orders::complete`]).
 
-use kbc_tiles::tile::{Gm, Kernel, Object, Op, Reach, Stmt};
+use kbc_tiles::tile::{Gm, Kernel, Object, Op, Reach, Stmt, path};
 use std::collections::BTreeSet;
 
 /// The notifies and waits of a kernel that have an order, by their address in the kernel.
@@ -38,7 +38,7 @@ struct Before {
 struct After {
     /// An acquire, and no access to the window before it.
     acquire: bool,
-    /// A write to the window, and no read of it and no other wait before it.
+    /// A write to the window, and no read of it before it.
     write: bool,
 }
 
@@ -63,13 +63,15 @@ impl Orders {
     /// acquire fence, has an order.
     pub fn complete(&self, kernel: &Kernel) -> bool {
         let (mut fences, mut without) = ([false; 2], [false; 2]);
-        each(&kernel.body, &mut |op| match op {
-            Op::Release => fences[0] = true,
-            Op::Acquire => fences[1] = true,
-            Op::Notify { .. } => without[0] |= !self.releases(op),
-            Op::Wait { .. } => without[1] |= !self.acquires(op),
-            _ => {}
-        });
+        for (_, op) in path::ops(kernel) {
+            match op {
+                Op::Release => fences[0] = true,
+                Op::Acquire => fences[1] = true,
+                Op::Notify { .. } => without[0] |= !self.releases(op),
+                Op::Wait { .. } => without[1] |= !self.acquires(op),
+                _ => {}
+            }
+        }
         (0..2).all(|i| !(fences[i] && without[i]))
     }
 
@@ -151,21 +153,6 @@ impl Orders {
             (_, Some(Access::Read)) => After::default(),
             (_, Some(Access::Write)) => After { acquire: false, write: true },
             _ => at,
-        }
-    }
-}
-
-/// Calls `f` with every operation.
-fn each<'k>(list: &'k [Stmt], f: &mut impl FnMut(&'k Op)) {
-    for stmt in list {
-        match stmt {
-            Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => each(body, f),
-            Stmt::If { then, other, .. } => {
-                each(then, f);
-                each(other, f);
-            }
-            Stmt::Op(op) => f(op),
-            Stmt::Let { .. } | Stmt::Note { .. } => {}
         }
     }
 }

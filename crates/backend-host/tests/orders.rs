@@ -2,30 +2,19 @@
 
 use crate::kernels::{RING, complete, with};
 use kbc_backend_host::orders::Orders;
-use kbc_tiles::tile::{Kernel, Op, Stmt};
+use kbc_tiles::tile::{Kernel, Op, path};
 
 /// Returns the orders of notifies and waits, in the order of the text: `release`, `acquire` or `-`.
 fn orders(kernel: &Kernel) -> Vec<&'static str> {
-    fn walk<'k>(list: &'k [Stmt], f: &mut impl FnMut(&'k Op)) {
-        for stmt in list {
-            match stmt {
-                Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => walk(body, f),
-                Stmt::If { then, other, .. } => {
-                    walk(then, f);
-                    walk(other, f);
-                }
-                Stmt::Op(op) => f(op),
-                Stmt::Let { .. } | Stmt::Note { .. } => {}
-            }
-        }
-    }
     let found = Orders::of(kernel);
     let mut out = vec![];
-    walk(&kernel.body, &mut |op| match op {
-        Op::Notify { .. } => out.push(if found.releases(op) { "release" } else { "-" }),
-        Op::Wait { .. } => out.push(if found.acquires(op) { "acquire" } else { "-" }),
-        _ => {}
-    });
+    for (_, op) in path::ops(kernel) {
+        match op {
+            Op::Notify { .. } => out.push(if found.releases(op) { "release" } else { "-" }),
+            Op::Wait { .. } => out.push(if found.acquires(op) { "acquire" } else { "-" }),
+            _ => {}
+        }
+    }
     out
 }
 

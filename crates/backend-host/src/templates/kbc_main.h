@@ -175,7 +175,8 @@ static int kbc_report(const struct kbc_run *r) {
     }
     printf("%s: %lld ranks", p->name, (long long)o->ranks);
     if (p->parameter) printf(", %s = %lld", p->parameter, (long long)o->count);
-    printf("\n  %lld calls in a row, %lld elements compared bit for bit: ", (long long)o->calls, (long long)compared);
+    printf("\n  %lld calls in a row%s, %lld elements compared bit for bit: ", (long long)o->calls,
+           o->repeat != 0 ? " and the last measured one" : "", (long long)compared);
     if (wrong == 0) printf("all are equal\n");
     else printf("%lld differ\n", (long long)wrong);
     if (o->repeat != 0) {
