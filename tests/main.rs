@@ -34,6 +34,7 @@ mod docs;
 mod elsewhere;
 mod emitted;
 mod emitted_layers;
+mod emitted_matmuls;
 mod exec;
 mod features;
 mod fmt;

@@ -18,8 +18,8 @@ const NZ2ND: &str =
     "TStoreAccNz2nd: `mSize` in 1..=8192, 12 bits of `nSize`, the stride comes as a 32-bit int";
 /// Where `TMATMUL` narrows its numbers.
 const MAD: &str = "TMATMUL: m, k and n are in 1..=4095";
-/// Where `TMOV` narrows its numbers.
-const MOVE: &str = "TMOV: valid rows and columns are uint16_t";
+/// Where `TEXTRACT` narrows its numbers.
+const MOVE: &str = "TEXTRACT: `indexRow`, `indexCol` and valid rows and columns are uint16_t";
 
 /// Returns the fields of an operation that its instructions narrow.
 pub(crate) fn fields(op: &Op) -> Vec<NarrowField<'_>> {
@@ -38,9 +38,12 @@ pub(crate) fn fields(op: &Op) -> Vec<NarrowField<'_>> {
             let terms = field("number of terms of a sum", k, 4095, MAD);
             vec![rows(m, 4095, MAD), cols(n, 4095, MAD), terms]
         }
-        Op::Move { dst: _, src: _, rows: m, cols: n } => {
-            vec![rows(m, 65_535, MOVE), cols(n, 65_535, MOVE)]
-        }
+        Op::Move { dst: _, src: _, from: [row, col], rows: m, cols: n } => vec![
+            field("first row", row, 65_535, MOVE),
+            field("first column", col, 65_535, MOVE),
+            rows(m, 65_535, MOVE),
+            cols(n, 65_535, MOVE),
+        ],
         // Runs are one burst, of up to 2^32 bytes; a length is at most that of a tile (T8), which
         // is in UB (T1). Addresses are 64-bit pointers.
         Op::Load { tile: _, len: _, from: _ } | Op::Store { to: _, tile: _, len: _ } => vec![],

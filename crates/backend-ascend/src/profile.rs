@@ -121,8 +121,9 @@ pub const MAX_CORES: u32 = 48;
 /// Elements of a tile before UB makes it smaller: 16 KiB of f32, within one repeat range of a
 /// vector instruction.
 const TILE: u32 = 4096;
-/// Rows and columns of a block of a matmul: 16 KiB of f32, a quarter of L0A and of L0B.
-const BLOCK: u32 = 64;
+/// Rows and columns of a block of a matmul's result, as in `gemm_performance` of pto-isa: its sums
+/// fill L0C.
+const BLOCK: [u32; 2] = [128, 256];
 /// Number of vector cores per rank of the runtime's simulator: 8 clusters.
 const SIMULATED_CORES: u32 = 16;
 

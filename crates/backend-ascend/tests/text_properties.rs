@@ -178,7 +178,8 @@ fn operation() -> impl Strategy<Value = Op> {
             to,
             pitch
         }),
-        (tile(), tile(), expr(), expr()).prop_map(|(dst, src, rows, cols)| Op::Move { dst, src, rows, cols }),
+        (tile(), tile(), [expr(), expr()], expr(), expr())
+            .prop_map(|(dst, src, from, rows, cols)| Op::Move { dst, src, from, rows, cols }),
         (tile(), tile(), tile(), expr(), expr(), expr(), any::<bool>())
             .prop_map(|(dst, left, right, m, n, k, add)| Op::Matmul { dst, left, right, m, n, k, add }),
         (expr(), signals(), expr()).prop_map(|(peer, signals, index)| Op::Notify { peer, signals, index }),
@@ -200,6 +201,11 @@ fn statement() -> impl Strategy<Value = Stmt> {
         prop_oneof![
             (name(), expr(), expr(), body()).prop_map(|(var, lo, hi, body)| Stmt::For { var, lo, hi, body }),
             (expr(), body(), body()).prop_map(|(cond, then, other)| Stmt::If { cond, then, other }),
+            (prop::collection::vec(tile(), 1..3), expr(), body()).prop_map(|(tiles, by, body)| Stmt::Turn {
+                tiles,
+                by,
+                body
+            }),
             (name(), any::<bool>(), body()).prop_map(|(name, cube, body)| Stmt::Task {
                 name,
                 core: if cube { Core::Matrix } else { Core::Vector },

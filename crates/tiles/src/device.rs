@@ -32,8 +32,9 @@ pub struct Limits {
     pub align: u32,
     /// Elements of a tile of a vector core, before the size of the memory makes it smaller.
     pub tile: u32,
-    /// Rows and columns of a block of a matmul.
-    pub block: u32,
+    /// Rows and columns of a block of a matmul's result, before the size of the memory makes it
+    /// smaller.
+    pub block: [u32; 2],
     /// The number of which rows and columns of a tile of a matrix core are multiples.
     pub box_side: u32,
 }

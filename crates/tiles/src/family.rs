@@ -6,6 +6,7 @@
 //! compares the concrete instructions of every rank with those of the kernel lowered from the
 //! proven schedule of that size.
 
+use crate::lower::settle;
 use crate::tile::trace::{Launch, Loops, TraceProgram};
 use crate::tile::visit::{each_in, leaves, with_forms};
 use crate::tile::{CALL, COUNT, Kernel, NRANKS, Op, RANK, Stmt, Table};
@@ -67,13 +68,16 @@ pub fn generalise(instances: &[Instance], sizes: &[u64], counted: bool) -> Optio
         }
     }
     kernel.scalars = scalars(counted);
+    settle(&mut kernel);
     Some(kernel)
 }
 
 /// Returns the kernel for one size alone. `nranks` is an argument all the same, for the checks of
 /// host and kernel.
 pub fn single(instance: &Instance) -> Kernel {
-    Kernel { scalars: scalars(false), ..instance.kernel.clone() }
+    let mut kernel = Kernel { scalars: scalars(false), ..instance.kernel.clone() };
+    settle(&mut kernel);
+    kernel
 }
 
 fn scalars(counted: bool) -> Vec<Name> {
@@ -208,6 +212,8 @@ fn data_only(body: &[Stmt], tainted: &mut Vec<Name>) -> bool {
             // A loop without signals, for instance over the rows of a tensor, only moves data.
             Stmt::For { body, .. } if !signals(body) => true,
             Stmt::For { lo, hi, body, .. } => clean(lo) && clean(hi) && data_only(body, tainted),
+            // What is loaded again and what is still there changes no result.
+            Stmt::If { then, other, .. } if loads_blocks(then) && loads_blocks(other) => true,
             Stmt::If { cond, then, other } => {
                 clean(cond) && data_only(then, tainted) && data_only(other, tainted)
             }
@@ -219,7 +225,9 @@ fn data_only(body: &[Stmt], tainted: &mut Vec<Name>) -> bool {
             Stmt::Op(
                 Op::LoadRow { from: gm, .. } | Op::LoadBlock { from: gm, .. } | Op::StoreBlock { to: gm, .. },
             ) => clean(&gm.slot) && gm.peer.as_ref().is_none_or(clean),
-            Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => data_only(body, tainted),
+            Stmt::Tiles { body, .. } | Stmt::Turn { body, .. } | Stmt::Task { body, .. } => {
+                data_only(body, tainted)
+            }
             Stmt::Op(_) | Stmt::Note { .. } => true,
         };
     }
@@ -227,9 +235,17 @@ fn data_only(body: &[Stmt], tainted: &mut Vec<Name>) -> bool {
     ok
 }
 
+/// Checks whether statements only load blocks of matrices into the core, from this rank's memory.
+fn loads_blocks(body: &[Stmt]) -> bool {
+    body.iter().all(|s| matches!(s, Stmt::Op(Op::LoadBlock { from, .. }) if from.peer.is_none()))
+}
+
 fn signals(body: &[Stmt]) -> bool {
     body.iter().any(|s| match s {
-        Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => signals(body),
+        Stmt::For { body, .. }
+        | Stmt::Tiles { body, .. }
+        | Stmt::Turn { body, .. }
+        | Stmt::Task { body, .. } => signals(body),
         Stmt::If { then, other, .. } => signals(then) || signals(other),
         Stmt::Op(op) => matches!(op, Op::Notify { .. } | Op::Wait { .. }),
         Stmt::Let { .. } | Stmt::Note { .. } => false,

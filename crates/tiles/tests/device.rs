@@ -37,7 +37,7 @@ impl Plain {
             events: 0,
             align: 4,
             tile: 1024,
-            block: 8,
+            block: [8, 8],
             box_side: 1,
         };
         Plain { limits, bytes }

@@ -93,12 +93,12 @@ impl Body<'_> {
                 out.extend(set);
                 out.push((0, format!("StoreBlock({to}, {name}, {m}, {n}, {pitch});")));
             }
-            Op::Move { dst, src, rows, cols } => {
+            Op::Move { dst, src, from: [row, col], rows, cols } => {
                 let (m, n) = (self.expr(rows), self.expr(cols));
-                for tile in [*src, *dst] {
-                    out.extend(self.block_size(tile, &m, &n)?);
-                }
-                out.push((0, format!("TMOV({}, {});", self.tile(*dst)?, self.tile(*src)?)));
+                let (row, col) = (self.expr(row), self.expr(col));
+                // The source has the size with which it was loaded.
+                out.extend(self.block_size(*dst, &m, &n)?);
+                out.push((0, format!("TEXTRACT({}, {}, {row}, {col});", self.tile(*dst)?, self.tile(*src)?)));
             }
             Op::Matmul { dst, left, right, m, n, k, add } => {
                 let (m, n, k) = (self.expr(m), self.expr(n), self.expr(k));

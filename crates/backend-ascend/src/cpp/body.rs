@@ -43,10 +43,13 @@ pub(super) struct TileObject {
 impl TileObject {
     pub fn name(&self, b: &Body) -> String {
         let name = self.object(b);
-        match (b.k.tile(self.tile).copies, &b.turn) {
-            (1, _) => name.into(),
-            (_, None) => format!("{name}[0]"),
-            (_, Some(turn)) => format!("{name}[{turn}]"),
+        if b.k.tile(self.tile).copies == 1 {
+            return name.into();
+        }
+        let own = b.turns.iter().rev().find(|(t, _)| *t == self.tile).map(|(_, turn)| turn);
+        match own.or(b.turn.as_ref().filter(|_| b.turns.is_empty())) {
+            None => format!("{name}[0]"),
+            Some(turn) => format!("{name}[{turn}]"),
         }
     }
 
@@ -129,8 +132,11 @@ pub(super) struct Body<'k> {
     pub uses: Uses,
     /// The length that each tile object has at this point, as far as it is known.
     pub(super) lengths: BTreeMap<TileId, String>,
-    /// Inside a loop whose tiles take turns: the variable that selects the copy.
+    /// Inside a loop whose tiles take turns, or a turn: the variable that selects the copy, and the
+    /// events of flags.
     turn: Option<String>,
+    /// The tiles of the turns around this place, each with the variable that selects its copy.
+    turns: Vec<(TileId, String)>,
 }
 
 impl<'k> Body<'k> {
@@ -161,7 +167,16 @@ impl<'k> Body<'k> {
         };
         scope.tables = k.tables.iter().map(|t| t.name.clone()).zip(names.tables.iter().cloned()).collect();
         let lengths = (0..).map(TileId).zip(k.tiles.iter().map(|t| t.elements.to_string())).collect();
-        Body { k, scope, names, used: Helpers::default(), uses: Uses::default(), lengths, turn: None }
+        Body {
+            k,
+            scope,
+            names,
+            used: Helpers::default(),
+            uses: Uses::default(),
+            lengths,
+            turn: None,
+            turns: vec![],
+        }
     }
 
     /// Prints an expression.
@@ -214,6 +229,7 @@ impl<'k> Body<'k> {
                     out.extend(self.tiles((pos, len), total, (*step, *twice), body)?);
                 }
                 Stmt::If { cond, then, other } => out.extend(self.branch(cond, then, other)?),
+                Stmt::Turn { tiles, by, body } => out.extend(self.turn(tiles, by, body)?),
                 Stmt::Task { name, .. } => {
                     return Err(refuse(format!("a kernel for one core contains task {name}")));
                 }
@@ -258,6 +274,7 @@ impl<'k> Body<'k> {
         }
         let mark = self.scope.enter();
         let i = self.scope.declare(pos, Interval::from(0));
+        let around = self.turn.clone();
         if twice {
             let h = self.scope.fresh("turn");
             out.push((0, format!("for (int64_t {i} = 0, {h} = 0; {i} < {end}; {i} += {step}, {h} ^= 1) {{")));
@@ -275,9 +292,27 @@ impl<'k> Body<'k> {
         }
         out.extend(below(self.statements(body)?));
         out.push((0, "}".into()));
-        self.turn = None;
+        self.turn = around;
         self.lengths.clear();
         self.scope.leave(mark);
+        Ok(out)
+    }
+
+    /// Prints a block in which tiles take a turn. It is no block of C++.
+    fn turn(&mut self, tiles: &[TileId], by: &Expr, body: &[Stmt]) -> R<Lines> {
+        let copy = by.clone().modulo(2);
+        let text = self.expr(&copy);
+        let first = tiles.first().and_then(|t| self.names.tiles.get(t.0 as usize));
+        let hint = first.map_or_else(|| "turn".into(), |(name, ..)| format!("{name}_turn"));
+        let name = self.scope.fresh(&hint);
+        let (around, before) = (self.turn.replace(name.clone()), self.turns.len());
+        self.turns.extend(tiles.iter().map(|t| (*t, name.clone())));
+        tiles.iter().for_each(|t| drop(self.lengths.remove(t)));
+        let mut out = vec![(0, format!("const int64_t {name} = {text};"))];
+        out.extend(self.statements(body)?);
+        tiles.iter().for_each(|t| drop(self.lengths.remove(t)));
+        self.turns.truncate(before);
+        self.turn = around;
         Ok(out)
     }
 

@@ -4,7 +4,8 @@
 //! A loop over tiles of a vector core may take turns under these conditions: its body consists of
 //! operations and loops of operations, it begins with a load and ends with a store, and no value in
 //! its tiles is carried into an iteration or used after it. Pass `flags` inserts the
-//! synchronisation of the copies.
+//! synchronisation of the copies. Tiles of matmuls already have their copies; they become smaller
+//! where no matmul fills them.
 
 use crate::profile::Profile;
 use kbc_diag::Diagnostics;
@@ -30,6 +31,7 @@ pub fn run(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
         kernel.tiles[t.0 as usize].copies = 2;
     }
     lower::fit_tiles(kernel, profile);
+    lower::fit_blocks(kernel, profile);
     Ok(())
 }
 
@@ -64,7 +66,9 @@ fn live_across_blocks(kernel: &Kernel) -> BTreeSet<TileId> {
                     }
                 }
                 Stmt::Tiles { body, .. } => look(body, known(true), true, out),
-                Stmt::For { body, .. } | Stmt::Task { body, .. } => look(body, known(false), inside, out),
+                Stmt::For { body, .. } | Stmt::Turn { body, .. } | Stmt::Task { body, .. } => {
+                    look(body, known(false), inside, out);
+                }
                 Stmt::If { then, other, .. } => {
                     look(then, known(false), inside, out);
                     look(other, known(false), inside, out);
@@ -85,7 +89,10 @@ fn mark(list: &mut [Stmt], free: &impl Fn(&TileId) -> bool, turned: &mut BTreeSe
                 *twice = true;
                 operations(body, &mut |op| turned.extend(first_uses(op).into_iter().map(|(t, _)| t)));
             }
-            Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => {
+            Stmt::For { body, .. }
+            | Stmt::Tiles { body, .. }
+            | Stmt::Turn { body, .. }
+            | Stmt::Task { body, .. } => {
                 mark(body, free, turned);
             }
             Stmt::If { then, other, .. } => {
@@ -109,7 +116,7 @@ fn operations(body: &[Stmt], f: &mut impl FnMut(&Op)) -> bool {
             }
             Stmt::For { body, .. } => operations(body, f),
             Stmt::Let { .. } | Stmt::Note { .. } => true,
-            Stmt::Tiles { .. } | Stmt::If { .. } | Stmt::Task { .. } => false,
+            Stmt::Tiles { .. } | Stmt::Turn { .. } | Stmt::If { .. } | Stmt::Task { .. } => false,
         };
     }
     all

@@ -64,6 +64,10 @@ fn expand(list: &mut Vec<Stmt>, profile: &Profile) {
                         expand(&mut body, profile);
                         Stmt::Tiles { pos, len, total, step, twice, body }
                     }
+                    Stmt::Turn { tiles, by, mut body } => {
+                        expand(&mut body, profile);
+                        Stmt::Turn { tiles, by, body }
+                    }
                     Stmt::Task { name, core, mut body } => {
                         expand(&mut body, profile);
                         Stmt::Task { name, core, body }

@@ -10,9 +10,10 @@
 
 use crate::profile::Profile;
 use kbc_diag::Diagnostics;
+use kbc_tiles::tile::hazard::Touched;
 use kbc_tiles::tile::order::{Fault, Finding, Trials, analyse};
 use kbc_tiles::tile::path::{self, Path};
-use kbc_tiles::tile::{Barrier, Kernel, Op, Pipe, Stmt, TURN, tasks};
+use kbc_tiles::tile::{Barrier, Kernel, Op, Pipe, Stmt, TURN, TileId, tasks};
 
 /// Inserts flags and barriers of one pipe.
 pub fn run(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
@@ -21,6 +22,7 @@ pub fn run(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
 
 fn one(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
     turns(kernel);
+    copies(kernel);
     // First complete every top-level statement alone: what orders its own operations is inside it.
     // The whole kernel is then analysed only for the few conflicts between statements.
     let mut at = 0;
@@ -59,7 +61,10 @@ fn turns(kernel: &mut Kernel) {
                     body.push(stored(true, 0));
                     true
                 }
-                Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => mark(body),
+                Stmt::For { body, .. }
+                | Stmt::Tiles { body, .. }
+                | Stmt::Turn { body, .. }
+                | Stmt::Task { body, .. } => mark(body),
                 Stmt::If { then, other, .. } => {
                     let one = mark(then);
                     mark(other) || one
@@ -73,6 +78,98 @@ fn turns(kernel: &mut Kernel) {
         kernel.body.splice(0..0, [stored(true, 0), stored(true, TURN)]);
         kernel.body.extend([stored(false, 0), stored(false, TURN)]);
     }
+}
+
+/// A group of tiles that take a turn together.
+struct TurnGroup {
+    tiles: Vec<TileId>,
+    /// The pipe that reads a copy, and the pipe that then writes it again.
+    pipes: [Pipe; 2],
+    /// Number of the event by which the reader returns the first copy to the writer.
+    event: u8,
+}
+
+impl TurnGroup {
+    fn flag(&self, set: bool, other: bool) -> Stmt {
+        let [reader, writer] = self.pipes;
+        flag(set, reader, writer, self.event + if other { TURN } else { 0 })
+    }
+}
+
+/// Inserts the flags of tiles that take turns ([`Stmt::Turn`]): a copy is written again once it has
+/// been read. All copies are free when the kernel begins and when it ends. As for loops whose tiles
+/// take turns, their flags are carried from block to block in between.
+fn copies(kernel: &mut Kernel) {
+    let mut groups: Vec<TurnGroup> = vec![];
+    mark_copies(&mut kernel.body, &mut groups);
+    let all = |set| groups.iter().flat_map(move |g| [g.flag(set, false), g.flag(set, true)]);
+    kernel.body.splice(0..0, all(true).collect::<Vec<_>>());
+    kernel.body.extend(all(false));
+}
+
+fn mark_copies(list: &mut [Stmt], groups: &mut Vec<TurnGroup>) {
+    for s in list {
+        match s {
+            Stmt::Turn { tiles, body, .. } => {
+                let Some([reader, writer]) = pipes_of(tiles, body) else { continue };
+                // The pass has already run on this kernel.
+                if matches!(body.first(), Some(Stmt::Op(Op::WaitFlag { from, to, .. })) if [*from, *to] == [reader, writer])
+                {
+                    continue;
+                }
+                let at = groups.iter().position(|g| g.tiles == *tiles).unwrap_or_else(|| {
+                    let same = groups.iter().filter(|g| g.pipes == [reader, writer]).count();
+                    let event = u8::try_from(same).unwrap_or(u8::MAX);
+                    groups.push(TurnGroup { tiles: tiles.clone(), pipes: [reader, writer], event });
+                    groups.len() - 1
+                });
+                body.insert(0, groups[at].flag(false, false));
+                body.push(groups[at].flag(true, false));
+                mark_copies(body, groups);
+            }
+            Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => {
+                mark_copies(body, groups);
+            }
+            Stmt::If { then, other, .. } => {
+                mark_copies(then, groups);
+                mark_copies(other, groups);
+            }
+            Stmt::Let { .. } | Stmt::Note { .. } | Stmt::Op(_) => {}
+        }
+    }
+}
+
+/// Returns the pipe that reads some tiles last and the pipe that writes them first.
+fn pipes_of(tiles: &[TileId], body: &[Stmt]) -> Option<[Pipe; 2]> {
+    fn look(list: &[Stmt], f: &mut impl FnMut(&Op)) {
+        for s in list {
+            match s {
+                Stmt::Op(op) => f(op),
+                Stmt::For { body, .. }
+                | Stmt::Tiles { body, .. }
+                | Stmt::Turn { body, .. }
+                | Stmt::Task { body, .. } => look(body, f),
+                Stmt::If { then, other, .. } => {
+                    look(then, f);
+                    look(other, f);
+                }
+                Stmt::Let { .. } | Stmt::Note { .. } => {}
+            }
+        }
+    }
+    let (mut reader, mut writer) = (None, None);
+    look(body, &mut |op| {
+        for a in op.accesses() {
+            if matches!(a.touched, Touched::Tile(t, _) if tiles.contains(&t)) {
+                if a.write {
+                    writer = writer.or(op.pipe());
+                } else {
+                    reader = op.pipe();
+                }
+            }
+        }
+    });
+    Some([reader?, writer?])
 }
 
 fn stored(set: bool, event: u8) -> Stmt {

@@ -259,6 +259,10 @@ fn list(k: &Kernel, body: &[Stmt], depth: usize, out: &mut String) {
                 line(format!("task {name}"));
                 list(k, body, depth + 1, out);
             }
+            Stmt::Turn { tiles, body, .. } => {
+                line(format!("turn {}", k.tile(tiles[0]).name));
+                list(k, body, depth + 1, out);
+            }
             Stmt::Tiles { pos, body, .. } => {
                 line(format!("tiles {pos}"));
                 list(k, body, depth + 1, out);

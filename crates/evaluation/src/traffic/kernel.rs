@@ -138,7 +138,7 @@ impl Walk<'_> {
                 Stmt::If { cond, then, other } => {
                     self.list(if self.value(cond)? != 0 { then } else { other })?;
                 }
-                Stmt::Task { body, .. } => self.list(body)?,
+                Stmt::Turn { body, .. } | Stmt::Task { body, .. } => self.list(body)?,
                 Stmt::Tiles { pos, len, total, step, body, .. } => {
                     let total = self.value(total)?.max(0);
                     self.tiles((pos, len), total, i64::from(*step).max(1), body)?;
@@ -264,7 +264,7 @@ impl Walk<'_> {
 /// Checks whether the tiles of a loop differ only in their lengths.
 fn alike(body: &[Stmt]) -> bool {
     body.iter().all(|s| match s {
-        Stmt::For { body, .. } => alike(body),
+        Stmt::For { body, .. } | Stmt::Turn { body, .. } => alike(body),
         Stmt::Op(_) | Stmt::Let { .. } | Stmt::Note { .. } => true,
         Stmt::If { .. } | Stmt::Tiles { .. } | Stmt::Task { .. } => false,
     })

@@ -61,7 +61,7 @@ impl Lower<'_, '_> {
         let left = place(self, x, &mul(&first, &d), &d);
         let right = place(self, w, &mul(&matrix, &mul(&d, &f)), &f);
         let sizes = Sizes { m, n: f, k: d };
-        self.blocks(dtype, &to, [&left, &right], (&sizes, [self.device.limits().block; 3]), span)?;
+        self.blocks(dtype, &to, [&left, &right], (&sizes, None), span)?;
         let body = self.build.close();
         self.build.push(Stmt::For { var: run, lo: Expr::Int(0), hi: Expr::Int(most as i64), body });
         Ok(())

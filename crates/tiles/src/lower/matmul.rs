@@ -1,10 +1,17 @@
 //! Matmuls on a matrix core: blocks of the result, each summed over blocks of the operands.
 //!
-//! The module owns the sizes of blocks and the loops over them. Operands are row-major. A block
-//! goes from global memory to the stage, and from there to the operands. Sums stay in their memory
-//! until they are complete. Blocks at the edges are smaller.
+//! The module owns the loops over blocks; `panels` owns their sizes. Operands are row-major. A
+//! panel of an operand, which has several slices of terms, goes from global memory to the stage.
+//! Its slices go from there to the operands of the matrix unit. Sums stay in their memory until
+//! they are complete. Blocks at the edges are smaller.
+//!
+//! Panels take turns between two copies in the stage, and slices between two copies in the memories
+//! of operands, so that the next one is loaded or moved while one is used. Where all panels of a
+//! row of blocks have a copy, they are loaded for its first block alone, and the other blocks use
+//! them again. The same holds for the panels of a column of blocks, if the result has only one
+//! column.
 
-use super::address::{add, mul, product};
+use super::address::{self, add, mul, product};
 use super::errors::refuse;
 use super::state::Lower;
 use crate::tile::{Gm, Op, Space, Stmt, Tile, TileId};
@@ -24,6 +31,16 @@ pub(super) struct Sizes {
     pub m: Expr,
     pub n: Expr,
     pub k: Expr,
+}
+
+/// The tiles of the matmuls of an element type.
+struct BlockTiles {
+    /// Panels of left operands in the stage, and their slices as operands.
+    left: [TileId; 2],
+    /// The same for right operands.
+    right: [TileId; 2],
+    /// Sums.
+    sums: TileId,
 }
 
 impl Lower<'_, '_> {
@@ -73,10 +90,9 @@ impl Lower<'_, '_> {
         let [to, left, right] = places.map(|p| p.0);
         let matrix = |at: Gm, pitch: &Expr| Matrix { at, pitch: pitch.clone() };
         let (n, k) = (sizes.n.clone(), sizes.k.clone());
-        let steps =
-            self.parts.and_then(|p| p.blocks.get(&dst).copied()).unwrap_or([self.device.limits().block; 3]);
+        let own = self.parts.and_then(|p| p.blocks.get(&dst).copied());
         let operands = [&matrix(left, &k), &matrix(right, &n)];
-        self.blocks(dtype, &matrix(to, &n), operands, (&sizes, steps), span)?;
+        self.blocks(dtype, &matrix(to, &n), operands, (&sizes, own), span)?;
         for (var, hi) in loops.into_iter().rev() {
             let body = self.build.close();
             self.build.push(Stmt::For { var, lo: Expr::Int(0), hi, body });
@@ -110,7 +126,7 @@ impl Lower<'_, '_> {
         Ok(types[1])
     }
 
-    /// Lowers `to = left right`, in blocks of the given numbers of rows, columns and terms.
+    /// Lowers `to = left right`, in blocks with at most the given rows and columns.
     ///
     /// # Errors
     /// Returns E470 if the rows of a matrix are too far apart for the instructions.
@@ -119,45 +135,87 @@ impl Lower<'_, '_> {
         dtype: DType,
         to: &Matrix,
         [left, right]: [&Matrix; 2],
-        (sizes, [rows, cols, terms]): (&Sizes, [u32; 3]),
+        (sizes, own): (&Sizes, Option<[u32; 2]>),
         span: Span,
     ) -> Result<(), Diagnostic> {
-        let [stage_a, stage_b] = [0, 1].map(|i| self.block_tile(Space::Stage, dtype, i));
-        let (left_tile, right_tile) =
-            (self.block_tile(Space::Left, dtype, 0), self.block_tile(Space::Right, dtype, 0));
-        let sums = self.block_tile(Space::Sums, DType::F32, 0);
-        self.pitches_fit([(stage_a, left), (stage_b, right)], (sums, to), span)?;
+        let tiles = self.block_tiles(dtype);
+        self.pitches_fit([(tiles.left[0], left), (tiles.right[0], right)], (tiles.sums, to), span)?;
+        let most = self.block_sizes.block;
+        let [rows, cols] = own.map_or(most, |own| [own[0].min(most[0]), own[1].min(most[1])]);
+        let [slice, panel] = self.block_sizes.terms(dtype);
+        let copies = self.block_sizes.copies;
+        // Not folded, so that kernels for other sizes differ in numbers alone.
+        let plain = |op, a: Expr, b: i64| Expr::Bin(op, Box::new(a), Box::new(Expr::Int(b)));
+        let beyond = |e: &Expr, most: u32| plain(BinOp::Gt, e.clone(), most.into());
+        let again = beyond(&sizes.k, panel * copies);
+        let panels =
+            plain(BinOp::Div, plain(BinOp::Add, sizes.k.clone(), i64::from(panel) - 1), panel.into());
+        let first = |pos: &Expr| pos.clone().equals(Expr::Int(0));
+        let either = |a: Expr, b: Expr| Expr::Bin(BinOp::Or, Box::new(a), Box::new(b));
+        let number = |pos: &Expr, step: u32| address::bin(BinOp::Div, pos, &Expr::Int(step.into()));
+        let turn = |pos: &Expr, step: u32, q: &Expr| {
+            let before = Expr::Bin(BinOp::Mul, Box::new(number(pos, step)), Box::new(panels.clone()));
+            Expr::Bin(BinOp::Add, Box::new(before), Box::new(number(q, panel)))
+        };
         self.blocks_of(["i", "m"], (&sizes.m, rows), |this, i, m| {
             this.blocks_of(["j", "n"], (&sizes.n, cols), |this, j, n| {
-                this.blocks_of(["q", "k"], (&sizes.k, terms), |this, q, k| {
-                    this.load_block(stage_a, [m, k], left, i, q);
-                    this.load_block(stage_b, [k, n], right, q, j);
-                    let moved = |dst, src, rows: &Expr, cols: &Expr| {
-                        Stmt::Op(Op::Move { dst, src, rows: rows.clone(), cols: cols.clone() })
-                    };
-                    this.build.push(moved(left_tile, stage_a, m, k));
-                    this.build.push(moved(right_tile, stage_b, k, n));
-                    let product = |add| {
-                        let (m, n, k) = (m.clone(), n.clone(), k.clone());
-                        vec![Stmt::Op(Op::Matmul {
-                            dst: sums,
-                            left: left_tile,
-                            right: right_tile,
-                            m,
-                            n,
-                            k,
-                            add,
-                        })]
-                    };
-                    let cond = Expr::bin(BinOp::Eq, q.clone(), Expr::Int(0));
-                    this.build.push(Stmt::If { cond, then: product(false), other: product(true) });
+                this.blocks_of(["q", "k"], (&sizes.k, panel), |this, q, k| {
+                    let [a, b] = [tiles.left[0], tiles.right[0]];
+                    this.in_turn(&[a], turn(i, rows, q), |this| {
+                        this.build.open();
+                        this.load_block(a, [m, k], left, i, q);
+                        let then = this.build.close();
+                        let cond = either(again.clone(), first(j));
+                        this.build.push(Stmt::If { cond, then, other: vec![] });
+                        this.in_turn(&[b], turn(j, cols, q), |this| {
+                            this.build.open();
+                            this.load_block(b, [k, n], right, q, j);
+                            let then = this.build.close();
+                            let cond = either(again.clone(), either(beyond(&sizes.n, cols), first(i)));
+                            this.build.push(Stmt::If { cond, then, other: vec![] });
+                            this.slices(&tiles, [m, n, k], (q, slice));
+                        });
+                    });
                 });
                 let (pitch, rows, cols) = (to.pitch.clone(), m.clone(), n.clone());
                 let to = within(to, i, j);
-                this.build.push(Stmt::Op(Op::StoreBlock { to, pitch, tile: sums, rows, cols }));
+                this.build.push(Stmt::Op(Op::StoreBlock { to, pitch, tile: tiles.sums, rows, cols }));
             });
         });
         Ok(())
+    }
+
+    /// Multiplies the panels in the stage that begin at term `q`, slice by slice.
+    fn slices(&mut self, tiles: &BlockTiles, [m, n, k]: [&Expr; 3], (q, slice): (&Expr, u32)) {
+        let zero = || Expr::Int(0);
+        self.blocks_of(["s", "t"], (k, slice), |this, s, t| {
+            let ([from_left, left], [from_right, right]) = (tiles.left, tiles.right);
+            let by = address::bin(BinOp::Div, s, &Expr::Int(slice.into()));
+            this.in_turn(&[left, right], by, |this| {
+                let moved = |dst, src, from, [rows, cols]: [&Expr; 2]| {
+                    Stmt::Op(Op::Move { dst, src, from, rows: rows.clone(), cols: cols.clone() })
+                };
+                this.build.push(moved(left, from_left, [zero(), s.clone()], [m, t]));
+                this.build.push(moved(right, from_right, [s.clone(), zero()], [t, n]));
+                let product = |add| {
+                    let (dst, m, n, k) = (tiles.sums, m.clone(), n.clone(), t.clone());
+                    vec![Stmt::Op(Op::Matmul { dst, left, right, m, n, k, add })]
+                };
+                let cond = (q.clone() + s.clone()).equals(zero());
+                this.build.push(Stmt::If { cond, then: product(false), other: product(true) });
+            });
+        });
+    }
+
+    /// Adds what `f` adds, in a turn of tiles if they have several copies.
+    fn in_turn(&mut self, tiles: &[TileId], by: Expr, f: impl FnOnce(&mut Self)) {
+        if self.block_sizes.copies == 1 {
+            return f(self);
+        }
+        self.build.open();
+        f(self);
+        let body = self.build.close();
+        self.build.push(Stmt::Turn { tiles: tiles.to_vec(), by, body });
     }
 
     /// Checks that the distances between the rows of matrices fit into the fields of the
@@ -195,17 +253,43 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// Returns the tile number `index` of an element type in a memory of a matrix core, and creates
-    /// it if necessary.
-    fn block_tile(&mut self, space: Space, dtype: DType, index: usize) -> TileId {
+    /// Returns the tiles of matmuls of an element type, and creates them if necessary.
+    fn block_tiles(&mut self, dtype: DType) -> BlockTiles {
+        let ([rows, cols], copies) = (self.block_sizes.block, self.block_sizes.copies);
+        let [slice, panel] = self.block_sizes.terms(dtype);
+        let mut tile =
+            |space, dtype, size, copies, number| self.block_tile(space, dtype, size, copies, number);
+        BlockTiles {
+            left: [
+                tile(Space::Stage, dtype, [rows, panel], copies, 0),
+                tile(Space::Left, dtype, [rows, slice], copies, 0),
+            ],
+            right: [
+                tile(Space::Stage, dtype, [panel, cols], copies, 1),
+                tile(Space::Right, dtype, [slice, cols], copies, 0),
+            ],
+            sums: tile(Space::Sums, DType::F32, [rows, cols], 1, 0),
+        }
+    }
+
+    /// Returns the tile number `number` of an element type in a memory of a matrix core, and
+    /// creates it if necessary.
+    fn block_tile(
+        &mut self,
+        space: Space,
+        dtype: DType,
+        [rows, elements]: [u32; 2],
+        copies: u32,
+        number: usize,
+    ) -> TileId {
         let mut of =
             (0..self.tiles.len()).filter(|i| self.tiles[*i].space == space && self.tiles[*i].dtype == dtype);
-        if let Some(i) = of.nth(index) {
+        if let Some(i) = of.nth(number) {
             return TileId(i as u32);
         }
-        let (name, block) = (self.tile_name(), self.device.limits().block);
-        self.tiles.push(Tile { name, dtype, space, rows: block, elements: block, copies: 1, at: None });
-        self.block_tile(space, dtype, index)
+        let name = self.tile_name();
+        self.tiles.push(Tile { name, dtype, space, rows, elements, copies, at: None });
+        TileId(self.tiles.len() as u32 - 1)
     }
 
     fn load_block(&mut self, tile: TileId, size: [&Expr; 2], from: &Matrix, row: &Expr, col: &Expr) {

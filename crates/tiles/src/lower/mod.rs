@@ -32,6 +32,7 @@ mod lists;
 mod local;
 mod matmul;
 mod ops;
+mod panels;
 mod prune;
 mod regions;
 mod rows;
@@ -54,6 +55,9 @@ use kbc_ir::visit::{Field, each_field};
 use kbc_ir::walk::{self, Act, Cursor, Step};
 use lanes::WorkDivision;
 use lists::has_matmuls;
+use panels::BlockSizes;
+pub use panels::fit_blocks;
+pub use prune::settle;
 use state::Lower;
 pub use state::Places;
 use std::collections::BTreeMap;
@@ -123,7 +127,7 @@ fn unpruned(
             "remove `via`: routes belong to the network of the machine, and a kernel cannot choose them";
         return Err(refuse(span, "a message that names relays", help).into());
     }
-    let apart = tiles::split_tile_kernels(schedule, device.limits().block)?;
+    let apart = tiles::split_tile_kernels(schedule)?;
     let (schedule, parts) = apart.as_ref().map_or((schedule, None), |(s, parts)| (s, Some(parts)));
     let without = if staging == Staging::Whole { None } else { copy_elision::without_staging(schedule) };
     let schedule = without.as_ref().unwrap_or(schedule);
@@ -177,6 +181,7 @@ fn unpruned(
         fetched: fetched::fetched(schedule),
         tables: vec![],
         parts,
+        block_sizes: BlockSizes::of(schedule, device),
         consumers: BTreeMap::new(),
         marks,
     };
@@ -238,7 +243,7 @@ fn shorten(body: &mut [Stmt], elements: u32) {
                 *step = elements;
                 shorten(body, elements);
             }
-            Stmt::For { body, .. } => shorten(body, elements),
+            Stmt::For { body, .. } | Stmt::Turn { body, .. } => shorten(body, elements),
             Stmt::Task { core: Core::Matrix, .. } => {}
             Stmt::Task { body, .. } => shorten(body, elements),
             Stmt::If { then, other, .. } => {

@@ -35,6 +35,40 @@ pub(super) fn prune(kernel: &mut Kernel) {
     kernel.body = body;
 }
 
+/// Decides the conditions that depend on sizes, which are kept while kernels of several sizes are
+/// compared: simplifies the conditions of branches and the numbers of turns, and removes branches
+/// that are always or never taken.
+pub fn settle(kernel: &mut Kernel) {
+    decide(&mut kernel.body, &mut vec![]);
+    branches(&mut kernel.body);
+}
+
+/// Simplifies conditions and turns. `zero`: positions in loops of at most one tile.
+fn decide(body: &mut [Stmt], zero: &mut Vec<Name>) {
+    for stmt in body {
+        let settled = |e: &Expr| e.subst(&|n| zero.contains(n).then_some(Expr::Int(0))).simplify();
+        match stmt {
+            Stmt::If { cond, then, other } => {
+                *cond = settled(cond);
+                decide(then, zero);
+                decide(other, zero);
+            }
+            Stmt::Turn { by, body, .. } => {
+                *by = settled(by);
+                decide(body, zero);
+            }
+            Stmt::Tiles { pos, total, step, body, .. } => {
+                let before = zero.len();
+                zero.extend(total.as_int().filter(|n| *n <= i64::from(*step)).map(|_| pos.clone()));
+                decide(body, zero);
+                zero.truncate(before);
+            }
+            Stmt::For { body, .. } | Stmt::Task { body, .. } => decide(body, zero),
+            Stmt::Let { .. } | Stmt::Note { .. } | Stmt::Op(_) => {}
+        }
+    }
+}
+
 fn branches(body: &mut Vec<Stmt>) {
     let mut out = vec![];
     for mut stmt in std::mem::take(body) {
@@ -56,7 +90,7 @@ fn branches(body: &mut Vec<Stmt>) {
                     out.push(stmt);
                 }
             }
-            Stmt::Tiles { body, .. } => {
+            Stmt::Tiles { body, .. } | Stmt::Turn { body, .. } => {
                 branches(body);
                 out.push(stmt);
             }
@@ -100,6 +134,10 @@ fn names(body: &mut Vec<Stmt>) -> Vec<Name> {
                 note(&mut used, total);
                 used.extend(names(body));
             }
+            Stmt::Turn { by, body, .. } => {
+                note(&mut used, by);
+                used.extend(names(body));
+            }
             Stmt::Task { body, .. } => {
                 names(body);
             }
@@ -120,7 +158,10 @@ fn note(used: &mut Vec<Name>, e: &Expr) {
 fn each_op(body: &mut [Stmt], f: &mut impl FnMut(&mut Op)) {
     for stmt in body {
         match stmt {
-            Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => each_op(body, f),
+            Stmt::For { body, .. }
+            | Stmt::Tiles { body, .. }
+            | Stmt::Turn { body, .. }
+            | Stmt::Task { body, .. } => each_op(body, f),
             Stmt::If { then, other, .. } => {
                 each_op(then, f);
                 each_op(other, f);

@@ -5,6 +5,7 @@ use super::address;
 use super::build::Build;
 use super::consumer::Consumer;
 use super::lanes::{Merged, THIS, WorkDivision};
+use super::panels::BlockSizes;
 use super::storage::{self, Storage};
 use super::tiles::Parts;
 use crate::device::Device;
@@ -56,6 +57,8 @@ pub(super) struct Lower<'a, 's> {
     pub(super) tables: Vec<Table>,
     /// What is known about the operations that were parts of tile kernels.
     pub(super) parts: Option<&'a Parts>,
+    /// Sizes of the tiles of matmuls.
+    pub(super) block_sizes: BlockSizes,
     /// Functions of the results of regions that are computed while these results are in the core.
     pub(super) consumers: BTreeMap<usize, Consumer>,
     /// Whether marks state to which region a statement belongs.

@@ -20,10 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What is known about operations that were parts of tile kernels.
 #[derive(Default)]
 pub(super) struct Parts {
-    /// Largest number of rows, of columns and of terms of a block.
-    pub largest: u32,
-    /// Rows, columns and terms of the blocks of the matmul that makes a buffer.
-    pub blocks: BTreeMap<BufferId, [u32; 3]>,
+    /// Rows and columns of the blocks of the matmul that makes a buffer.
+    pub blocks: BTreeMap<BufferId, [u32; 2]>,
     /// Buffers of a narrow type whose function is computed in f32 and rounded where it is stored.
     pub wide: BTreeSet<BufferId>,
 }
@@ -37,11 +35,8 @@ const LARGEST: usize = 200;
 /// # Errors
 /// Returns E470 for a single element of a dimension whose size depends on the rank, and for
 /// `preload`.
-pub(super) fn split_tile_kernels(
-    schedule: &Schedule,
-    block: u32,
-) -> Result<Option<(Schedule, Parts)>, Diagnostic> {
-    let mut parts = Parts { largest: block, ..Parts::default() };
+pub(super) fn split_tile_kernels(schedule: &Schedule) -> Result<Option<(Schedule, Parts)>, Diagnostic> {
+    let mut parts = Parts::default();
     let mut out = schedule.clone();
     let mut found = false;
     for r in 0..out.regions.len() {
@@ -347,17 +342,17 @@ impl Maker<'_> {
         let (left, right) = (*left, *right);
         let dtype = if a.dtype.is_float() { DType::F32 } else { DType::I32 };
         let (mut index, mut dims) = (a.index.clone(), a.dims.clone());
-        let (Some(k), Some(n)) = (index.pop(), b.index.last().copied()) else { return Err(self.broken()) };
+        let (Some(_), Some(n)) = (index.pop(), b.index.last().copied()) else { return Err(self.broken()) };
         dims.pop();
         let m = index.last().copied().unwrap_or(n);
         index.push(n);
         dims.extend(b.dims.last().cloned());
         let dst = self.temp(dtype, dims.clone());
         let block = |i: Index| match i {
-            Index::Var(v) => self.kernel.vars[v as usize].tile.min(self.parts.largest.into()) as u32,
+            Index::Var(v) => self.kernel.vars[v as usize].tile.min(u32::MAX.into()) as u32,
             Index::At(_) => 1,
         };
-        self.parts.blocks.insert(dst, [m, n, k].map(block));
+        self.parts.blocks.insert(dst, [m, n].map(block));
         self.ops.push(LocalOp::Matmul { dst, a: left, b: right });
         Ok(Value { dtype, index, dims, is: ValueForm::Stored(dst) })
     }

@@ -64,7 +64,7 @@ pub struct Access {
 }
 
 /// An operation of the kernel with its position and accesses. An operation of a loop whose tiles
-/// take turns has two sites.
+/// take turns, or of a turn, has a site for each copy.
 #[derive(Debug)]
 pub struct Site<'k> {
     /// Path of the operation.
@@ -73,7 +73,7 @@ pub struct Site<'k> {
     pub op: &'k Op,
     /// Accesses of the operation.
     pub accesses: Vec<Access>,
-    /// Whether the site is that of every other iteration of a loop whose tiles take turns.
+    /// Whether the flags at the site belong to second copies.
     pub other: bool,
 }
 
@@ -115,6 +115,10 @@ pub struct HazardProgram<'k> {
     pub root: Vec<Node>,
     /// Names that have a single value in the whole kernel.
     fixed: BTreeSet<Name>,
+    /// Tiles that are their second copy at the place that is being built.
+    second: Vec<TileId>,
+    /// Whether the flags at this place belong to second copies.
+    flags_of_second: bool,
 }
 
 /// What has changed since an access happened.
@@ -247,7 +251,14 @@ impl<'k> HazardProgram<'k> {
     pub fn new(kernel: &'k Kernel) -> HazardProgram<'k> {
         let mut fixed: BTreeSet<Name> = kernel.scalars.iter().cloned().collect();
         fixed.extend([super::RANK, super::CALL, super::CORE].map(Name::from));
-        let mut out = HazardProgram { sites: vec![], loops: vec![], root: vec![], fixed };
+        let mut out = HazardProgram {
+            sites: vec![],
+            loops: vec![],
+            root: vec![],
+            fixed,
+            second: vec![],
+            flags_of_second: false,
+        };
         out.root = out.block(&kernel.body, 0, &mut vec![], &mut vec![]);
         out
     }
@@ -265,7 +276,8 @@ impl<'k> HazardProgram<'k> {
             match s {
                 Stmt::Op(op) => {
                     out.push(Node::Op(self.sites.len()));
-                    self.sites.push(Site { path: path.clone(), op, accesses: op.accesses(), other: false });
+                    let site = self.site(path.clone(), op);
+                    self.sites.push(site);
                 }
                 Stmt::Let { name, .. } => self.bind(name, inside),
                 Stmt::For { var, body, .. } => {
@@ -281,6 +293,14 @@ impl<'k> HazardProgram<'k> {
                     let b = self.block(other, then.len(), path, inside);
                     out.push(Node::If(from..self.sites.len(), a, b));
                 }
+                // A block in which tiles take a turn counts with each of their copies, whichever it
+                // had before. Whatever the turns are, they are a sequence of these choices.
+                Stmt::Turn { tiles, body, .. } => {
+                    let from = self.sites.len();
+                    let a = self.turn(tiles, false, body, path, inside);
+                    let b = self.turn(tiles, true, body, path, inside);
+                    out.push(Node::If(from..self.sites.len(), a, b));
+                }
                 // Tasks are analysed one by one. Here they are treated as one after another.
                 Stmt::Task { body, .. } => out.extend(self.block(body, 0, path, inside)),
                 Stmt::Note { .. } => {}
@@ -288,6 +308,37 @@ impl<'k> HazardProgram<'k> {
             path.pop();
         }
         out
+    }
+
+    fn turn(
+        &mut self,
+        tiles: &[TileId],
+        second: bool,
+        body: &'k [Stmt],
+        path: &mut Path,
+        inside: &mut Vec<usize>,
+    ) -> Vec<Node> {
+        let (flags, before) = (self.flags_of_second, self.second.len());
+        self.flags_of_second = second;
+        if second {
+            self.second.extend(tiles);
+        }
+        let out = self.block(body, 0, path, inside);
+        self.second.truncate(before);
+        self.flags_of_second = flags;
+        out
+    }
+
+    fn site(&self, path: Path, op: &'k Op) -> Site<'k> {
+        let mut accesses = op.accesses();
+        for a in &mut accesses {
+            match &mut a.touched {
+                Touched::Tile(t, other) => *other = self.second.contains(t),
+                Touched::Event(e) if self.flags_of_second => e.number = e.number.saturating_add(super::TURN),
+                Touched::Event(_) | Touched::Run { .. } | Touched::Block { .. } => {}
+            }
+        }
+        Site { path, op, accesses, other: self.flags_of_second }
     }
 
     fn repeat(

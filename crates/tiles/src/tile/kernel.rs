@@ -191,6 +191,17 @@ pub enum Stmt {
         /// Statements for one tile.
         body: Vec<Stmt>,
     },
+    /// `turn tiles by value`: in this block, every one of these tiles is its copy number `value`
+    /// modulo 2, and a flag that stands in no inner block of this kind belongs to that copy: for
+    /// the second one, [`TURN`] is added to the number of its event.
+    Turn {
+        /// Tiles with two copies each.
+        tiles: Vec<TileId>,
+        /// The number from which the copy follows, at least 0.
+        by: Expr,
+        /// Statements of the block.
+        body: Vec<Stmt>,
+    },
     /// `task name core`: a kernel of its own. Names from outside are not visible in it.
     Task {
         /// Name, different from the names of all other tasks.

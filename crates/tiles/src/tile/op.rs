@@ -208,10 +208,12 @@ pub enum Op {
     },
     /// Moves a block from the stage to the operands of the matrix unit.
     Move {
-        /// Destination.
+        /// Destination, written from its first row and column.
         dst: TileId,
         /// Source.
         src: TileId,
+        /// First row and first column of the block in the source.
+        from: [Expr; 2],
         /// Number of rows.
         rows: Expr,
         /// Number of columns.

@@ -292,7 +292,7 @@ impl Reader<'_> {
             }
             open = word == "if";
             let kids = match word {
-                "for" | "if" | "tiles" | "task" => self.statements(&n.kids),
+                "for" | "if" | "tiles" | "turn" | "task" => self.statements(&n.kids),
                 _ => {
                     leaf(n, self.out);
                     vec![]
@@ -330,6 +330,14 @@ impl Reader<'_> {
                 c.expect_word("by")?;
                 let step = c.small("the elements of a tile")?;
                 Stmt::Tiles { pos, len, total, step, twice: c.eat_word("twice"), body: kids }
+            }
+            "turn" => {
+                let mut tiles = vec![self.tile_of(c)?];
+                while c.eat(",") {
+                    tiles.push(self.tile_of(c)?);
+                }
+                c.expect_word("by")?;
+                Stmt::Turn { tiles, by: expr(c)?, body: kids }
             }
             "task" => {
                 let name = c.word("the task's name")?;

@@ -14,7 +14,10 @@ fn block<'k>(body: &'k mut Vec<Stmt>, path: &[u32]) -> Option<(&'k mut Vec<Stmt>
         return Some((body, i));
     }
     match body.get_mut(i)? {
-        Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => block(body, rest),
+        Stmt::For { body, .. }
+        | Stmt::Tiles { body, .. }
+        | Stmt::Turn { body, .. }
+        | Stmt::Task { body, .. } => block(body, rest),
         Stmt::If { then, other, .. } => {
             let n = then.len() as u32;
             if rest[0] < n {
@@ -34,7 +37,10 @@ pub fn stmt<'k>(kernel: &'k Kernel, path: &[u32]) -> Option<&'k Stmt> {
         let s = list.get(*first as usize)?;
         let Some(next) = rest.first() else { return Some(s) };
         match s {
-            Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => at(body, rest),
+            Stmt::For { body, .. }
+            | Stmt::Tiles { body, .. }
+            | Stmt::Turn { body, .. }
+            | Stmt::Task { body, .. } => at(body, rest),
             Stmt::If { then, other, .. } => match (*next as usize).checked_sub(then.len()) {
                 None => at(then, rest),
                 Some(i) => {
@@ -80,9 +86,10 @@ fn gather<'k>(list: &'k [Stmt], first: usize, path: &mut Path, out: &mut Vec<(Pa
         path.push((first + i) as u32);
         match s {
             Stmt::Op(op) => out.push((path.clone(), op)),
-            Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => {
-                gather(body, 0, path, out)
-            }
+            Stmt::For { body, .. }
+            | Stmt::Tiles { body, .. }
+            | Stmt::Turn { body, .. }
+            | Stmt::Task { body, .. } => gather(body, 0, path, out),
             Stmt::If { then, other, .. } => {
                 gather(then, 0, path, out);
                 gather(other, then.len(), path, out);
@@ -99,9 +106,10 @@ pub fn line(kernel: &Kernel, path: &[u32]) -> Option<usize> {
     fn lines(list: &[Stmt]) -> usize {
         list.iter()
             .map(|s| match s {
-                Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => {
-                    1 + lines(body)
-                }
+                Stmt::For { body, .. }
+                | Stmt::Tiles { body, .. }
+                | Stmt::Turn { body, .. }
+                | Stmt::Task { body, .. } => 1 + lines(body),
                 Stmt::If { then, other, .. } if other.is_empty() => 1 + lines(then),
                 Stmt::If { then, other, .. } => 2 + lines(then) + lines(other),
                 Stmt::Let { .. } | Stmt::Note { .. } | Stmt::Op(_) => 1,
@@ -115,7 +123,10 @@ pub fn line(kernel: &Kernel, path: &[u32]) -> Option<usize> {
         let before = lines(&list[..i]);
         let Some(next) = rest.first() else { return Some(before) };
         let inner = match s {
-            Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => at(body, rest)?,
+            Stmt::For { body, .. }
+            | Stmt::Tiles { body, .. }
+            | Stmt::Turn { body, .. }
+            | Stmt::Task { body, .. } => at(body, rest)?,
             Stmt::If { then, other, .. } => match (*next as usize).checked_sub(then.len()) {
                 None => at(then, rest)?,
                 Some(i) => lines(then) + 1 + at(other, &[&[i as u32], &rest[1..]].concat())?,
@@ -138,7 +149,10 @@ pub fn sweep(list: &mut Vec<Stmt>) {
     list.retain(|s| *s != blank());
     for s in list {
         match s {
-            Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => sweep(body),
+            Stmt::For { body, .. }
+            | Stmt::Tiles { body, .. }
+            | Stmt::Turn { body, .. }
+            | Stmt::Task { body, .. } => sweep(body),
             Stmt::If { then, other, .. } => {
                 sweep(then);
                 sweep(other);
@@ -149,13 +163,13 @@ pub fn sweep(list: &mut Vec<Stmt>) {
 }
 
 /// Returns the path at which to insert synchronisation for `later` against `earlier`. If some loops
-/// contain `later` but not `earlier`, this is in front of the outermost of them; otherwise it is in
-/// front of `later`.
+/// or turns contain `later` but not `earlier`, this is in front of the outermost of them; otherwise
+/// it is in front of `later`.
 pub fn outside(kernel: &Kernel, earlier: &[u32], later: &[u32]) -> Path {
     let common = earlier.iter().zip(later).take_while(|(a, b)| a == b).count();
     (common + 1..later.len())
         .map(|n| &later[..n])
-        .find(|p| matches!(stmt(kernel, p), Some(Stmt::For { .. } | Stmt::Tiles { .. })))
+        .find(|p| matches!(stmt(kernel, p), Some(Stmt::For { .. } | Stmt::Tiles { .. } | Stmt::Turn { .. })))
         .unwrap_or(later)
         .to_vec()
 }

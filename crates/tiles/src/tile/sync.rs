@@ -29,7 +29,9 @@ pub fn counts(kernel: &Kernel) -> SyncCounts {
 fn count(list: &[Stmt], tiles: bool, out: &mut SyncCounts) {
     for s in list {
         match s {
-            Stmt::For { body, .. } | Stmt::Task { body, .. } => count(body, tiles, out),
+            Stmt::For { body, .. } | Stmt::Turn { body, .. } | Stmt::Task { body, .. } => {
+                count(body, tiles, out)
+            }
             Stmt::Tiles { body, .. } => count(body, true, out),
             Stmt::If { then, other, .. } => {
                 count(then, tiles, out);

@@ -101,6 +101,10 @@ fn look(kernel: &Kernel, list: &[Stmt], uses: &mut Uses) {
                 uses.tables |= tables(total);
                 look(kernel, body, uses);
             }
+            Stmt::Turn { by, body, .. } => {
+                uses.tables |= tables(by);
+                look(kernel, body, uses);
+            }
             Stmt::Task { body, .. } => look(kernel, body, uses),
             Stmt::Note { .. } => {}
             Stmt::Op(op) => {

@@ -144,6 +144,11 @@ impl Printer<'_> {
                     self.line(depth, &format!("tiles {names} in {} by {step}{twice}", show(total, 0)));
                     self.body(depth + 1, body);
                 }
+                Stmt::Turn { tiles, by, body } => {
+                    let names: Vec<String> = tiles.iter().map(|t| self.tile(*t)).collect();
+                    self.line(depth, &format!("turn {} by {}", names.join(", "), show(by, 0)));
+                    self.body(depth + 1, body);
+                }
                 Stmt::Task { name, core, body } => {
                     self.line(depth, &format!("task {} {}", quoted(name), self.kernel.dialect.core(*core)));
                     self.body(depth + 1, body);
@@ -254,8 +259,8 @@ impl Printer<'_> {
                 self.gm(from),
                 show(pitch, 0)
             ),
-            Op::Move { dst, src, rows, cols } => {
-                format!("move {} = {}", self.block(*dst, rows, cols), self.tile(*src))
+            Op::Move { dst, src, from: [row, col], rows, cols } => {
+                format!("move {} = {}", self.block(*dst, rows, cols), self.block(*src, row, col))
             }
             Op::Matmul { dst, left, right, m, n, k, add } => format!(
                 "{} {} = {}, {} over {}",

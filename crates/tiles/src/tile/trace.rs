@@ -45,8 +45,9 @@ pub enum Loops {
     Unrolled,
     /// The trace has [`TraceEvent::Tiles`], then the first two and the last two tiles, so that
     /// traces of large counts stay short. A loop is unrolled all the same if its numbers are not
-    /// affine in position and length of the tile, or if its control flow depends on them. Therefore
-    /// equal traces mean equal loops, and what is in range at these tiles is in range at all tiles.
+    /// affine in position and length of the tile, or if its control flow depends on them in other
+    /// ways than the first tile from the rest. Therefore equal traces mean equal loops, and what is
+    /// in range at these tiles is in range at all tiles.
     Ends,
 }
 
@@ -248,7 +249,7 @@ impl Run<'_, '_> {
                         n = if short && n == 1 { 2.max(count - 2) } else { n + 1 };
                     }
                 }
-                Step::Task(body) => self.steps(body)?,
+                Step::Block(body) => self.steps(body)?,
                 Step::Op { op, codes } => self.op(op, codes)?,
             }
         }
@@ -325,10 +326,11 @@ impl Run<'_, '_> {
                 TraceEvent::LoadBlock { tile: *tile, size: [rows, cols], from, pitch }
             }
             Op::Move { dst, src, .. } => {
-                let size = [values[0], values[1]];
-                self.fits_block(op, *dst, size)?;
-                self.fits_block(op, *src, size)?;
-                TraceEvent::Move { dst: *dst, src: *src, size }
+                let [row, col, rows, cols, ..] = values;
+                self.fits_block(op, *dst, [rows, cols])?;
+                self.fits_block(op, *src, [row + rows, col + cols])?;
+                self.fits_move(op, [*dst, *src], [row, col])?;
+                TraceEvent::Move { dst: *dst, src: *src, from: [row, col], size: [rows, cols] }
             }
             Op::Matmul { dst, left, right, add, .. } => {
                 let [m, n, k, ..] = values;
@@ -412,6 +414,20 @@ impl Run<'_, '_> {
             return Ok(());
         }
         Err(self.at(op, &format!("{rows} x {cols} elements exceed a tile of {r} x {c}")))
+    }
+
+    /// Checks that the place in its source from which a tile is moved lies in it: the instruction
+    /// moves the whole tile, even if less of it is needed.
+    fn fits_move(&self, op: &Op, [dst, src]: [TileId; 2], from: [i64; 2]) -> R<()> {
+        let size = |t: TileId| self.p.kernel.tiles.get(t.0 as usize).map_or((0, 0), |t| (t.rows, t.elements));
+        let (to, of) = (size(dst), size(src));
+        for (at, len, whole) in [(from[0], to.0, of.0), (from[1], to.1, of.1)] {
+            if at < 0 || at + i64::from(len) > i64::from(whole) {
+                let text = format!("{len} rows or columns from {at} on exceed a tile of {whole}");
+                return Err(self.at(op, &text));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the place of a block of a matrix, after checking that the block is in its memory.

@@ -60,6 +60,10 @@ pub fn each_in(body: &mut [Stmt], f: &mut impl FnMut(&mut Expr)) {
                 f(total);
                 each_in(body, f);
             }
+            Stmt::Turn { by, body, .. } => {
+                f(by);
+                each_in(body, f);
+            }
             Stmt::Task { body, .. } => each_in(body, f),
             Stmt::Note { .. } => {}
             Stmt::Op(op) => each_of(op, f),
@@ -96,10 +100,7 @@ pub fn each_of(op: &mut Op, f: &mut impl FnMut(&mut Expr)) {
             f(value);
             f(len);
         }
-        Op::Move { rows, cols, .. } => {
-            f(rows);
-            f(cols);
-        }
+        Op::Move { from: [row, col], rows, cols, .. } => [row, col, rows, cols].into_iter().for_each(f),
         Op::Matmul { m, n, k, .. } => [m, n, k].into_iter().for_each(f),
         Op::Notify { peer, index, .. } => {
             f(peer);

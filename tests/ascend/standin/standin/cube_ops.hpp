@@ -34,6 +34,37 @@ void put(const Op &op, T &tile, const std::vector<typename T::DType> &values) {
     }
 }
 
+// The block of `src` that begins at a row and a column and has the valid size of `dst`. The instruction moves the whole
+// of `dst`: what is beyond its valid size is moved too, and undefined.
+template <typename D, typename A>
+void extract(const Op &op, D &dst, A &src, uint64_t row, uint64_t col) {
+    static_assert(A::Loc == pto::TileType::Mat && (D::Loc == pto::TileType::Left || D::Loc == pto::TileType::Right),
+                  "TEXTRACT goes from L1 to L0A or L0B");
+    static_assert(std::is_same_v<typename D::DType, typename A::DType>, "TEXTRACT: the tiles differ in element type");
+    check_tile(op, dst);
+    check_tile(op, src);
+    if (row % 16 != 0 || col % 16 != 0) fail(op, "a block from row %llu, column %llu: not multiples of 16", Big(row), Big(col));
+    if (row + D::Rows > A::Rows || col + D::Cols > A::Cols) {
+        fail(op, "%d x %d from row %llu, column %llu of a tile of %d x %d", D::Rows, D::Cols, Big(row), Big(col), A::Rows,
+             A::Cols);
+    }
+    if (row + dst.GetValidRow() > src.GetValidRow() || col + dst.GetValidCol() > src.GetValidCol()) {
+        fail(op, "%u x %u from row %llu, column %llu of %u x %u valid ones", dst.GetValidRow(), dst.GetValidCol(), Big(row),
+             Big(col), src.GetValidRow(), src.GetValidCol());
+    }
+    ub_undefine(dst.address, D::kBytes);
+    using E = typename D::DType;
+    const uint64_t cols = dst.GetValidCol();
+    std::vector<E> values(dst.GetValidRow() * cols);
+    for (uint64_t r = 0; r < dst.GetValidRow(); ++r) {
+        if (ub_read(op, at(src, row + r, col), cols * sizeof(E)) != 0) {
+            fail(op, "undefined: row %llu of a tile in L1 has elements without a defined value", Big(row + r));
+        }
+        std::memcpy(values.data() + r * cols, ub(at(src, row + r, col)), cols * sizeof(E));
+    }
+    put(op, dst, values);
+}
+
 // dst = a b, or dst + a b: a sum for each element, in f32, rounded after every product and addition.
 template <typename D, typename A, typename B>
 void product(const Op &op, D &dst, A &a, B &b, bool add) {
@@ -74,6 +105,12 @@ void product(const Op &op, D &dst, A &a, B &b, bool add) {
 }  // namespace standin
 
 namespace pto {
+
+template <typename D, typename A>
+RecordEvent TEXTRACT(D &dst, A &src, uint16_t row, uint16_t col, int line = __builtin_LINE()) {
+    standin::extract(standin::begin("TEXTRACT", standin::LaneMte1, line), dst, src, row, col);
+    return {};
+}
 
 template <typename D, typename A, typename B>
 RecordEvent TMATMUL(D &dst, A &a, B &b, int line = __builtin_LINE()) {

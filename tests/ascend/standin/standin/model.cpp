@@ -242,6 +242,8 @@ Op begin(const char *name, int lane, int line) {
     if (!has(lane)) fail(op, "a %s core has no pipe %s", running().cube ? "cube" : "vector", kLaneNames[lane]);
     self->before = self->last;
     self->last = op;
+    // The cube unit executes one product after another.
+    if (lane == LaneM) complete(self->known[LaneM], self->agent_of(LaneM), op.time - 1);
     if (++world->instructions > kMostInstructions) {
         fail(op, "more than %llu instructions in one job", Big(kMostInstructions));
     }

@@ -152,18 +152,7 @@ template <typename D, typename A>
 RecordEvent TMOV(D &dst, A &src, int line = __builtin_LINE()) {
     static_assert(std::is_same_v<typename D::DType, typename A::DType>, "TMOV: the tiles differ in element type");
     static_assert(D::Rows == A::Rows && D::Cols == A::Cols, "TMOV: the tiles differ in size");
-    if constexpr (D::kCube) {
-        // From L1 to the operands of the cube unit.
-        static_assert(A::Loc == TileType::Mat && (D::Loc == TileType::Left || D::Loc == TileType::Right),
-                      "TMOV in a cube core goes from L1 to L0A or L0B");
-        const standin::Op cube = standin::begin("TMOV", standin::LaneMte1, line);
-        standin::check_tile(cube, dst);
-        standin::check_tile(cube, src);
-        standin::check_same_valid(cube, dst, src);
-        standin::ub_undefine(dst.address, D::kBytes);
-        standin::put(cube, dst, standin::taken(cube, src));
-        return {};
-    }
+    static_assert(!D::kCube, "TMOV is modelled in UB; TEXTRACT moves blocks of L1");
     const standin::Op op = standin::begin("TMOV", standin::LaneV, line);
     standin::elementwise(op, dst, [](typename D::DType x) { return x; }, src);
     const uint64_t bytes = dst.GetValidCol() * sizeof(typename D::DType), block = (bytes + 31) / 32 * 32;

@@ -6,7 +6,8 @@
 //!
 //! The analysis uses these rules:
 //!
-//! * A pipe executes in text order, and may start an operation before an earlier one has completed.
+//! * A pipe executes in text order, and may start an operation before an earlier one has completed,
+//!   except for the matrix unit, whose products follow each other.
 //! * A flag from `p` to `q` is set once everything issued to `p` before has completed, and `q`
 //!   starts nothing issued later before the flag is set.
 //! * A barrier of a pipe orders that pipe in the same way; a barrier of all pipes orders all.

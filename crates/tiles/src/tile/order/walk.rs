@@ -212,7 +212,9 @@ impl Walk<'_, '_> {
             for (key, known) in &mut state.behind {
                 let there = &program.sites[key.0];
                 let earlier = &there.accesses[key.1];
-                let ordered = known.after & bit(pipe) != 0;
+                // The matrix unit executes its operations one after another.
+                let unit = pipe == Pipe::Matmul && there.op.acts_on() == Some(pipe);
+                let ordered = unit || known.after & bit(pipe) != 0;
                 if ordered || !(earlier.write || later.write) || !self.facts.can_conflict(*key, site, i) {
                     continue;
                 }

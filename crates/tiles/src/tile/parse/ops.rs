@@ -47,7 +47,7 @@ const STATEMENTS: [&str; 32] = [
 ];
 
 impl Reader<'_> {
-    fn tile_of(&self, c: &mut LineCursor) -> ParseResult<TileId> {
+    pub(super) fn tile_of(&self, c: &mut LineCursor) -> ParseResult<TileId> {
         let span = c.here();
         let label: &Label = c.dollar_name("`$` and a tile")?;
         Ok(TileId(self.tiles.find(label, span)? as u32))
@@ -150,7 +150,8 @@ impl Reader<'_> {
             "move" => {
                 let (dst, rows, cols) = self.block(c)?;
                 c.expect("=")?;
-                Op::Move { dst, src: self.tile_of(c)?, rows, cols }
+                let (src, row, col) = self.block(c)?;
+                Op::Move { dst, src, from: [row, col], rows, cols }
             }
             "matmul" | "matmul.add" => {
                 let (dst, m, n) = self.block(c)?;

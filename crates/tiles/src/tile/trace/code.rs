@@ -13,11 +13,31 @@ type R<T> = Result<T, Diagnostic>;
 /// A statement with resolved names.
 pub(super) enum Step<'k> {
     Let(usize, Resolved),
-    For { var: usize, lo: Resolved, hi: Resolved, body: Vec<Step<'k>> },
-    If { cond: Resolved, then: Vec<Step<'k>>, other: Vec<Step<'k>> },
-    Tiles { pos: usize, len: usize, total: Resolved, step: u32, affine: bool, body: Vec<Step<'k>> },
-    Task(Vec<Step<'k>>),
-    Op { op: &'k Op, codes: Vec<Resolved> },
+    For {
+        var: usize,
+        lo: Resolved,
+        hi: Resolved,
+        body: Vec<Step<'k>>,
+    },
+    If {
+        cond: Resolved,
+        then: Vec<Step<'k>>,
+        other: Vec<Step<'k>>,
+    },
+    Tiles {
+        pos: usize,
+        len: usize,
+        total: Resolved,
+        step: u32,
+        affine: bool,
+        body: Vec<Step<'k>>,
+    },
+    /// A block that is executed once: a task, or the turn of some tiles.
+    Block(Vec<Step<'k>>),
+    Op {
+        op: &'k Op,
+        codes: Vec<Resolved>,
+    },
 }
 
 /// Resolves names: assigns a slot to every name.
@@ -25,11 +45,13 @@ pub(super) struct Resolver<'k> {
     kernel: &'k Kernel,
     visible: Vec<(Name, usize)>,
     slots: usize,
+    /// Slots of positions of loops over tiles.
+    positions: Vec<usize>,
 }
 
 impl<'k> Resolver<'k> {
     pub fn new(kernel: &'k Kernel) -> Self {
-        Resolver { kernel, visible: vec![], slots: 0 }
+        Resolver { kernel, visible: vec![], slots: 0, positions: vec![] }
     }
 
     /// Returns the number of slots assigned so far.
@@ -59,7 +81,12 @@ impl<'k> Resolver<'k> {
             out.push(match st {
                 Stmt::Note { .. } => continue,
                 // Names of other tasks are not visible, so that none is read by mistake.
-                Stmt::Task { body, .. } => Step::Task(self.body(body)?),
+                Stmt::Task { body, .. } => Step::Block(self.body(body)?),
+                Stmt::Turn { by, body, .. } => {
+                    // Which copy it is changes no number of a trace.
+                    self.code(by)?;
+                    Step::Block(self.body(body)?)
+                }
                 Stmt::Let { name, value } => {
                     let code = self.code(value)?;
                     Step::Let(self.declare(name), code)
@@ -82,9 +109,10 @@ impl<'k> Resolver<'k> {
                     let total = self.code(total)?;
                     let inner = self.visible.len();
                     let (pos, len) = (self.declare(pos), self.declare(len));
+                    self.positions.push(pos);
                     let body = self.body(body)?;
                     self.visible.truncate(inner);
-                    let affine = affine_steps(&body, &mut vec![pos, len]);
+                    let affine = affine_steps(&body, &mut vec![pos, len], &self.positions);
                     Step::Tiles { pos, len, total, step: *step, affine, body }
                 }
                 Stmt::Op(op) => {
@@ -139,7 +167,7 @@ fn numbers(op: &Op) -> Vec<&Expr> {
                 .collect()
         }
         Op::Index { value, len, .. } => vec![value, len],
-        Op::Move { rows, cols, .. } => vec![rows, cols],
+        Op::Move { from: [row, col], rows, cols, .. } => vec![row, col, rows, cols],
         Op::Matmul { m, n, k, .. } => vec![m, n, k],
         Op::Notify { peer, index, .. } => vec![peer, index],
         Op::Wait { index, value, .. } => vec![index, value],
@@ -148,8 +176,9 @@ fn numbers(op: &Op) -> Vec<&Expr> {
 }
 
 /// Checks whether every number of these steps is affine in the slots `moving`, and control flow
-/// does not depend on them.
-fn affine_steps(list: &[Step], moving: &mut Vec<usize>) -> bool {
+/// depends on them only where it distinguishes the first tiles of loops, whose positions are
+/// `positions`, from all others.
+fn affine_steps(list: &[Step], moving: &mut Vec<usize>, positions: &[usize]) -> bool {
     let mark = moving.len();
     let all = list.iter().all(|s| match s {
         Step::Let(slot, code) => {
@@ -159,13 +188,15 @@ fn affine_steps(list: &[Step], moving: &mut Vec<usize>) -> bool {
             affine(code, moving)
         }
         Step::For { lo, hi, body, .. } => {
-            fixed(lo, moving) && fixed(hi, moving) && affine_steps(body, moving)
+            fixed(lo, moving) && fixed(hi, moving) && affine_steps(body, moving, positions)
         }
         Step::If { cond, then, other } => {
-            fixed(cond, moving) && affine_steps(then, moving) && affine_steps(other, moving)
+            first_only(cond, moving, positions)
+                && affine_steps(then, moving, positions)
+                && affine_steps(other, moving, positions)
         }
-        Step::Task(body) => affine_steps(body, moving),
-        Step::Tiles { total, body, .. } => fixed(total, moving) && affine_steps(body, moving),
+        Step::Block(body) => affine_steps(body, moving, positions),
+        Step::Tiles { total, body, .. } => fixed(total, moving) && affine_steps(body, moving, positions),
         Step::Op { codes, .. } => codes.iter().all(|c| affine(c, moving)),
     });
     moving.truncate(mark);
@@ -174,6 +205,25 @@ fn affine_steps(list: &[Step], moving: &mut Vec<usize>) -> bool {
 
 fn fixed(e: &Resolved, moving: &[usize]) -> bool {
     !e.reads(&|s| moving.contains(&(s as usize)))
+}
+
+/// Checks whether a condition has one value at all tiles but the first ones: it consists of fixed
+/// conditions and of comparisons of a sum of positions, which are at least 0, with 0.
+fn first_only(e: &Resolved, moving: &[usize], positions: &[usize]) -> bool {
+    fn sum(e: &Resolved, positions: &[usize]) -> bool {
+        match e {
+            Resolved::Var(v) => positions.contains(&(*v as usize)),
+            Resolved::Bin(BinOp::Add, a, b) => sum(a, positions) && sum(b, positions),
+            _ => false,
+        }
+    }
+    match e {
+        Resolved::Bin(BinOp::And | BinOp::Or, a, b) => {
+            first_only(a, moving, positions) && first_only(b, moving, positions)
+        }
+        Resolved::Bin(BinOp::Eq, s, zero) if zero.as_int() == Some(0) && sum(s, positions) => true,
+        e => fixed(e, moving),
+    }
 }
 
 fn affine(e: &Resolved, moving: &[usize]) -> bool {

@@ -141,6 +141,8 @@ pub enum TraceEvent {
         dst: TileId,
         /// Source.
         src: TileId,
+        /// First row and column in the source.
+        from: [i64; 2],
         /// Numbers of rows and columns.
         size: [i64; 2],
     },
@@ -230,9 +232,13 @@ impl TraceEvent {
                 from: gm(from),
                 pitch: int(pitch),
             },
-            TraceEvent::Move { dst, src, size: [rows, cols] } => {
-                Op::Move { dst: *dst, src: *src, rows: int(rows), cols: int(cols) }
-            }
+            TraceEvent::Move { dst, src, from: [row, col], size: [rows, cols] } => Op::Move {
+                dst: *dst,
+                src: *src,
+                from: [int(row), int(col)],
+                rows: int(rows),
+                cols: int(cols),
+            },
             TraceEvent::Matmul { tiles: [dst, left, right], size: [m, n, k], add } => Op::Matmul {
                 dst: *dst,
                 left: *left,

@@ -129,15 +129,16 @@ impl<'k> Walk<'k, '_> {
                     let range = Interval::counted(self.range(lo), self.range(hi));
                     self.inside([(var, range)], body);
                 }
-                Stmt::Tiles { pos, len, step, body, .. } => {
+                Stmt::Tiles { pos, len, total, step, body, .. } => {
+                    let place = Interval::counted(Interval::of(0, 0), self.range(total));
                     let length = Interval::of(1, i64::from(*step));
-                    self.inside([(pos, Interval::from(0)), (len, length)], body);
+                    self.inside([(pos, place), (len, length)], body);
                 }
                 Stmt::If { then, other, .. } => {
                     self.block(then, 0);
                     self.block(other, then.len());
                 }
-                Stmt::Task { body, .. } => self.block(body, 0),
+                Stmt::Turn { body, .. } | Stmt::Task { body, .. } => self.block(body, 0),
                 Stmt::Op(op) => {
                     for field in self.device.narrow_fields(op) {
                         let (range, launch) = (self.range(field.value), self.launch(field.value));

@@ -177,6 +177,11 @@ impl Walk<'_, '_> {
                     self.block(then, 0);
                     self.block(other, then.len());
                 }
+                Stmt::Turn { tiles, by, body } => {
+                    self.tiles(tiles.iter().copied());
+                    self.expr(by);
+                    self.block(body, 0);
+                }
                 Stmt::Task { body, .. } => {
                     // A task is a kernel of its own, in which no names from outside are visible.
                     let seen = std::mem::replace(&mut self.scope, self.outside.clone());
@@ -265,7 +270,9 @@ impl Walk<'_, '_> {
                 self.expr(value);
                 self.expr(len);
             }
-            Op::Move { dst, src, rows, cols } => {
+            Op::Move { dst, src, from: [row, col], rows, cols } => {
+                self.expr(row);
+                self.expr(col);
                 self.tiles([*dst, *src]);
                 [rows, cols].into_iter().for_each(|e| self.expr(e));
             }

@@ -15,8 +15,15 @@ use std::collections::BTreeSet;
 /// Checks T2 and T8.
 pub(super) fn check(sink: &mut Sink<'_>) {
     let kernel = sink.kernel;
-    let mut walk =
-        Walk { core: kernel.core, sink, path: vec![], loops: vec![], stored: BTreeSet::new(), chosen: false };
+    let mut walk = Walk {
+        core: kernel.core,
+        sink,
+        path: vec![],
+        loops: vec![],
+        turning: vec![],
+        stored: BTreeSet::new(),
+        chosen: false,
+    };
     walk.declarations();
     walk.block(&kernel.body, 0);
     let stored = walk.stored;
@@ -29,13 +36,27 @@ pub(super) fn check(sink: &mut Sink<'_>) {
     }
 }
 
+/// A loop over tiles around a place.
+struct LoopAround {
+    /// Name of the position.
+    pos: Name,
+    /// Name of the length.
+    len: Name,
+    /// Number of all elements.
+    total: Expr,
+    /// Elements of a full tile.
+    step: u32,
+}
+
 struct Walk<'s, 'k> {
     sink: &'s mut Sink<'k>,
     path: Path,
     /// Kind of core of the kernel, or of the task around this place.
     core: Core,
-    /// Loops over tiles around this place: name of the length, elements of a full tile.
-    loops: Vec<(Name, u32)>,
+    /// Loops over tiles around this place.
+    loops: Vec<LoopAround>,
+    /// Tiles that take a turn at this place.
+    turning: Vec<TileId>,
     stored: BTreeSet<TensorId>,
     /// Whether every path to this place chooses a row.
     chosen: bool,
@@ -56,20 +77,27 @@ impl Walk<'_, '_> {
             self.path.push((first + i) as u32);
             match s {
                 Stmt::For { body, .. } => self.block(body, 0),
-                Stmt::Tiles { len, step, twice, body, .. } => {
+                Stmt::Tiles { pos, len, total, step, twice, body } => {
                     if *step == 0 {
                         self.sink.at(&self.path, shape("a loop over tiles has step 0".into()));
                     }
                     if *twice {
                         self.turns(body);
                     }
-                    self.loops.push((len.clone(), *step));
+                    let (pos, len, total) = (pos.clone(), len.clone(), total.clone());
+                    self.loops.push(LoopAround { pos, len, total, step: *step });
                     self.block(body, 0);
                     self.loops.pop();
                 }
                 Stmt::If { then, other, .. } => {
                     self.block(then, 0);
                     self.block(other, then.len());
+                }
+                Stmt::Turn { tiles, body, .. } => {
+                    self.takes_turn(tiles);
+                    self.turning.extend(tiles);
+                    self.block(body, 0);
+                    self.turning.truncate(self.turning.len() - tiles.len());
                 }
                 Stmt::Task { core, body, .. } => {
                     if self.core != Core::Tasks {
@@ -81,6 +109,15 @@ impl Walk<'_, '_> {
                     self.core = around;
                 }
                 Stmt::Op(op) => {
+                    if let Op::SetFlag { event, .. } | Op::WaitFlag { event, .. } = op
+                        && !self.turning.is_empty()
+                        && *event >= TURN
+                    {
+                        let text = format!(
+                            "event {event} where tiles take a turn: events from {TURN} on belong to the second copies"
+                        );
+                        self.report(op, shape(text));
+                    }
                     self.legal(op);
                     self.op(op);
                 }
@@ -101,12 +138,27 @@ impl Walk<'_, '_> {
                 Stmt::Op(op) => self.turn(op),
                 Stmt::For { body, .. } => self.turns(body),
                 Stmt::Let { .. } | Stmt::Note { .. } => {}
-                Stmt::If { .. } | Stmt::Tiles { .. } | Stmt::Task { .. } => {
+                Stmt::If { .. } | Stmt::Tiles { .. } | Stmt::Turn { .. } | Stmt::Task { .. } => {
                     let text = "a loop with double buffering can contain only operations and loops of them";
                     self.sink.at(&self.path, shape(text.into()));
                 }
             }
             self.path.pop();
+        }
+    }
+
+    /// Checks the tiles of a turn: they have two copies and take no turn around it, and no loop
+    /// with double buffering is around it.
+    fn takes_turn(&mut self, tiles: &[TileId]) {
+        for t in tiles {
+            let tile = self.sink.kernel.tile(*t);
+            let (name, copies) = (tile.name.clone(), tile.copies);
+            if copies < 2 {
+                self.sink.at(&self.path, shape(format!("tile {name} takes turns but has one copy")));
+            }
+            if self.turning.contains(t) {
+                self.sink.at(&self.path, shape(format!("tile {name} already takes a turn around this")));
+            }
         }
     }
 
@@ -138,8 +190,8 @@ impl Walk<'_, '_> {
     fn len(&mut self, op: &Op, len: &Expr, tiles: &[TileId]) {
         let most = match len {
             Expr::Int(n) if *n > 0 => *n,
-            Expr::Var(n) => match self.loops.iter().find(|(l, _)| l == n) {
-                Some((_, step)) => i64::from(*step),
+            Expr::Var(n) => match self.loops.iter().find(|l| l.len == *n) {
+                Some(LoopAround { step, .. }) => i64::from(*step),
                 None => return self.report(op, shape(format!("`{n}` is not the length of a tile here"))),
             },
             e => {
@@ -355,7 +407,7 @@ impl Walk<'_, '_> {
                 self.transfer(op, *tile, from, false);
                 self.size(op, *tile, rows, cols);
             }
-            Op::Move { dst, src, rows, cols } => {
+            Op::Move { dst, src, from, rows, cols } => {
                 let (d, s) = (k.tile(*dst), k.tile(*src));
                 if d.dtype != s.dtype {
                     self.report(
@@ -366,8 +418,8 @@ impl Walk<'_, '_> {
                         )),
                     );
                 }
-                if (d.rows, d.elements) != (s.rows, s.elements) {
-                    self.report(op, shape(format!("tiles {} and {} have different sizes", d.name, s.name)));
+                for (at, len, whole) in [(&from[0], d.rows, s.rows), (&from[1], d.elements, s.elements)] {
+                    self.first(op, at, len, whole);
                 }
                 self.size(op, *dst, rows, cols);
             }
@@ -466,14 +518,47 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// Checks the first row or column in its source of a tile that is moved: it is the beginning of
+    /// a box, and the whole tile, `len` of these, lies in the source, which has `whole`.
+    fn first(&mut self, op: &Op, at: &Expr, len: u32, whole: u32) {
+        let side = i64::from(self.sink.device.limits().box_side);
+        let most = |this: &Self, e: &Expr| match e {
+            Expr::Var(n) => this.loops.iter().find(|l| l.len == *n).map(|l| i64::from(l.step)),
+            e => e.as_int(),
+        };
+        let (last, step) = match at {
+            Expr::Int(n) => (*n, *n),
+            Expr::Var(n) => {
+                let Some(l) = self.loops.iter().find(|l| l.pos == *n) else {
+                    return self.report(op, shape(format!("`{n}` is not the position of a tile here")));
+                };
+                let (Some(total), step) = (most(self, &l.total), i64::from(l.step.max(1))) else {
+                    let text = format!("nothing is known about the largest `{n}`");
+                    return self.report(op, shape(text));
+                };
+                ((total - 1).max(0) / step * step, step)
+            }
+            e => return self.report(op, shape(format!("{e} is not the position of a tile"))),
+        };
+        if step % side != 0 {
+            let text =
+                format!("a block from {at} on does not begin with a box: these have {side} rows and columns");
+            self.report(op, shape(text));
+        }
+        if last < 0 || last + i64::from(len) > i64::from(whole) {
+            let text = format!("{len} rows or columns from {last} on exceed a tile of {whole}");
+            self.report(op, shape(text).note("the instruction moves the whole tile"));
+        }
+    }
+
     /// Checks the rows and columns of an operation on a block.
     fn size(&mut self, op: &Op, tile: TileId, rows: &Expr, cols: &Expr) {
         let t = self.sink.kernel.tile(tile);
         for (e, most, what) in [(rows, t.rows, "rows"), (cols, t.elements, "columns")] {
             let have = match e {
                 Expr::Int(n) if *n > 0 => *n,
-                Expr::Var(n) => match self.loops.iter().find(|(l, _)| l == n) {
-                    Some((_, step)) => i64::from(*step),
+                Expr::Var(n) => match self.loops.iter().find(|l| l.len == *n) {
+                    Some(l) => i64::from(l.step),
                     None => return self.report(op, shape(format!("`{n}` is not the length of a tile here"))),
                 },
                 e => return self.report(op, shape(format!("{e} is not the length of a tile"))),
