@@ -7,7 +7,6 @@ use crate::standin;
 use emitted::Case;
 use kbc_tiles::tile::trace::{Launch, Loops, TraceEvent, trace};
 use kbc_tiles::tile::{Core, Kernel, Op, Space, tasks};
-use standin::Run;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -133,8 +132,8 @@ program block(x: bf16[160, 512], g1: bf16[512], wq: bf16[512, 512@tp], wk: bf16[
 #[test]
 fn matmuls_load_panels_once() {
     let specs = Path::new(env!("CARGO_MANIFEST_DIR")).join("specs");
-    let of = |name: &str| Case::of_file(&specs.join(name)).unwrap_or_else(|e| panic!("{e}")).kernel;
-    let all = [of("ffn_tp.kb"), of("encoder.kb"), emitted(LLAMA).kernel].map(|k| counts(&k, 4));
+    let of = |name: &str| Case::of_file(&specs.join(name)).unwrap_or_else(|e| panic!("{e}")).kernel.clone();
+    let all = [of("ffn_tp.kb"), of("encoder.kb"), emitted(LLAMA).kernel.clone()].map(|k| counts(&k, 4));
     let expected = [
         CubeCounts { loads: 24, kilobytes: 1333, moves: 96, products: 48, stores: 4, waits: 152 },
         CubeCounts { loads: 57, kilobytes: 2084, moves: 192, products: 96, stores: 15, waits: 357 },

@@ -201,11 +201,8 @@ fn statement() -> impl Strategy<Value = Stmt> {
         prop_oneof![
             (name(), expr(), expr(), body()).prop_map(|(var, lo, hi, body)| Stmt::For { var, lo, hi, body }),
             (expr(), body(), body()).prop_map(|(cond, then, other)| Stmt::If { cond, then, other }),
-            (prop::collection::vec(tile(), 1..3), expr(), body()).prop_map(|(tiles, by, body)| Stmt::Turn {
-                tiles,
-                by,
-                body
-            }),
+            (prop::collection::vec((0u32..1).prop_map(TileId), 1..3), expr(), body())
+                .prop_map(|(tiles, by, body)| Stmt::Turn { tiles, by, body }),
             (name(), any::<bool>(), body()).prop_map(|(name, cube, body)| Stmt::Task {
                 name,
                 core: if cube { Core::Matrix } else { Core::Vector },
