@@ -223,14 +223,17 @@ impl Run {
                     }
                 }
                 Stmt::Tiles { pos, len, total, step, twice, body } => {
-                    let total = self.value(total);
+                    let (total, around) = (self.value(total), self.second);
                     for i in (0..total).step_by(*step as usize) {
                         self.vars.insert(pos.clone(), i);
                         self.vars.insert(len.clone(), (total - i).min(i64::from(*step)));
-                        self.second = *twice && i / i64::from(*step) % 2 == 1;
+                        if *twice {
+                            self.second = i / i64::from(*step) % 2 == 1;
+                        }
                         self.block(body)?;
                     }
-                    self.second = false;
+                    // Flags after a loop in a turn belong to the copy of the turn again.
+                    self.second = around;
                 }
                 Stmt::If { cond, then, other } => {
                     if self.value(cond) != 0 {

@@ -233,7 +233,9 @@ pub fn fit_tiles(kernel: &mut Kernel, device: &dyn Device) {
     }
     let elements = elements as u32;
     kernel.tiles.iter_mut().filter(own).for_each(|t| t.elements = elements);
-    shorten(&mut kernel.body, elements);
+    if kernel.core != Core::Matrix {
+        shorten(&mut kernel.body, elements);
+    }
 }
 
 fn shorten(body: &mut [Stmt], elements: u32) {

@@ -94,7 +94,7 @@ fn multiplied(schedule: &Schedule, list: &[SStmt], out: &mut BTreeSet<DType>) {
 pub fn fit_blocks(kernel: &mut Kernel, device: &dyn Device) {
     let side = device.limits().box_side.max(1);
     let mut used = Used::default();
-    each_matrix_task(&mut kernel.body, &mut |body| used.list(body, &mut vec![]));
+    each_matrix_body(kernel, &mut |body| used.list(body, &mut vec![]));
     let tiles = &kernel.tiles;
     let to_left = used.moves.iter().filter(|(dst, _)| tiles[dst.0 as usize].space == Space::Left);
     // Tiles of the stage from which left operands are moved.
@@ -134,15 +134,16 @@ pub fn fit_blocks(kernel: &mut Kernel, device: &dyn Device) {
         };
         (tile.rows, tile.elements) = (size[0].min(tile.rows), size[1].min(tile.elements));
     }
-    let size = |t: &TileId| {
-        let tile = &kernel.tiles[t.0 as usize];
-        [tile.rows, tile.elements]
-    };
-    each_matrix_task(&mut kernel.body, &mut |body| shorten(body, &size));
+    let tiles: Vec<[u32; 2]> = kernel.tiles.iter().map(|t| [t.rows, t.elements]).collect();
+    each_matrix_body(kernel, &mut |body| shorten(body, &|t| tiles[t.0 as usize]));
 }
 
-fn each_matrix_task(list: &mut [Stmt], f: &mut impl FnMut(&mut Vec<Stmt>)) {
-    for s in list {
+/// Calls `f` with every block of a kernel that a matrix core executes.
+fn each_matrix_body(kernel: &mut Kernel, f: &mut impl FnMut(&mut Vec<Stmt>)) {
+    if kernel.core == Core::Matrix {
+        return f(&mut kernel.body);
+    }
+    for s in &mut kernel.body {
         if let Stmt::Task { core: Core::Matrix, body, .. } = s {
             f(body);
         }

@@ -82,6 +82,10 @@ impl Walk<'_, '_> {
                         self.sink.at(&self.path, shape("a loop over tiles has step 0".into()));
                     }
                     if *twice {
+                        if !self.turning.is_empty() {
+                            let text = "a loop with double buffering where tiles take a turn";
+                            self.sink.at(&self.path, shape(text.into()));
+                        }
                         self.turns(body);
                     }
                     let (pos, len, total) = (pos.clone(), len.clone(), total.clone());
@@ -147,8 +151,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Checks the tiles of a turn: they have two copies and take no turn around it, and no loop
-    /// with double buffering is around it.
+    /// Checks the tiles of a turn: they have two copies and take no turn around it. [`Self::turns`]
+    /// rejects a turn in a loop with double buffering.
     fn takes_turn(&mut self, tiles: &[TileId]) {
         for t in tiles {
             let tile = self.sink.kernel.tile(*t);
