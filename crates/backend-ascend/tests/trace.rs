@@ -248,3 +248,51 @@ fn refused() {
     let none = trace(&k, &none, Loops::Unrolled, 100).expect_err("no count");
     assert!(none.title.contains("has no value for scalar count"), "{}", none.title);
 }
+
+/// Which copies take turns is in a trace. Equal short traces imply equal turns at all tiles.
+#[test]
+fn turns_are_in_traces() {
+    let body = |by: &str| {
+        let text = format!(
+            "tile 1\nkernel @k aiv\nscalar call\nscalar count\ntensor %x : f32[count] in 0\n\
+             tile $a : f32[8] copies 2\n\nbody\n  tiles j, n in 24 by 8\n    tiles i, m in count by 8\n      \
+             turn $a by {by}\n        load $a[m] = %x[i]\n"
+        );
+        parse(&text, FileId(0)).expect("a kernel")
+    };
+    let of = |by: &str, count: i64, loops| {
+        trace(&body(by), &launch(1, 0, 0, count), loops, 100_000).expect("a trace")
+    };
+    let forms = [
+        "0",
+        "1",
+        "i / 8",
+        "i / 8 * 3",
+        "i / 8 + j / 8",
+        "j / 8 * ((count + 7) / 8) + i / 8",
+        "j / 8 + 1 - i / 8",
+        "i / 16",
+        "i / 4",
+        "i",
+        "m",
+        "count",
+        "if i < 24 { i / 8 } else { 1 }",
+    ];
+    let mut different = 0;
+    for count in [8, 20, 40, 100, 200] {
+        for a in forms {
+            for b in forms {
+                let [x, y] = [a, b].map(|f| of(f, count, Loops::Ends));
+                let [u, v] = [a, b].map(|f| of(f, count, Loops::Unrolled));
+                assert!(x != y || u == v, "{a} and {b} at {count}");
+                assert!(a != b || x == y);
+                different += usize::from(u != v);
+            }
+        }
+    }
+    assert!(different > 400, "{different}");
+    // The turns of panels are affine, so their traces are short.
+    let short = of("j / 8 * ((count + 7) / 8) + i / 8", 1 << 40, Loops::Ends);
+    assert!(short.len() < 50, "{}", short.len());
+    assert_eq!(short[2].print(&body("0")), "turn by 0");
+}

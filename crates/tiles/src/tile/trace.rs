@@ -249,7 +249,12 @@ impl Run<'_, '_> {
                         n = if short && n == 1 { 2.max(count - 2) } else { n + 1 };
                     }
                 }
-                Step::Block(body) => self.steps(body)?,
+                Step::Turn { by, body } => {
+                    let second = self.value("a `turn`", by)?.rem_euclid(2) == 1;
+                    self.out.push(TraceEvent::Turn { second });
+                    self.steps(body)?;
+                }
+                Step::Task(body) => self.steps(body)?,
                 Step::Op { op, codes } => self.op(op, codes)?,
             }
         }

@@ -32,8 +32,12 @@ pub(super) enum Step<'k> {
         affine: bool,
         body: Vec<Step<'k>>,
     },
-    /// A block that is executed once: a task, or the turn of some tiles.
-    Block(Vec<Step<'k>>),
+    /// A block in which some tiles are the copy that the number says.
+    Turn {
+        by: Resolved,
+        body: Vec<Step<'k>>,
+    },
+    Task(Vec<Step<'k>>),
     Op {
         op: &'k Op,
         codes: Vec<Resolved>,
@@ -45,8 +49,8 @@ pub(super) struct Resolver<'k> {
     kernel: &'k Kernel,
     visible: Vec<(Name, usize)>,
     slots: usize,
-    /// Slots of positions of loops over tiles.
-    positions: Vec<usize>,
+    /// Slots of positions of loops over tiles, each with the elements of a full tile.
+    positions: Vec<(usize, u32)>,
 }
 
 impl<'k> Resolver<'k> {
@@ -81,12 +85,8 @@ impl<'k> Resolver<'k> {
             out.push(match st {
                 Stmt::Note { .. } => continue,
                 // Names of other tasks are not visible, so that none is read by mistake.
-                Stmt::Task { body, .. } => Step::Block(self.body(body)?),
-                Stmt::Turn { by, body, .. } => {
-                    // Which copy it is changes no number of a trace.
-                    self.code(by)?;
-                    Step::Block(self.body(body)?)
-                }
+                Stmt::Task { body, .. } => Step::Task(self.body(body)?),
+                Stmt::Turn { by, body, .. } => Step::Turn { by: self.code(by)?, body: self.body(body)? },
                 Stmt::Let { name, value } => {
                     let code = self.code(value)?;
                     Step::Let(self.declare(name), code)
@@ -109,7 +109,7 @@ impl<'k> Resolver<'k> {
                     let total = self.code(total)?;
                     let inner = self.visible.len();
                     let (pos, len) = (self.declare(pos), self.declare(len));
-                    self.positions.push(pos);
+                    self.positions.push((pos, *step));
                     let body = self.body(body)?;
                     self.visible.truncate(inner);
                     let affine = affine_steps(&body, &mut vec![pos, len], &self.positions);
@@ -178,7 +178,7 @@ fn numbers(op: &Op) -> Vec<&Expr> {
 /// Checks whether every number of these steps is affine in the slots `moving`, and control flow
 /// depends on them only where it distinguishes the first tiles of loops, whose positions are
 /// `positions`, from all others.
-fn affine_steps(list: &[Step], moving: &mut Vec<usize>, positions: &[usize]) -> bool {
+fn affine_steps(list: &[Step], moving: &mut Vec<usize>, positions: &[(usize, u32)]) -> bool {
     let mark = moving.len();
     let all = list.iter().all(|s| match s {
         Step::Let(slot, code) => {
@@ -195,7 +195,10 @@ fn affine_steps(list: &[Step], moving: &mut Vec<usize>, positions: &[usize]) -> 
                 && affine_steps(then, moving, positions)
                 && affine_steps(other, moving, positions)
         }
-        Step::Block(body) => affine_steps(body, moving, positions),
+        Step::Turn { by, body } => {
+            affine_turn(by, moving, positions) && affine_steps(body, moving, positions)
+        }
+        Step::Task(body) => affine_steps(body, moving, positions),
         Step::Tiles { total, body, .. } => fixed(total, moving) && affine_steps(body, moving, positions),
         Step::Op { codes, .. } => codes.iter().all(|c| affine(c, moving)),
     });
@@ -209,10 +212,10 @@ fn fixed(e: &Resolved, moving: &[usize]) -> bool {
 
 /// Checks whether a condition has one value at all tiles but the first ones: it consists of fixed
 /// conditions and of comparisons of a sum of positions, which are at least 0, with 0.
-fn first_only(e: &Resolved, moving: &[usize], positions: &[usize]) -> bool {
-    fn sum(e: &Resolved, positions: &[usize]) -> bool {
+fn first_only(e: &Resolved, moving: &[usize], positions: &[(usize, u32)]) -> bool {
+    fn sum(e: &Resolved, positions: &[(usize, u32)]) -> bool {
         match e {
-            Resolved::Var(v) => positions.contains(&(*v as usize)),
+            Resolved::Var(v) => positions.iter().any(|(p, _)| *p == *v as usize),
             Resolved::Bin(BinOp::Add, a, b) => sum(a, positions) && sum(b, positions),
             _ => false,
         }
@@ -223,6 +226,25 @@ fn first_only(e: &Resolved, moving: &[usize], positions: &[usize]) -> bool {
         }
         Resolved::Bin(BinOp::Eq, s, zero) if zero.as_int() == Some(0) && sum(s, positions) => true,
         e => fixed(e, moving),
+    }
+}
+
+/// Checks whether a number that selects copies is affine in the numbers of tiles: in positions that
+/// are divided by the elements of a full tile, and in what [`affine`] accepts. Its remainder modulo
+/// 2 at the first two tiles of a loop then decides those at all tiles.
+fn affine_turn(e: &Resolved, moving: &[usize], positions: &[(usize, u32)]) -> bool {
+    let inner = |e: &Resolved| affine_turn(e, moving, positions);
+    match e {
+        Resolved::Bin(BinOp::Div, pos, step)
+            if matches!(&**pos, Resolved::Var(v) if positions.iter().any(|(p, of)| {
+                *p == *v as usize && step.as_int() == Some(i64::from(*of))
+            })) =>
+        {
+            true
+        }
+        Resolved::Bin(BinOp::Add | BinOp::Sub, a, b) => inner(a) && inner(b),
+        Resolved::Bin(BinOp::Mul, a, b) => (fixed(a, moving) && inner(b)) || (inner(a) && fixed(b, moving)),
+        e => affine(e, moving),
     }
 }
 

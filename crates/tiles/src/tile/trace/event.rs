@@ -29,6 +29,11 @@ pub enum TraceEvent {
         /// Elements of a full tile.
         step: u32,
     },
+    /// The start of a block in which some tiles are one of their two copies.
+    Turn {
+        /// Whether it is the second one.
+        second: bool,
+    },
     /// Load into a tile.
     Load {
         /// Destination.
@@ -189,7 +194,8 @@ pub enum TraceEvent {
 }
 
 impl TraceEvent {
-    /// Returns the event as an operation with constant numbers; `None` for the start of a loop.
+    /// Returns the event as an operation with constant numbers; `None` for the start of a loop or a
+    /// turn.
     pub fn op(&self) -> Option<Op> {
         let int = |v: &i64| Expr::Int(*v);
         let gm = |p: &MemoryPlace| Gm {
@@ -199,7 +205,7 @@ impl TraceEvent {
             peer: p.peer.map(Expr::Int),
         };
         Some(match self {
-            TraceEvent::Tiles { .. } => return None,
+            TraceEvent::Tiles { .. } | TraceEvent::Turn { .. } => return None,
             TraceEvent::Load { tile, len, from } => Op::Load { tile: *tile, len: int(len), from: gm(from) },
             TraceEvent::Store { to, tile, len } => Op::Store { to: gm(to), tile: *tile, len: int(len) },
             TraceEvent::Vector { op, dst, args, len } => {
@@ -269,6 +275,7 @@ impl TraceEvent {
     pub fn print(&self, kernel: &Kernel) -> String {
         match (self, self.op()) {
             (TraceEvent::Tiles { total, step }, _) => format!("tiles in {total} by {step}"),
+            (TraceEvent::Turn { second }, _) => format!("turn by {}", u8::from(*second)),
             (_, Some(op)) => print_op(kernel, &op),
             (_, None) => String::new(),
         }
