@@ -260,25 +260,32 @@ fn prune(kernel: &mut Kernel) {
 }
 
 /// Assigns another event to a pair if the last wait for its own may not have completed. If no event
-/// is left, a barrier of all pipes replaces the pair.
+/// is left, a barrier of all pipes replaces the pair. Where tiles take turns, the upper events
+/// belong to second copies.
 fn number(kernel: &mut Kernel, profile: &Profile) {
     loop {
         let found = analyse(kernel).into_iter().find_map(|f| match f.fault {
-            Fault::SetEarly(e) | Fault::SetTwice(e) => Some((f.at, e)),
+            Fault::SetEarly(_) | Fault::SetTwice(_) => Some(f.at),
             _ => None,
         });
-        let Some((at, e)) = found else { return };
+        let Some(at) = found else { return };
+        let Some(Stmt::Op(Op::SetFlag { from, to, event })) = path::stmt(kernel, &at) else { return };
+        let (from, to, event) = (*from, *to, *event);
         let mut next = at.clone();
         if let Some(n) = next.last_mut() {
             *n += 1;
         }
-        if path::stmt(kernel, &next) != Some(&flag(false, e.from, e.to, e.number)) {
+        if path::stmt(kernel, &next) != Some(&flag(false, from, to, event)) {
             // Not a pair of this pass: the verifier reports it.
             return;
         }
-        if e.number + 1 < profile.limits.events {
-            path::replace(kernel, &at, flag(true, e.from, e.to, e.number + 1));
-            path::replace(kernel, &next, flag(false, e.from, e.to, e.number + 1));
+        let turned = (1..at.len()).any(|n| {
+            matches!(path::stmt(kernel, &at[..n]), Some(Stmt::Turn { .. } | Stmt::Tiles { twice: true, .. }))
+        });
+        let events = if turned { TURN.min(profile.limits.events) } else { profile.limits.events };
+        if event + 1 < events {
+            path::replace(kernel, &at, flag(true, from, to, event + 1));
+            path::replace(kernel, &next, flag(false, from, to, event + 1));
         } else {
             path::replace(kernel, &at, Stmt::Op(Op::Barrier(Barrier::All)));
             path::remove(kernel, &next);
