@@ -36,7 +36,7 @@ static LIMITS: Limits = Limits {
     align: 64,
     // 16 KiB of f32: a few tiles fit into a first-level cache.
     tile: 4096,
-    block: 64,
+    block: [64, 64],
     box_side: 1,
 };
 

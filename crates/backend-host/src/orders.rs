@@ -99,7 +99,7 @@ impl Orders {
                 Stmt::If { then, other, .. } => {
                     join_before(self.forward(kernel, then, at), self.forward(kernel, other, at))
                 }
-                Stmt::Task { body, .. } => self.forward(kernel, body, at),
+                Stmt::Task { body, .. } | Stmt::Turn { body, .. } => self.forward(kernel, body, at),
                 Stmt::Let { .. } | Stmt::Note { .. } => at,
                 Stmt::Op(op) => self.forward_op(kernel, op, at),
             };
@@ -133,7 +133,7 @@ impl Orders {
                 Stmt::If { then, other, .. } => {
                     join_after(self.backward(kernel, then, at), self.backward(kernel, other, at))
                 }
-                Stmt::Task { body, .. } => self.backward(kernel, body, at),
+                Stmt::Task { body, .. } | Stmt::Turn { body, .. } => self.backward(kernel, body, at),
                 Stmt::Let { .. } | Stmt::Note { .. } => at,
                 Stmt::Op(op) => self.backward_op(kernel, op, at),
             };

@@ -28,7 +28,7 @@ fn statements(list: &[Stmt], from: &mut String) -> Result<(), Diagnostic> {
                 statements(other, from)?;
             }
             // Matrix products are tasks of their own.
-            Stmt::Task { .. } => return Err(refuse("a program with a matmul", from)),
+            Stmt::Task { .. } | Stmt::Turn { .. } => return Err(refuse("a program with a matmul", from)),
             Stmt::Note { place, text } => *from = format!("{place} {text}").trim().to_owned(),
             Stmt::Let { .. } => {}
             Stmt::Op(op) => {

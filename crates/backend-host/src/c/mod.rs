@@ -258,6 +258,9 @@ impl<'k> Printer<'k> {
                 self.scope.leave(mark);
             }
             Stmt::Task { .. } => return Err(refuse(format!("kernel @{} has tasks", self.k.name))),
+            Stmt::Turn { .. } => {
+                return Err(refuse(format!("kernel @{} has copies of tiles that take turns", self.k.name)));
+            }
             Stmt::Note { place, text } => {
                 self.from = format!("{place} {text}").trim().to_owned();
                 let mut out = String::new();
