@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::process::ExitCode;
 
 #[global_allocator]
-static ALLOCATOR: memory_limit::CountingAllocator = memory_limit::CountingAllocator;
+static ALLOCATOR: kbc_allocator::CountingAllocator = kbc_allocator::CountingAllocator;
 
 /// Text that `kbc` prints without arguments.
 const FIRST_STEPS: &str = "\

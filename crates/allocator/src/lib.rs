@@ -1,0 +1,165 @@
+//! Allocator of kbc: the allocator of the system, with a count of the allocated bytes and a limit.
+//!
+//! It is a crate because every allocation runs through it: the profiles of `Cargo.toml` optimise it
+//! where kbc itself is not optimised.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// What a process prints when it exceeds the limit.
+static MESSAGE: OnceLock<&'static [u8]> = OnceLock::new();
+
+/// Bytes that may still be allocated. Threads may have allocated bytes that they have not added
+/// yet.
+static LEFT: AtomicI64 = AtomicI64::new(i64::MAX);
+
+/// A thread adds its allocations when they reach this number of bytes.
+const STEP: i64 = 1 << 20;
+
+thread_local! {
+    /// Bytes that this thread has allocated and not added yet.
+    static TAKEN: Cell<i64> = const { Cell::new(0) };
+}
+
+/// From now on, a process that allocates more than `bytes` bytes, or gets none any more, writes
+/// `message` to standard error and ends with code 1. None is no limit; then it ends only where the
+/// system gives nothing. A second call changes the limit, and not the message.
+pub fn limit_to(bytes: Option<u64>, message: &'static [u8]) {
+    MESSAGE.get_or_init(|| message);
+    if let Some(most) = bytes {
+        LEFT.store(i64::try_from(most).unwrap_or(i64::MAX), Ordering::Relaxed);
+    }
+}
+
+/// The allocator of the system, with a count of the allocated bytes.
+pub struct CountingAllocator;
+
+impl CountingAllocator {
+    /// Adds to the count, or subtracts from it.
+    fn count(bytes: i64) {
+        // A thread that is about to end has no count any more; it allocates almost nothing.
+        let _ = TAKEN.try_with(|t| {
+            let all = t.get() + bytes;
+            if all.abs() < STEP {
+                t.set(all);
+                return;
+            }
+            t.set(0);
+            if LEFT.fetch_sub(all, Ordering::Relaxed) < all && all > 0 {
+                over();
+            }
+        });
+    }
+
+    fn given(at: *mut u8, layout: Layout) -> *mut u8 {
+        if at.is_null() {
+            over();
+        }
+        Self::count(layout.size() as i64);
+        at
+    }
+}
+
+/// From this size on, the system is asked for large pages. A large page of x86-64 has 2 MiB, so
+/// less memory may not contain a whole one.
+const LARGE: usize = 4 << 20;
+
+/// Asks for large pages for new memory, before it is touched. The system handles the first access
+/// to every page, and with small pages that takes longer than to write their content
+/// (docs/adr/069-sizes.md).
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "advice about memory has no safe entry")]
+fn in_large_pages(at: *mut u8, bytes: usize) -> *mut u8 {
+    if bytes >= LARGE && !at.is_null() {
+        const PAGE: usize = 4096;
+        let first = at.align_offset(PAGE);
+        let whole = (bytes - first) & !(PAGE - 1);
+        // SAFETY: these pages are inside the allocation, and the advice changes no contents. It is
+        // refused where the pages are larger than 4 KiB and the address is not a multiple of them.
+        unsafe { libc::madvise(at.wrapping_add(first).cast(), whole, libc::MADV_HUGEPAGE) };
+    }
+    at
+}
+
+#[cfg(not(target_os = "linux"))]
+fn in_large_pages(at: *mut u8, _bytes: usize) -> *mut u8 {
+    at
+}
+
+#[allow(unsafe_code, reason = "an allocator has no safe interface")]
+// SAFETY: every call is passed to the allocator of the system unchanged, and so is its result.
+unsafe impl GlobalAlloc for CountingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: of the caller.
+        in_large_pages(Self::given(unsafe { System.alloc(layout) }, layout), layout.size())
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: of the caller.
+        in_large_pages(Self::given(unsafe { System.alloc_zeroed(layout) }, layout), layout.size())
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        Self::count(-(layout.size() as i64));
+        // SAFETY: of the caller.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: of the caller.
+        let new = unsafe { System.realloc(at, layout, size) };
+        if new.is_null() {
+            over();
+        }
+        Self::count(size as i64 - layout.size() as i64);
+        if size > layout.size() { in_large_pages(new, size) } else { new }
+    }
+}
+
+/// Reports that there is no memory left, without allocating, and ends the process as for wrong
+/// input.
+#[cold]
+fn over() -> ! {
+    let text = MESSAGE.get().copied().unwrap_or(b"out of memory\n");
+    let _ = std::io::Write::write_all(&mut Raw, text);
+    end()
+}
+
+/// Writes to standard error without the locks and buffers of the library, which the thread that ran
+/// out of memory may hold.
+struct Raw;
+
+impl std::io::Write for Raw {
+    #[cfg(unix)]
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        #[allow(unsafe_code, reason = "the library's standard error may be locked by this thread")]
+        // SAFETY: the bytes exist and are only read.
+        let n = unsafe { libc::write(2, bytes.as_ptr().cast(), bytes.len()) };
+        usize::try_from(n).map_err(|_| std::io::ErrorKind::Other.into())
+    }
+
+    #[cfg(not(unix))]
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        std::io::stderr().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(unix)]
+fn end() -> ! {
+    #[allow(unsafe_code, reason = "handlers at the exit would allocate")]
+    // SAFETY: the call does not return.
+    unsafe {
+        libc::_exit(1)
+    }
+}
+
+#[cfg(not(unix))]
+fn end() -> ! {
+    std::process::abort()
+}
