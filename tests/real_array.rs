@@ -23,12 +23,14 @@ const COLLECTIVES: [&str; 5] = ["all_reduce", "reduce_scatter", "all_gather", "a
 
 /// Algorithms that are emitted, but have not run on the real runtime yet. Emitting some of them
 /// takes half a minute in a test build, because they have many streams.
-const NOT_RUN: [(&str, &str); 25] = [
+const NOT_RUN: [(&str, &str); 31] = [
     ("all_gather", "mesh2_all_links"),
     ("all_gather", "mesh2_pipelined"),
     ("all_gather", "mesh2_weighted"),
     ("all_gather", "mesh3_all_links"),
     ("all_gather", "packed"),
+    ("all_gather", "rails"),
+    ("all_gather", "rails_flat"),
     ("all_gather", "torus2_all_links"),
     ("all_gather", "torus2_columns_first"),
     ("all_gather", "torus2_pipelined"),
@@ -37,6 +39,8 @@ const NOT_RUN: [(&str, &str); 25] = [
     ("all_gather", "torus3_all_links"),
     ("all_reduce", "mesh3_all_links"),
     ("all_reduce", "packed"),
+    ("all_reduce", "rails"),
+    ("all_reduce", "rails_flat"),
     ("all_reduce", "torus2_columns_first"),
     ("all_to_all", "packed"),
     ("broadcast", "packed"),
@@ -44,6 +48,8 @@ const NOT_RUN: [(&str, &str); 25] = [
     ("reduce_scatter", "mesh2_weighted"),
     ("reduce_scatter", "mesh3_all_links"),
     ("reduce_scatter", "packed"),
+    ("reduce_scatter", "rails"),
+    ("reduce_scatter", "rails_flat"),
     ("reduce_scatter", "torus2_columns_first"),
     ("reduce_scatter", "torus2_pipelined"),
     ("reduce_scatter", "torus2_weighted"),

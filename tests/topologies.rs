@@ -309,6 +309,26 @@ fn gathers_and_scatters_reach_their_bounds_on_grids() {
     }
 }
 
+/// Boxes that are linked by slower links are found in a list of links, and large data crosses them
+/// near the bound.
+#[test]
+fn boxes_of_a_list_of_links_are_found() {
+    let (gather, reduce) = ("specs/all_gather.kb", "specs/all_reduce.kb");
+    for (file, machine, algorithm, least) in [
+        (gather, "a100_2x8", "rails_flat(g: 8", 80.0),
+        (reduce, "a100_2x8", "rails_flat(g: 8", 80.0),
+        (gather, "dragonfly_5x4x1", "rails_flat", 90.0),
+    ] {
+        let topology = format!("specs/corpus/{machine}.yaml");
+        let d = done(&[file, "--topology", &topology, "-D", "n=1000003"]);
+        let c = &d.report.collectives[0];
+        assert!(c.algorithm.starts_with(algorithm), "{file} on {machine}: {}", c.algorithm);
+        assert!(c.percent.expect("a bound that is not zero") > least, "{file} on {machine}: {:?}", c.percent);
+        assert!(d.report.verified.as_ref().expect("proven").ok, "{file} on {machine}");
+        assert_eq!(d.executed.compare.mismatches, 0, "{file} on {machine}");
+    }
+}
+
 /// On a machine that describes its cores, the model of rounds accounts for them: its estimate for
 /// every algorithm is near the time of its schedule, and its choice is near the best.
 #[test]
@@ -452,10 +472,9 @@ fn stated_routes_are_timed_chosen_and_kept() {
     let percent = |report: &Value| report["percent"].as_f64().expect("a bound");
     assert!(percent(&stated) > 1.5 * percent(&unstated), "{stated} {unstated}");
     assert_eq!(stated["verified"]["ok"], true);
-    // Trees use both spines.
+    // What is chosen uses both spines.
     let chosen = run(&spec, &machine, "n=67108864");
-    let algorithm = chosen["collectives"][0]["algorithm"].as_str().expect("a name");
-    assert!(percent(&chosen) > 95.0 && algorithm.starts_with("packed("), "{chosen}");
+    assert!(percent(&chosen) > 95.0, "{chosen}");
     // The text of a schedule, and the machine of a report, keep the routes.
     let of_report = stated["machine"].as_str().expect("a machine");
     assert!(of_report.contains("; route: (1)->#0->#3->#1->(2); "), "{of_report}");

@@ -1,6 +1,7 @@
 //! Tests of `kbc-machine`; one binary, a module per subject.
 
 mod bounds;
+mod boxes;
 mod failed;
 mod failed_nodes;
 mod graph;

@@ -135,7 +135,7 @@ pub(crate) fn price_below(job: &Job<'_>, call: &Call, limit: f64) -> Result<(Opt
     match &prices.rounds {
         Some(rounds) => {
             let messages = rounds.transfers().filter(|(_, x)| x.is_remote()).count() as u64;
-            Ok((by_its_rounds(job, rounds, prices.receipts, limit), messages))
+            Ok((by_its_rounds(job, rounds, receipts(job, call, rounds), limit), messages))
         }
         None => prices.of(job).map(|price| (Some(price), 0)),
     }
@@ -147,7 +147,6 @@ pub(crate) struct CallPrices {
     /// The rounds by which the call is priced, or None if there are too many ranks for that. They
     /// do not depend on the number of elements.
     rounds: Option<Rounds>,
-    receipts: Receipts,
 }
 
 impl CallPrices {
@@ -164,7 +163,7 @@ impl CallPrices {
         if let Some(rounds) = &rounds {
             routed(job.topology, rounds)?;
         }
-        Ok(CallPrices { receipts: receipts(job, &call), call, rounds })
+        Ok(CallPrices { call, rounds })
     }
 
     /// Returns what [`price`] returns.
@@ -173,14 +172,14 @@ impl CallPrices {
     /// Those of [`price`].
     pub fn of(&self, job: &Job<'_>) -> Result<Price, String> {
         if let Some(rounds) = &self.rounds {
-            let whole = by_its_rounds(job, rounds, self.receipts, f64::INFINITY);
+            let whole = by_its_rounds(job, rounds, receipts(job, &self.call, rounds), f64::INFINITY);
             return whole.ok_or_else(|| "it takes infinitely long".into());
         }
         let p: i64 = self.call.sizes.iter().product();
         continued(job, &self.call, p as u64).or_else(|why| {
             let rounds = rounds_of(job.library, &self.call, MAX_TRANSFERS).map_err(|_| why)?;
             routed(job.topology, &rounds)?;
-            let whole = by_its_rounds(job, &rounds, self.receipts, f64::INFINITY);
+            let whole = by_its_rounds(job, &rounds, receipts(job, &self.call, &rounds), f64::INFINITY);
             whole.ok_or_else(|| "it takes infinitely long".into())
         })
     }
@@ -195,12 +194,14 @@ fn routed(topology: &Topology, rounds: &Rounds) -> Result<(), String> {
     }
 }
 
-/// Returns when ranks take messages in the schedule of a call. Which other algorithms are written
-/// out for each rank is known only when they are lowered.
-fn receipts(job: &Job<'_>, call: &Call) -> Receipts {
+/// Returns when ranks take messages in the schedule of a call. A stream takes what it touches, so a
+/// stream that only sends waits for nothing that other streams forward. Which other algorithms are
+/// written out for each rank is known only when they are lowered.
+fn receipts(job: &Job<'_>, call: &Call, rounds: &Rounds) -> Receipts {
     // From a queue a rank takes a message in its round.
     let queues = job.topology.settings().queues().is_some();
-    match is_packed(job.library, call.alg) && !queues {
+    let several = || streams::streams(rounds).iter().any(|s| *s > 0);
+    match !queues && (is_packed(job.library, call.alg) || several()) {
         true => Receipts::Late,
         false => Receipts::InTheirRound,
     }
@@ -268,7 +269,7 @@ fn point(job: &Job<'_>, call: &Call, small: &Smaller<'_>, p: u64) -> Result<Poin
     }
     let rounds = rounds_of(job.library, &call, Limits::default().transfers)?;
     routed(&small.topology, &rounds)?;
-    let receipts = receipts(job, &call);
+    let receipts = receipts(job, &call, &rounds);
     let one = Job { topology: &small.topology, groups: small.groups.clone(), ..job.clone() };
     let messages = rounds.transfers().filter(|(_, x)| x.is_remote()).count().max(1);
     let groups = (MAX_RELATED_MESSAGES / messages).clamp(1, one.groups.len().max(1));

@@ -8,8 +8,10 @@
 //! For groups of up to 64 ranks the search goes further:
 //!
 //! * Parameters that are numbers are also tried with the sizes of the machine's levels: on
-//!   `hierarchy(full(8), switch(4))` also `hierarchical_flat(g: 8)`. At most 16 lists of arguments
-//!   are tried for an algorithm.
+//!   `hierarchy(full(8), switch(4))` also `hierarchical_flat(g: 8)`. A list of links has no levels;
+//!   there, runs of ranks that are linked by faster links or shorter ways than others are boxes,
+//!   and their sizes are tried ([adr/097](../adr/097-rails.md)). At most 16 lists of arguments are
+//!   tried for an algorithm.
 //! * The lower bound of the collective says what every schedule needs. Trees, compositions and
 //!   options are not looked at where the best candidate is so near the bound that nothing can gain
 //!   5 %.
@@ -474,7 +476,8 @@ impl Chooser<'_> {
             };
             out.push(price(vec![]));
             // Other arguments are listed where they are legal and right.
-            let more = self.argument_lists(site, decl).into_iter().map(price);
+            let group = job.groups.first().map_or(&[][..], |g| g);
+            let more = self.argument_lists(site, group, decl).into_iter().map(price);
             out.extend(more.filter(|c| matches!(c.verdict, Verdict::Priced(_))));
         }
         out

@@ -70,12 +70,14 @@ fn one(world: &World, case: &Case, l: &Layout, depth: u64) -> Result<(), Vec<Str
 /// Algorithms that cannot use queues of this many slots, with the code. A rank that sends several
 /// messages to one peer before it receives from it needs as many slots (E340); a rejection by
 /// `expand` comes before that (E332).
-const REFUSED: [(u64, &str, &str); 33] = [
+const REFUSED: [(u64, &str, &str); 38] = [
     (1, "all_gather bruck", "E340"),
     (1, "all_gather mesh2_all_links", "E340"),
     (1, "all_gather mesh3_all_links", "E340"),
     (1, "all_gather nhr", "E340"),
     (1, "all_gather pat", "E340"),
+    (1, "all_gather rails", "E340"),
+    (1, "all_gather rails_flat", "E340"),
     (1, "all_gather recursive_doubling", "E340"),
     (1, "all_gather swing", "E340"),
     (1, "all_gather torus2_all_links", "E340"),
@@ -85,6 +87,8 @@ const REFUSED: [(u64, &str, &str); 33] = [
     (1, "all_reduce mesh3_all_links", "E340"),
     (1, "all_reduce multi_root", "E340"),
     (1, "all_reduce nhr", "E340"),
+    (1, "all_reduce rails", "E340"),
+    (1, "all_reduce rails_flat", "E340"),
     (1, "all_reduce swing", "E340"),
     (1, "all_to_all bruck", "E332"),
     (1, "all_to_all bruck", "E340"),
@@ -95,6 +99,7 @@ const REFUSED: [(u64, &str, &str); 33] = [
     (1, "reduce_scatter mesh3_all_links", "E340"),
     (1, "reduce_scatter nhr", "E340"),
     (1, "reduce_scatter pat", "E340"),
+    (1, "reduce_scatter rails", "E340"),
     (1, "reduce_scatter swing", "E340"),
     (1, "reduce_scatter torus2_all_links", "E340"),
     (1, "reduce_scatter torus2_columns_first", "E340"),

@@ -13,6 +13,7 @@
 //! Time is the event engine's subject (crate `kbc_time`), bounds are in [`crate::bounds`], machine
 //! files are read by the front end, and mesh axes are in [`kbc_ir::types::Mesh`].
 
+mod boxes;
 mod caption;
 pub mod cores;
 mod data;

@@ -100,8 +100,13 @@ fn messages<'a>(job: &Job<'_>, rounds: &'a Rounds, receipts: Receipts) -> Vec<Me
         Receipts::InTheirRound => vec![],
         Receipts::Late => late::taken_in(rounds),
     };
-    // By the round in which it is taken: the stream that takes a message, and the message.
-    let mut arriving: Vec<Vec<(u32, u32)>> = vec![vec![]; rounds.rounds.len()];
+    // By the round in which it is taken: where a message is waited for, and the message.
+    let mut arriving: Vec<Vec<(usize, u32)>> = vec![vec![]; rounds.rounds.len()];
+    // What one stream takes late, another may send on, so all streams of the rank wait for it.
+    let waits_at = |rank: u32, stream: u32| match receipts {
+        Receipts::InTheirRound => (rank * width + stream) as usize,
+        Receipts::Late => rank as usize,
+    };
     for (t, round) in rounds.rounds.iter().enumerate() {
         // Messages of a rank in program order, which is the order in which it sends them.
         let mut places: BTreeMap<Key<'_>, usize> = BTreeMap::new();
@@ -124,7 +129,7 @@ fn messages<'a>(job: &Job<'_>, rounds: &'a Rounds, receipts: Receipts) -> Vec<Me
                 _ => None,
             };
             let way = WayOfMessage { hint, via };
-            let place = (src * width + stream) as usize;
+            let place = waits_at(src, stream);
             if !came[place].is_empty() {
                 let mut needs = std::mem::take(&mut came[place]);
                 needs.extend(gates[place]);
@@ -153,11 +158,11 @@ fn messages<'a>(job: &Job<'_>, rounds: &'a Rounds, receipts: Receipts) -> Vec<Me
                 ..Message::default()
             };
             let needs: Vec<u32> = gates[place].into_iter().collect();
-            arriving[taken].push((dst * width + stream, wait_for(&mut out, &needs, message)));
+            arriving[taken].push((waits_at(dst, stream), wait_for(&mut out, &needs, message)));
         }
         // Arrivals are taken after the sends of the round.
         for (dst, id) in std::mem::take(&mut arriving[t]) {
-            came[dst as usize].push(id);
+            came[dst].push(id);
         }
     }
     out

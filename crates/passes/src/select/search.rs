@@ -187,16 +187,17 @@ impl Chooser<'_> {
     }
 
     /// Returns the argument lists with which an algorithm is tried besides its defaults: sizes that
-    /// the machine's levels suggest, for its parameters that are numbers.
+    /// the machine's levels and boxes suggest, for its parameters that are numbers.
     pub(super) fn argument_lists(
         &self,
         site: &SelectSite<'_>,
+        group: &[DeviceId],
         decl: &AlgorithmDecl,
     ) -> Vec<Vec<(Name, UsingArg)>> {
         if site.axis.size > super::SEARCHED_RANKS {
             return vec![];
         }
-        let sizes = level_sizes(self.topology, site.axis.size);
+        let sizes = level_sizes(self.topology, group);
         let mut lists: Vec<Vec<(Name, UsingArg)>> = vec![vec![]];
         for (param, default) in &decl.params {
             let ExprKind::Int(default) = default.kind else { continue };
@@ -227,9 +228,10 @@ pub(super) fn values(file: FileId, args: &[(Name, UsingArg)]) -> Vec<(String, Va
     args.iter().map(|(name, arg)| (name.to_string(), value(arg))).collect()
 }
 
-/// Returns the numbers of ranks below a level of the machine, and of one level, that divide a
-/// group.
-fn level_sizes(topology: &Topology, ranks: u64) -> Vec<u64> {
+/// Returns the numbers of ranks below a level of the machine, of one level, and in a box of a list
+/// of links, that divide a group.
+fn level_sizes(topology: &Topology, group: &[DeviceId]) -> Vec<u64> {
+    let ranks = group.len() as u64;
     let levels: Vec<u64> = topology.sizes().map(u64::from).collect();
     let mut below = 1;
     let mut out: Vec<u64> = levels.clone();
@@ -237,6 +239,7 @@ fn level_sizes(topology: &Topology, ranks: u64) -> Vec<u64> {
         below *= n;
         out.push(below);
     }
+    out.extend(topology.box_sizes(group));
     out.retain(|&n| n > 1 && n < ranks && ranks.is_multiple_of(n));
     out.sort_unstable();
     out.dedup();
