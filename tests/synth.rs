@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use common::{Scratch, kbc};
+use common::{Scratch, kbc, root};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -410,6 +410,48 @@ fn the_graph_says_which_trees_are_packed() {
     s.write("bare.kir", format!("{before}{after}").as_bytes());
     let bare = kbc(s.path(), &["opt", "bare.kir", "-p", "expand"], "");
     assert!(bare.code != 0 && bare.stderr.contains("run `select` first"), "{}", bare.stderr);
+}
+
+/// A number of trees that the program names is one of the arguments that later passes see, for
+/// every collective.
+#[test]
+fn a_number_of_trees_is_kept() {
+    let s = Scratch::new();
+    let made = |collective: &str, using: &str| {
+        let text = program("mesh(2, 3)", "tp", collective).replace("USING", &format!("using: {using}"));
+        s.write("made.kb", text.as_bytes());
+        let ran = kbc(s.path(), &["compile", "made.kb", "--emit", "kir=made.kir", "--no-data"], "");
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        String::from_utf8(s.files().remove("made.kir").expect("was written")).expect("text")
+    };
+    for collective in COLLECTIVES.into_iter().filter(|c| *c != "all_to_all") {
+        let kir = made(collective, "packed(trees: 3)");
+        assert!(kir.contains("trees: 3"), "{collective}: {kir}");
+        // Others would have other messages.
+        assert_ne!(kir.matches("put ").count(), 0);
+        assert_ne!(kir, made(collective, "packed(trees: 1)"), "{collective}");
+    }
+}
+
+/// Where the estimates of plans do not hold, numbers of trees are priced as well: here few trees in
+/// more pieces are faster than as many as the best rate needs.
+#[test]
+fn select_prices_numbers_of_trees() {
+    let s = Scratch::new();
+    let machine = root().join("specs/corpus/mi250_2x16.yaml").display().to_string();
+    let timed = |using: &str| -> Value {
+        s.write("made.kb", program("ring(4)", "tp", "all_gather").replace(", USING", using).as_bytes());
+        let words = ["run", "made.kb", "-D", "n=4194304", "--topology", &machine, "--no-data", "--no-proof"];
+        let ran = kbc(s.path(), &[&words[..], &["--format", "json"]].concat(), "");
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        serde_json::from_str(&ran.stdout).expect("JSON")
+    };
+    let (chosen, trees, greedy) =
+        (timed(""), timed(", using: packed(pieces: 1, via: 1)"), timed(", using: packed(greedy: 8)"));
+    let name = chosen["collectives"][0]["algorithm"].as_str().expect("a name");
+    assert!(name.contains("trees: "), "{name}");
+    let time = |r: &Value| r["time_ns"].as_f64().expect("a time");
+    assert!(time(&chosen) < 0.9 * time(&trees).min(time(&greedy)), "{chosen:#}");
 }
 
 /// What `select` takes by itself, and what it takes without a search.

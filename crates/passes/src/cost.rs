@@ -42,6 +42,7 @@
 //! shape. An algorithm that does not exist on fewer ranks is priced by its own rounds if they are
 //! few.
 
+mod hashing;
 mod model;
 mod smaller;
 mod streams;

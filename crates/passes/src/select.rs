@@ -19,7 +19,9 @@
 //!   [adr/077](../adr/077-packed-uses.md)). They are taken if they need at most 95 % of the time of
 //!   the best other algorithm, because their schedules are written out for every rank. If the
 //!   estimate of their rounds is longer than that, they are not looked at any further. The option
-//!   `effort` says how many messages they may have; on average a message has at least 4 KiB.
+//!   `effort` says how many messages they may have; on average a message has at least 4 KiB. Where
+//!   the estimate does not hold, trees of other kinds and 1, 2, 4 or 8 trees per root are priced as
+//!   well ([adr/096](../adr/096-time-of-the-search.md)).
 //! * Parameters that are algorithms are tried with the other algorithms of the same collective
 //!   ([adr/088](../adr/088-search-of-compositions.md)): `two_phase(first: ring, then: bruck)`. The
 //!   search starts from the best arguments that are known, and changes one parameter after another.
@@ -126,7 +128,7 @@ use kbc_ir::types::{Axis, Cut, CutRule, Mesh, TensorType};
 use kbc_ir::{Body, Module, Name, Props};
 use kbc_machine::topology::Topology;
 use kbc_rounds::head::algorithm_valued;
-use kbc_rounds::{AlgId, CollId};
+use kbc_rounds::{AlgId, CollId, Limits, Verifier};
 use simulated::CLOSE;
 use std::cmp::{Ordering, Reverse};
 
@@ -446,6 +448,7 @@ impl Chooser<'_> {
         let prunes = close && !explain && !self.fixes(site.coll) && cores.get_limit() == cores.put_limit();
         let mut best = f64::INFINITY;
         let mut out = vec![];
+        let mut verifier = Verifier::new(library, Limits::default());
         for &alg in algs {
             let decl = library.algorithm(alg);
             let algorithm = Name::from(&decl.name.node);
@@ -456,13 +459,13 @@ impl Chooser<'_> {
                 let limit = if prunes && !composes { CLOSE * best } else { f64::INFINITY };
                 let verdict = match legal(library, alg, site.axis, site.coll.root, args) {
                     Err(why) => Verdict::Rejected(why),
-                    // Nobody said that the algorithm is right with these arguments: a ring whose
-                    // steps have a factor in common with its size leaves ranks out.
-                    Ok(call) if !arguments.is_empty() && !search::is_right(library, &call) => {
-                        Verdict::Rejected("it breaks its contract".into())
-                    }
                     Ok(call) => match cost::price_below(job, &call, limit) {
                         Err(why) => Verdict::Rejected(why),
+                        // Nobody said that the algorithm is right with these arguments: a ring
+                        // whose steps have a factor in common with its size leaves ranks out.
+                        Ok((Some(_), _)) if !arguments.is_empty() && verifier.verify(&call).is_err() => {
+                            Verdict::Rejected("it breaks its contract".into())
+                        }
                         Ok((Some(price), _)) => {
                             best = best.min(price.ns);
                             Verdict::Priced(price)

@@ -178,7 +178,7 @@ fn one_slot_is_chosen_where_it_is_enough() {
     for case in world.cases(&shapes, &|_| vec![0]) {
         let sizes: Vec<i64> = case.sizes.iter().map(|s| *s as i64).collect();
 
-        let one = choose::one_slot(&world.lib, case.alg, &sizes, &[]);
+        let one = choose::one_slot(&world.lib, case.alg, &sizes, &[], None);
 
         if one {
             chosen.insert(world.name(case.alg));
@@ -227,7 +227,15 @@ fn one_slot_is_chosen_where_it_is_enough_with_arguments() {
                         continue;
                     };
                     checked += 1;
-                    if choose::one_slot(&world.lib, alg, &call.sizes, &call.args)
+                    let one = choose::one_slot(&world.lib, alg, &call.sizes, &call.args, None);
+                    // Whoever has the rounds already need not expand them again.
+                    assert_eq!(
+                        choose::one_slot(&world.lib, alg, &call.sizes, &call.args, Some(&rounds)),
+                        one,
+                        "{}",
+                        world.show(&case)
+                    );
+                    if one
                         && let Ok(c) = count(&rounds, Policy::PerMessage, Within::Program)
                         && c.needed > 0
                     {

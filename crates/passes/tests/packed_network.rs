@@ -2,7 +2,9 @@
 
 use kbc_diag::FileId;
 use kbc_machine::topology::Topology;
-use kbc_passes::packed::{MachineNetwork, routed_network, whole_network};
+use kbc_passes::packed::{
+    MachineNetwork, PackedCollective, PackedRequest, TreeMethod, phases, routed_network, whole_network,
+};
 
 fn network(text: &str) -> MachineNetwork {
     let topology = Topology::parse(text, FileId(0)).unwrap_or_else(|d| panic!("{text}: {}", d.title));
@@ -90,4 +92,39 @@ fn messages_that_name_relays_use_every_link_that_is_a_route() {
         let topology = Topology::parse(other, FileId(0)).expect("a machine");
         assert!(routed_network(&topology).expect("a network").is_none(), "{other}");
     }
+}
+
+/// A network keeps what was made for it, and still gives each request what a new network gives.
+#[test]
+fn plans_do_not_depend_on_earlier_requests() {
+    let mut compared = 0;
+    for machine in ["mesh(3, 3)", "torus(2, 4)", "hierarchy(full(4), switch(2))"] {
+        let kept = network(machine);
+        for collective in PackedCollective::ALL.into_iter().filter(|c| *c != PackedCollective::AllToAll) {
+            let sizes = [4096, 1 << 20, 4096];
+            for (bytes, method) in sizes.into_iter().flat_map(|b| TreeMethod::ALL.map(|m| (b, m))) {
+                for trees in [None, Some(2), None] {
+                    let request = PackedRequest {
+                        collective,
+                        root: 1,
+                        method: if trees.is_some() { TreeMethod::Trees } else { method },
+                        trees,
+                        gather: None,
+                        pieces: None,
+                        bytes,
+                        elements: 0,
+                        messages: 2048,
+                    };
+                    let found = [phases(&kept, &request), phases(&network(machine), &request)];
+                    let [known, new] = found.map(|found| {
+                        let of = found.expect("trees");
+                        of.iter().map(|p| (p.collective, p.plan.clone())).collect::<Vec<_>>()
+                    });
+                    assert_eq!(known, new, "{machine}: {request:?}");
+                    compared += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(compared, 3 * 5 * 9 * 3);
 }

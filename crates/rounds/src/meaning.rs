@@ -316,6 +316,9 @@ impl<'a> Run<'a> {
             to: PlaceOfRank { rank: x.dst, buffer, place },
             adds: x.reduce,
         }));
+        if conflict.is_none() && empty.is_none() {
+            return Ok(());
+        }
         let (who, from) = (rounds.rank_name(x.dst), rounds.rank_name(x.src));
         if let Some((place, other)) = conflict
             && let Some((_, y)) = transfer_at(rounds, other)

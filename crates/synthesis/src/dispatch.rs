@@ -14,11 +14,11 @@
 
 use crate::orders::{JobPlace, Orders};
 use crate::replay::Moment;
-use std::cmp::Reverse;
+use crate::timed::Timed;
 use std::collections::BinaryHeap;
 
-/// Jobs that are ready for one edge, the most urgent first.
-pub(crate) type Ready = BinaryHeap<Reverse<(Moment, usize)>>;
+/// Jobs that are ready for one edge, by their numbers, the most urgent first.
+pub(crate) type Ready = BinaryHeap<Timed>;
 
 /// How urgent each message is.
 pub(crate) struct Urgency {
@@ -34,18 +34,13 @@ impl Urgency {
     }
 
     /// Returns the entry of a job among those that are ready.
-    pub fn of(&self, place: JobPlace, job: usize) -> Reverse<(Moment, usize)> {
-        let start = self.period * place.cut as f64 + self.ideal[place.tree][place.job];
-        Reverse((Moment(start), job))
+    pub fn of(&self, place: JobPlace, job: usize) -> Timed {
+        Timed::new(self.period * place.cut as f64 + self.ideal[place.tree][place.job], job as u64)
     }
 }
 
-/// What happens next.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Due {
-    Arrival(usize),
-    Wake(usize),
-}
+/// Numbers of edges that look for a message begin here, after those of all messages that arrive.
+const WAKE: u64 = 1 << 63;
 
 /// A message that is sent and arrives.
 #[derive(Clone, Copy)]
@@ -72,45 +67,46 @@ pub(crate) fn dispatch(orders: &Orders, places: &[JobPlace], weight: f64) -> Vec
     // Whether an edge will be looked at.
     let mut awake = vec![false; edges];
     let mut open: Vec<u32> = places.iter().map(|&p| orders.job(p).needs.len() as u32).collect();
-    let mut heap: BinaryHeap<Reverse<(Moment, Due)>> = BinaryHeap::new();
+    let mut heap: BinaryHeap<Timed> = BinaryHeap::new();
+    let wake = |time: f64, edge: usize| Timed::new(time, WAKE | edge as u64);
     let mut order = Vec::with_capacity(places.len());
     for job in (0..places.len()).filter(|&j| open[j] == 0) {
         ready[first_edge(orders.job(places[job]).route)].push(urgency.of(places[job], job));
     }
     for edge in (0..edges).filter(|&e| !ready[e].is_empty()) {
         awake[edge] = true;
-        heap.push(Reverse((Moment(0.0), Due::Wake(edge))));
+        heap.push(wake(0.0, edge));
     }
-    while let Some(Reverse((now, what))) = heap.pop() {
-        match what {
-            Due::Arrival(job) => {
-                let place = places[job];
-                for &n in &orders.job(place).next {
-                    let next = orders.at(place, n);
-                    open[next] -= 1;
-                    if open[next] == 0 {
-                        let edge = first_edge(orders.trees[place.tree][n].route);
-                        ready[edge].push(urgency.of(places[next], next));
-                        if !std::mem::replace(&mut awake[edge], true) {
-                            heap.push(Reverse((Moment(now.0.max(free[edge])), Due::Wake(edge))));
-                        }
+    while let Some(due) = heap.pop() {
+        let now = due.time();
+        if due.number < WAKE {
+            let place = places[due.number as usize];
+            for &n in &orders.job(place).next {
+                let next = orders.at(place, n);
+                open[next] -= 1;
+                if open[next] == 0 {
+                    let edge = first_edge(orders.trees[place.tree][n].route);
+                    ready[edge].push(urgency.of(places[next], next));
+                    if !std::mem::replace(&mut awake[edge], true) {
+                        heap.push(wake(now.max(free[edge]), edge));
                     }
                 }
             }
-            Due::Wake(edge) => {
-                if free[edge] <= now.0
-                    && let Some(Reverse((_, job))) = ready[edge].pop()
-                {
-                    let route = &orders.routes[orders.job(places[job]).route];
-                    let arrival = pass(orders, route, &mut free, now.0);
-                    order.push(Passage { job, sent: now, arrived: Moment(arrival) });
-                    heap.push(Reverse((Moment(arrival), Due::Arrival(job))));
-                }
-                awake[edge] = !ready[edge].is_empty();
-                if awake[edge] {
-                    heap.push(Reverse((Moment(free[edge]), Due::Wake(edge))));
-                }
-            }
+            continue;
+        }
+        let edge = (due.number ^ WAKE) as usize;
+        if free[edge] <= now
+            && let Some(first) = ready[edge].pop()
+        {
+            let job = first.number as usize;
+            let route = &orders.routes[orders.job(places[job]).route];
+            let arrival = pass(orders, route, &mut free, now);
+            order.push(Passage { job, sent: Moment(now), arrived: Moment(arrival) });
+            heap.push(Timed::new(arrival, first.number));
+        }
+        awake[edge] = !ready[edge].is_empty();
+        if awake[edge] {
+            heap.push(wake(free[edge], edge));
         }
     }
     order

@@ -151,9 +151,8 @@ impl Fabric {
             let step = self.steps[at];
             let node = net.edges[step.edge].to;
             let leaving = net.leaving(node);
-            let number = leaving.len();
-            for i in 0..number {
-                let e = leaving.start + (self.turn[node] + i) % number;
+            let first = leaving.start + self.turn[node] % leaving.len().max(1);
+            for e in (first..leaving.end).chain(leaving.start..first) {
                 let next = net.edges[e];
                 if self.seen[next.to] == self.search {
                     continue;

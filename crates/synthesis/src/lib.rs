@@ -83,6 +83,7 @@ mod routes;
 mod scale;
 mod spanning;
 mod split;
+mod timed;
 mod whole;
 
 pub use all_to_all::{all_to_all_flow, all_to_all_v_flow};
@@ -98,7 +99,8 @@ pub use error::SynthesisError;
 pub use exact::ExactRatio;
 pub use flow::{AllToAllFlow, FlowEdge, FlowPath, PairFlow};
 pub use matched::{
-    MatchedEdge, MatchedPassage, MatchedRoots, MatchedTree, Matching, match_all_reduce, match_trees,
+    MatchedEdge, MatchedMoves, MatchedPassage, MatchedRoots, MatchedTree, Matching, match_all_reduce,
+    match_moves, match_trees,
 };
 pub use moves::{EdgeTiming, PieceMove, RoundPlan, Waiting};
 pub use network::{Network, NetworkEdge};

@@ -38,7 +38,7 @@ pub(crate) fn lockstep(orders: &Orders, places: &[JobPlace], weight: f64) -> Vec
             while has(&room, first)
                 && let Some(entry) = ready.pop()
             {
-                let job = entry.0.1;
+                let job = entry.number as usize;
                 if !route(job).iter().all(|&e| has(&room, e)) {
                     blocked.push(entry);
                     continue;

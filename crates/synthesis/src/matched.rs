@@ -114,7 +114,7 @@ impl Matching {
 }
 
 /// Where the trees of an all-reduce have their roots.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum MatchedRoots {
     /// At the members from which the farthest one is nearest.
     Central,
@@ -140,6 +140,31 @@ pub fn match_trees(
     trees: u64,
     bytes: f64,
 ) -> Result<Matching, SynthesisError> {
+    Ok(match_moves(network, edges, collective, trees, bytes)?.matching())
+}
+
+/// The moves of a collective, as trees of that collective or of the one that leads back.
+pub struct MatchedMoves {
+    net: MatchNetwork,
+    half: Half,
+    trees: u64,
+    /// Whether data moves to the roots.
+    backwards: bool,
+    /// Whether all links are alike both ways.
+    both_ways: bool,
+}
+
+/// Returns the moves of what [`match_trees`] returns.
+///
+/// # Errors
+/// Those of [`match_trees`].
+pub fn match_moves(
+    network: &Network,
+    edges: &[EdgeTiming],
+    collective: TreeCollective,
+    trees: u64,
+    bytes: f64,
+) -> Result<MatchedMoves, SynthesisError> {
     let roots: Vec<usize> = match collective {
         TreeCollective::AllGather | TreeCollective::ReduceScatter => network.members().to_vec(),
         TreeCollective::Broadcast { root } | TreeCollective::Reduce { root } => {
@@ -151,12 +176,30 @@ pub fn match_trees(
     let per_tree = network.members().len() as u128 - 1;
     matchable(roots.len() as u128, per_tree, trees)?;
     let backwards = collective.direction() == TreeDirection::ToRoot;
-    let net = MatchNetwork::new(network, edges, bytes / trees as f64, backwards);
+    let [net, other] =
+        [backwards, !backwards].map(|back| MatchNetwork::new(network, edges, bytes / trees as f64, back));
     let roots = roots.into_iter().flat_map(|r| (0..trees).map(move |_| r)).collect();
-    let found = Half::new(&net, roots)?;
-    let (trees_of_all, passages) = (found.trees(backwards), found.passages(&net, backwards));
-    let (up, down) = if backwards { (trees_of_all, vec![]) } else { (vec![], trees_of_all) };
-    Ok(Matching { trees, up, down, passages, ns: found.end as f64 * net.unit })
+    let half = Half::new(&net, roots)?;
+    Ok(MatchedMoves { both_ways: net.alike(&other), net, half, trees, backwards })
+}
+
+impl MatchedMoves {
+    /// Returns the trees.
+    pub fn matching(&self) -> Matching {
+        self.towards(self.backwards)
+    }
+
+    /// Returns what [`match_trees`] returns for the collective that leads back: an all-gather for a
+    /// reduce-scatter. None if the links are not alike both ways, where other moves are faster.
+    pub fn reversed(&self) -> Option<Matching> {
+        self.both_ways.then(|| self.towards(!self.backwards))
+    }
+
+    fn towards(&self, backwards: bool) -> Matching {
+        let (trees, passages) = (self.half.trees(backwards), self.half.passages(&self.net, backwards));
+        let (up, down) = if backwards { (trees, vec![]) } else { (vec![], trees) };
+        Matching { trees: self.trees, up, down, passages, ns: self.half.end as f64 * self.net.unit }
+    }
 }
 
 /// Returns trees of an all-reduce of `bytes` bytes: each piece is reduced up its tree and broadcast

@@ -6,7 +6,7 @@
 
 use crate::moves::Waiting;
 use crate::orders::{JobPlace, Orders};
-use std::cmp::Reverse;
+use crate::timed::Timed;
 use std::collections::BinaryHeap;
 
 /// A number that orders as a time does.
@@ -27,14 +27,13 @@ impl Ord for Moment {
     }
 }
 
-/// What happens at a moment, in the order in which it happens.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Happening {
-    /// All of a message is there.
-    Arrival { job: usize },
-    /// The head of a message asks for an edge: position in the order of all messages, hop.
-    Head { sender: usize, position: usize, hop: usize },
-}
+/// Numbers of messages whose head asks for an edge begin here: their senders, and below
+/// [`SENDER`] their positions in the order of all messages. Before them come the numbers of jobs
+/// whose messages are there.
+const HEAD: u64 = 1 << 63;
+
+/// The number of the first sender.
+const SENDER: u32 = 32;
 
 /// What a member has sent and received.
 #[derive(Clone, Default)]
@@ -74,8 +73,10 @@ pub(crate) fn replay(orders: &Orders, places: &[JobPlace], rounds: &[Vec<usize>]
     let mut free = vec![0.0f64; orders.edges.len()];
     // How far the tail of each message is behind its head.
     let mut lag = vec![0.0f64; order.len()];
-    let mut heap: BinaryHeap<Reverse<(Moment, Happening)>> = BinaryHeap::new();
-    let send = |s: &mut MemberStream, sender: usize, now: Moment, open: &[u32], heap: &mut BinaryHeap<_>| {
+    // Edges of its route that the head of each message has passed.
+    let mut hops = vec![0u32; order.len()];
+    let mut heap: BinaryHeap<Timed> = BinaryHeap::new();
+    let send = |s: &mut MemberStream, sender: usize, now: f64, open: &[u32], heap: &mut BinaryHeap<_>| {
         while s.missing.get(s.complete) == Some(&0) {
             s.complete += 1;
         }
@@ -85,43 +86,44 @@ pub(crate) fn replay(orders: &Orders, places: &[JobPlace], rounds: &[Vec<usize>]
                 break;
             }
             s.sent += 1;
-            heap.push(Reverse((now, Happening::Head { sender, position, hop: 0 })));
+            heap.push(Timed::new(now, HEAD | (sender as u64) << SENDER | position as u64));
         }
     };
     for (member, stream) in streams.iter_mut().enumerate() {
-        send(stream, member, Moment(0.0), &open, &mut heap);
+        send(stream, member, 0.0, &open, &mut heap);
     }
     let mut end = 0.0f64;
-    while let Some(Reverse((now, what))) = heap.pop() {
-        match what {
-            Happening::Arrival { job } => {
-                end = end.max(now.0);
-                let place = places[job];
-                for &n in &orders.job(place).next {
-                    open[orders.at(place, n)] -= 1;
-                }
-                // What needs an arrival is sent by its receiver.
-                let to = orders.job(place).moved.to;
-                if let Some(missing) = streams[to].missing.get_mut(round_of[job]) {
-                    *missing -= 1;
-                }
-                send(&mut streams[to], to, now, &open, &mut heap);
+    while let Some(next) = heap.pop() {
+        let now = next.time();
+        if next.number < HEAD {
+            end = end.max(now);
+            let job = next.number as usize;
+            let place = places[job];
+            for &n in &orders.job(place).next {
+                open[orders.at(place, n)] -= 1;
             }
-            Happening::Head { sender, position, hop } => {
-                let (job, _) = order[position];
-                let route = &orders.routes[orders.job(places[job]).route];
-                let edge = route[hop];
-                let start = now.0.max(free[edge]);
-                let occupied = orders.occupied(edge);
-                free[edge] = start + occupied;
-                lag[position] = occupied.max(lag[position] - (start - now.0));
-                let head = start + orders.edges[edge].latency_ns;
-                heap.push(Reverse(match hop + 1 < route.len() {
-                    true => (Moment(head), Happening::Head { sender, position, hop: hop + 1 }),
-                    false => (Moment(head + lag[position]), Happening::Arrival { job }),
-                }));
+            // What needs an arrival is sent by its receiver.
+            let to = orders.job(place).moved.to;
+            if let Some(missing) = streams[to].missing.get_mut(round_of[job]) {
+                *missing -= 1;
             }
+            send(&mut streams[to], to, now, &open, &mut heap);
+            continue;
         }
+        let position = (next.number & u64::from(u32::MAX)) as usize;
+        let (job, _) = order[position];
+        let route = &orders.routes[orders.job(places[job]).route];
+        let edge = route[hops[position] as usize];
+        let start = now.max(free[edge]);
+        let occupied = orders.occupied(edge);
+        free[edge] = start + occupied;
+        lag[position] = occupied.max(lag[position] - (start - now));
+        let head = start + orders.edges[edge].latency_ns;
+        hops[position] += 1;
+        heap.push(match (hops[position] as usize) < route.len() {
+            true => Timed::new(head, next.number),
+            false => Timed::new(head + lag[position], job as u64),
+        });
     }
     end
 }

@@ -7,8 +7,8 @@ use crate::streams::{Waits, simulate, timing};
 use crate::topologies::{self, Dice, Sketch, random, random_regular};
 use kbc_synthesis::{
     EdgeTiming, MatchedRoots, MatchedTree, Matching, Network, PieceMove, PieceNumber, RoundPlan,
-    SynthesisError, TreeCollective, Waiting, best_rate, match_all_reduce, match_trees, pack_some_trees,
-    pack_spanning_trees, pack_trees, tree_rounds,
+    SynthesisError, TreeCollective, Waiting, best_rate, match_all_reduce, match_moves, match_trees,
+    pack_some_trees, pack_spanning_trees, pack_trees, tree_rounds,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -225,6 +225,43 @@ fn time_runs_both_ways() {
             assert_eq!(there.ns, back.ns);
         }
     }
+}
+
+/// On links that are alike both ways, the moves of a collective are those of the one that leads
+/// back.
+#[test]
+fn moves_serve_both_ways_where_links_are_alike() {
+    let mut dice = Dice(5);
+    let (mut alike, mut other) = (0, 0);
+    let grid = topologies::grid(&[3, 4], false).network();
+    let times = timing(&grid);
+    let networks = (0..40).map(|_| varied(&mut dice)).chain([(grid, times)]);
+    for (network, times) in networks {
+        let root = network.members()[0];
+        for (there, back) in [
+            (TreeCollective::AllGather, TreeCollective::ReduceScatter),
+            (TreeCollective::ReduceScatter, TreeCollective::AllGather),
+            (TreeCollective::Broadcast { root }, TreeCollective::Reduce { root }),
+        ] {
+            let moves = match_moves(&network, &times, there, 3, 1e5).expect("moves");
+            assert_eq!(moves.matching(), match_trees(&network, &times, there, 3, 1e5).expect("trees"));
+            let time = |e: &EdgeTiming| (e.latency_ns, e.ns_per_byte);
+            let same = times
+                .iter()
+                .all(|e| times.iter().any(|f| (f.from, f.to, time(f)) == (e.to, e.from, time(e))));
+            match moves.reversed() {
+                Some(found) => {
+                    assert_eq!(found, match_trees(&network, &times, back, 3, 1e5).expect("trees"));
+                    alike += 1;
+                }
+                None => {
+                    assert!(!same);
+                    other += 1;
+                }
+            }
+        }
+    }
+    assert!(alike >= 3 && other >= 3, "{alike} {other}");
 }
 
 #[test]

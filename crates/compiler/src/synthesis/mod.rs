@@ -21,6 +21,7 @@ use kbc_passes::packed::{
 };
 use kbc_synthesis::{ExactRatio, RateProof, SynthesisError};
 use serde_json::{Value, json};
+use std::rc::Rc;
 
 pub use shown::{EdgeOnMachine, TreeOnMachine, packed_trees, trees_on_machine};
 
@@ -80,8 +81,8 @@ pub fn synthesize(
         return Ok(SynthesizedAlgorithm { text: None, summary, json });
     }
     let routed = routed_network(topology).map_err(|e| failed(topology, e))?;
-    let (machine, phases) =
-        best_phases(topology, machine, routed, request).map_err(|e| failed(topology, e))?;
+    let (machine, phases) = best_phases(topology, Rc::new(machine), routed.map(Rc::new), request)
+        .map_err(|e| failed(topology, e))?;
     let summary = summary(topology, &machine, request, &phases);
     let ranks = topology.device_count();
     let made = tables((topology, &machine), request, &phases);
@@ -175,7 +176,7 @@ fn summary(
     topology: &Topology,
     machine: &MachineNetwork,
     request: &PackedRequest,
-    phases: &[OrderedPhase],
+    phases: &[Rc<OrderedPhase>],
 ) -> String {
     let name = kbc_machine::topology::brief(&topology.to_string());
     let mut out = format!("{} on {name}: {} ranks\n", request.collective.name(), topology.device_count());
@@ -221,7 +222,7 @@ fn summary(
     out
 }
 
-fn certificate(machine: &MachineNetwork, request: &PackedRequest, phases: &[OrderedPhase]) -> Value {
+fn certificate(machine: &MachineNetwork, request: &PackedRequest, phases: &[Rc<OrderedPhase>]) -> Value {
     let phases: Vec<Value> = phases
         .iter()
         .map(|phase| {

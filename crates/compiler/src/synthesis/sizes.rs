@@ -6,7 +6,7 @@ use crate::failure::Outcome;
 use crate::report::amounts::{bytes, time};
 use kbc_machine::topology::Topology;
 use kbc_passes::packed::{
-    MachineNetwork, OrderedPhase, PackedParameters, PackedRequest, TreeMethod, parameters, phases, planned_ns,
+    MachineNetwork, PackedParameters, PackedRequest, TreeMethod, parameters, phases, planned_ns,
 };
 use serde_json::{Value, json};
 
@@ -46,8 +46,8 @@ pub(super) fn ladder(
                 Ok(phases) => plans.push(SizedPlan {
                     bytes,
                     method,
-                    parameters: parameters(machine, &phases),
-                    messages: phases.iter().map(OrderedPhase::messages).sum(),
+                    parameters: parameters(machine, &request, &phases),
+                    messages: phases.iter().map(|p| p.messages()).sum(),
                     ns: planned_ns(&phases),
                 }),
                 Err(error) => refused = Some(error),

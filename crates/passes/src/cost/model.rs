@@ -3,6 +3,7 @@
 //!
 //! [`super`] says what the model contains and what it leaves out.
 
+use super::hashing::ByNumber;
 use super::streams;
 use crate::late;
 use kbc_ir::types::CutRule;
@@ -10,8 +11,8 @@ use kbc_machine::topology::cores::Mover;
 use kbc_machine::topology::{DeviceId, Direction, Forward, LinkId, Route, Topology, WayOfMessage};
 use kbc_rounds::rounds::Buffer;
 use kbc_rounds::{Library, Rounds, Transfer};
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// A collective to be priced.
 #[derive(Clone, Debug)]
@@ -210,23 +211,51 @@ struct Engine<'a> {
     messages: &'a [Message<'a>],
     simulated_groups: usize,
     needs: Vec<u32>,
-    free: HashMap<LinkId, f64>,
+    free: ByNumber<LinkId, f64>,
     /// For each message, the rest of its route, if it has passed a link and has more before it.
     routes: Vec<Option<Route<'a>>>,
     /// The time at which each stream of a device has finished with everything received and moved so
     /// far.
-    busy: HashMap<(DeviceId, u32), f64>,
+    busy: ByNumber<(DeviceId, u32), f64>,
     /// The time at which its queue has finished everything sent so far, on a machine where queues
     /// move the data.
-    queues: HashMap<(DeviceId, u32), f64>,
+    queues: ByNumber<(DeviceId, u32), f64>,
     /// The time at which a device has taken in everything that arrived so far, on a machine with
     /// queues.
-    inlets: HashMap<DeviceId, f64>,
+    inlets: ByNumber<DeviceId, f64>,
     /// For each message, the time at which its core releases its last byte.
-    through: HashMap<usize, f64>,
-    /// Next events: time, message, hop. The bits of a non-negative float sort in the same order as
-    /// the float.
-    queue: BinaryHeap<Reverse<(u64, usize, u32)>>,
+    through: ByNumber<usize, f64>,
+    /// Next events, the earliest first.
+    queue: BinaryHeap<Reverse<Event>>,
+}
+
+/// An event: a message reaches a hop of its route at a time, which is not negative. Events are
+/// ordered by time, then by message, then by hop.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Event {
+    /// The bits of the time: they are ordered as times are.
+    time: u64,
+    id: usize,
+    hop: u32,
+}
+
+impl Event {
+    fn new(time: f64, id: usize, hop: u32) -> Event {
+        Event { time: time.to_bits(), id, hop }
+    }
+}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Event) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Event {
+    fn cmp(&self, other: &Event) -> Ordering {
+        let key = |e: &Event| (u128::from(e.time) << 64 | e.id as u128, e.hop);
+        key(self).cmp(&key(other))
+    }
 }
 
 /// The hop of an event at which a message has arrived and has been worked on.
@@ -239,12 +268,12 @@ impl<'a> Engine<'a> {
             messages,
             simulated_groups,
             needs: messages.iter().map(|m| m.needs).cycle().take(messages.len() * simulated_groups).collect(),
-            free: HashMap::new(),
+            free: ByNumber::default(),
             routes: vec![None; messages.len() * simulated_groups],
-            busy: HashMap::new(),
-            queues: HashMap::new(),
-            inlets: HashMap::new(),
-            through: HashMap::new(),
+            busy: ByNumber::default(),
+            queues: ByNumber::default(),
+            inlets: ByNumber::default(),
+            through: ByNumber::default(),
             queue: BinaryHeap::new(),
         }
     }
@@ -259,16 +288,16 @@ impl<'a> Engine<'a> {
     }
 
     fn at(&mut self, time: f64, id: usize, hop: u32) {
-        self.queue.push(Reverse((time.to_bits(), id, hop)));
+        self.queue.push(Reverse(Event::new(time, id, hop)));
     }
 
     /// Returns the time of the last event, or none once an event is later than the limit.
     fn run(mut self, limit: f64) -> Option<f64> {
         let n = self.messages.len();
         let ready = (0..n * self.simulated_groups).filter(|id| self.messages[id % n].needs == 0);
-        self.queue = ready.map(|id| Reverse((0, id, 0))).collect();
+        self.queue = ready.map(|id| Reverse(Event::new(0.0, id, 0))).collect();
         let mut end = 0.0f64;
-        while let Some(Reverse((time, id, hop))) = self.queue.pop() {
+        while let Some(Reverse(Event { time, id, hop })) = self.queue.pop() {
             let time = f64::from_bits(time);
             if time > limit {
                 return None;
@@ -327,7 +356,7 @@ impl<'a> Engine<'a> {
             route = more.then_some(rest);
             // Of messages that never wait for a link, only the order of arrivals matters.
             if (!more || !empty)
-                && self.queue.peek().is_some_and(|Reverse(first)| *first < (time.to_bits(), id, hop))
+                && self.queue.peek().is_some_and(|Reverse(first)| *first < Event::new(time, id, hop))
             {
                 self.routes[id] = route;
                 return self.at(time, id, hop);

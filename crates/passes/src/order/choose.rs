@@ -9,7 +9,7 @@
 
 use super::{Policy, Within, count};
 use kbc_rounds::eval::Value;
-use kbc_rounds::{AlgId, Call, Library, Limits};
+use kbc_rounds::{AlgId, Call, Library, Limits, Rounds};
 
 /// Shapes of one, two and three axes at which an algorithm is examined.
 const SHAPES: [&[&[i64]]; 3] = [
@@ -17,6 +17,9 @@ const SHAPES: [&[&[i64]]; 3] = [
     &[&[2, 2], &[3, 2], &[2, 3], &[4, 2], &[2, 4], &[3, 3], &[4, 4]],
     &[&[2, 2, 2], &[3, 2, 2], &[2, 2, 3], &[2, 3, 2]],
 ];
+
+/// Most transfers of an algorithm that is examined.
+const MOST_TRANSFERS: usize = 1 << 14;
 
 /// Number of shapes that have to agree.
 const ENOUGH: usize = 3;
@@ -59,20 +62,33 @@ fn factorings(ranks: i64, axes: usize) -> Vec<Vec<i64>> {
 
 /// Checks whether one slot per message is enough, call after call, without any credit.
 ///
-/// `args` are the parameters of the use. An algorithm that cannot be expanded here counts as
-/// needing credits; its errors are reported where it is lowered.
-pub fn one_slot(lib: &Library, alg: AlgId, sizes: &[i64], args: &[(String, Value)]) -> bool {
+/// `args` are the parameters of the use, and `known` are its rounds, if they are known. An
+/// algorithm that cannot be expanded here counts as needing credits; its errors are reported where
+/// it is lowered.
+pub fn one_slot(
+    lib: &Library,
+    alg: AlgId,
+    sizes: &[i64],
+    args: &[(String, Value)],
+    known: Option<&Rounds>,
+) -> bool {
     let decl = lib.algorithm(alg);
     if decl.root.is_some() {
         // A root may run ahead of all other ranks without limit.
         return false;
     }
-    let free = |sizes: &[i64]| {
-        let call = Call { alg, sizes: sizes.to_vec(), root: None, args: args.to_vec() };
-        let limits = Limits { transfers: 1 << 14, ..Limits::default() };
-        let rounds = kbc_rounds::expand(lib, &call, &limits).ok()?;
-        let counts = count(&rounds, Policy::PerMessage, Within::Data).ok()?;
+    let counted = |rounds: &Rounds| {
+        let counts = count(rounds, Policy::PerMessage, Within::Data).ok()?;
         (counts.messages > 0).then_some(counts.needed == 0)
+    };
+    let free = |shape: &[i64]| match known.filter(|_| shape == sizes) {
+        Some(rounds) if rounds.transfers().count() > MOST_TRANSFERS => None,
+        Some(rounds) => counted(rounds),
+        None => {
+            let call = Call { alg, sizes: shape.to_vec(), root: None, args: args.to_vec() };
+            let limits = Limits { transfers: MOST_TRANSFERS, ..Limits::default() };
+            counted(&kbc_rounds::expand(lib, &call, &limits).ok()?)
+        }
     };
     let ranks: i64 = sizes.iter().product();
     let mut seen = 0;
@@ -105,7 +121,7 @@ pub fn one_slot(lib: &Library, alg: AlgId, sizes: &[i64], args: &[(String, Value
 /// slot per message if that needs no credit; otherwise two, if every rank's result depends on every
 /// rank's input (`total`); otherwise one, with a credit for each reuse.
 pub fn policy(lib: &Library, call: &Call, total: bool) -> Policy {
-    if total && !one_slot(lib, call.alg, &call.sizes, &call.args) {
+    if total && !one_slot(lib, call.alg, &call.sizes, &call.args, None) {
         Policy::Alternate
     } else {
         Policy::PerMessage

@@ -10,6 +10,8 @@
 //! `select` completes a use: it chooses pieces and trees for the size and writes them down. Later
 //! passes pack the same trees from the machine and these numbers.
 
+mod matched;
+mod memo;
 mod network;
 mod phases;
 mod tables;
@@ -29,8 +31,7 @@ use kbc_ir::types::Mesh;
 use kbc_machine::topology::{DeviceId, Topology, brief};
 use kbc_rounds::{AlgId, Library};
 use kbc_synthesis::SynthesisError;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use memo::Known;
 use std::rc::Rc;
 
 /// Parameter of a packed algorithm: pieces of each tree, or 0 for what is fastest.
@@ -105,9 +106,16 @@ pub(crate) fn is_complete(args: &[(Name, UsingArg)]) -> bool {
     args.iter().any(|a| a.0 == *PIECES && matches!(a.1, UsingArg::Int(n) if n > 0))
 }
 
-/// The algorithms that were packed so far. Layers of a program repeat their collectives, and
-/// several passes need the same one.
-pub type PackedCache = RefCell<BTreeMap<String, Result<Rc<PackedUse>, String>>>;
+/// What was packed so far for one machine and mesh. Layers of a program repeat their collectives,
+/// and several passes need the same one.
+#[derive(Default)]
+pub struct PackedCache {
+    uses: Known<String, Result<Rc<PackedUse>, String>>,
+    /// The networks of the groups of axes.
+    plain: Known<Vec<Name>, Result<Rc<MachineNetwork>, String>>,
+    /// Networks for messages that name relays.
+    routed: Known<Vec<Name>, Result<Option<Rc<MachineNetwork>>, String>>,
+}
 
 /// A packed algorithm for the groups of an axis.
 pub struct PackedUse {
@@ -165,11 +173,11 @@ enum MessageRoutes {
 /// The trees of a use, to be shown.
 pub struct PackedTrees {
     /// The network of one of its groups.
-    pub network: MachineNetwork,
+    pub network: Rc<MachineNetwork>,
     /// What was packed.
     pub request: PackedRequest,
     /// The trees.
-    pub phases: Vec<OrderedPhase>,
+    pub phases: Vec<Rc<OrderedPhase>>,
 }
 
 /// A use of a packed algorithm.
@@ -191,46 +199,35 @@ pub struct PackedSite<'a> {
     pub via: bool,
 }
 
-impl PackedSite<'_> {
+/// A search for the trees of a use. Plans are kept while it lasts, because some kinds of trees have
+/// plans in common.
+pub struct PackedSearch<'a> {
+    site: PackedSite<'a>,
+    cache: &'a PackedCache,
+}
+
+impl Drop for PackedSearch<'_> {
+    fn drop(&mut self) {
+        let axes = self.site.collective.axes();
+        let routed = self.cache.routed.find(&axes).and_then(Result::ok).flatten();
+        let plain = self.cache.plain.find(&axes).and_then(Result::ok);
+        plain.iter().chain(&routed).for_each(|network| network.memo.forget_plans());
+    }
+}
+
+impl<'a> PackedSite<'a> {
+    /// Begins a search for trees.
+    pub fn search(self, cache: &'a PackedCache) -> PackedSearch<'a> {
+        PackedSearch { site: self, cache }
+    }
+
     /// Packs trees for the arguments of a use. Arguments that are missing or 0 are chosen for the
     /// bytes.
     ///
     /// # Errors
     /// Returns why there are no such trees.
     pub fn pack(&self, args: &[(Name, UsingArg)], cache: &PackedCache) -> Result<Rc<PackedUse>, String> {
-        self.packed(&self.request(args)?, self.ways(args)?, cache)
-    }
-
-    /// Packs trees of every kind, each chosen for the bytes: packed and matched ones, whose
-    /// messages take the routes of the machine or name relays. Kinds without such trees are left
-    /// out.
-    pub fn pack_kinds(&self, cache: &PackedCache) -> Vec<Rc<PackedUse>> {
-        let Ok(request) = self.request(&[]) else { return vec![] };
-        let routes: &[MessageRoutes] = if self.via {
-            &[MessageRoutes::Machine, MessageRoutes::Named]
-        } else {
-            &[MessageRoutes::Machine]
-        };
-        let kinds = [TreeMethod::Trees, TreeMethod::Greedy].into_iter();
-        let kinds = kinds.flat_map(|method| routes.iter().map(move |ways| (method, *ways)));
-        kinds
-            .filter_map(|(method, ways)| self.packed(&PackedRequest { method, ..request }, ways, cache).ok())
-            .collect()
-    }
-
-    fn packed(
-        &self,
-        request: &PackedRequest,
-        ways: MessageRoutes,
-        cache: &PackedCache,
-    ) -> Result<Rc<PackedUse>, String> {
-        let key = format!("{:?} {request:?} {ways:?}", self.collective.axes());
-        if let Some(known) = cache.borrow().get(&key) {
-            return known.clone();
-        }
-        let made = self.made(request, ways).map(Rc::new);
-        cache.borrow_mut().insert(key, made.clone());
-        made
+        PackedSearch { site: *self, cache }.pack(args)
     }
 
     /// Packs the trees of a use once more, to show them. None for an all-to-all, which has paths,
@@ -240,13 +237,16 @@ impl PackedSite<'_> {
     /// Returns why there are no such trees.
     pub fn trees(&self, args: &[(Name, UsingArg)]) -> Result<Option<PackedTrees>, String> {
         let (request, ways) = (self.request(args)?, self.ways(args)?);
-        let groups = device_groups(self.mesh, &self.collective.axes());
-        if request.collective == PackedCollective::AllToAll || groups.iter().all(|g| g.len() == 1) {
+        if request.collective == PackedCollective::AllToAll || self.groups().iter().all(|g| g.len() == 1) {
             return Ok(None);
         }
-        let network = group_network(self.topology, &groups).map_err(|e| e.words(self.topology, None))?;
-        let (network, phases) = self.phases(network, &groups, &request, ways)?;
+        let cache = PackedCache::default();
+        let (network, phases) = PackedSearch { site: *self, cache: &cache }.phases(&request, ways)?;
         Ok(Some(PackedTrees { network, request, phases }))
+    }
+
+    fn groups(&self) -> Vec<Vec<DeviceId>> {
+        device_groups(self.mesh, &self.collective.axes())
     }
 
     /// Returns which routes messages take with the arguments of a use.
@@ -258,34 +258,6 @@ impl PackedSite<'_> {
             None if is_complete(args) || !self.via => Ok(MessageRoutes::Machine),
             None => Ok(MessageRoutes::Fastest),
         }
-    }
-
-    /// Returns the phases of a use, and the network in which they are: that of the groups, or one
-    /// whose messages name relays.
-    fn phases(
-        &self,
-        network: MachineNetwork,
-        groups: &[Vec<DeviceId>],
-        request: &PackedRequest,
-        ways: MessageRoutes,
-    ) -> Result<(MachineNetwork, Vec<OrderedPhase>), String> {
-        let topology = self.topology;
-        let nodes = network.nodes.clone();
-        let words = |e: SynthesisError| PackedFailure::from(e).words(topology, Some(&nodes));
-        let routed = match ways {
-            MessageRoutes::Named | MessageRoutes::Fastest if network::is_whole(topology, groups) => {
-                routed_network(topology)
-            }
-            _ => Ok(None),
-        };
-        match (ways, routed.map_err(words)?) {
-            (MessageRoutes::Named, None) => {
-                return Err(format!("no relays can be named here: leave out `{VIA}`"));
-            }
-            (MessageRoutes::Named, Some(routed)) => phases(&routed, request).map(|phases| (routed, phases)),
-            (_, routed) => best_phases(topology, network, routed, request),
-        }
-        .map_err(words)
     }
 
     /// Returns what the arguments of a use ask for.
@@ -315,13 +287,92 @@ impl PackedSite<'_> {
         let elements = self.elements;
         Ok(PackedRequest { collective, root, method, trees, gather, pieces, bytes, elements, messages })
     }
+}
+
+impl PackedSearch<'_> {
+    /// Packs what [`PackedSite::pack`] packs.
+    ///
+    /// # Errors
+    /// Those of [`PackedSite::pack`].
+    pub fn pack(&self, args: &[(Name, UsingArg)]) -> Result<Rc<PackedUse>, String> {
+        self.packed(&self.site.request(args)?, self.site.ways(args)?)
+    }
+
+    /// Packs trees of every kind, each chosen for the bytes: packed and matched ones, whose
+    /// messages take the routes of the machine or name relays. Kinds without such trees are left
+    /// out.
+    pub fn pack_kinds(&self) -> Vec<Rc<PackedUse>> {
+        let Ok(request) = self.site.request(&[]) else { return vec![] };
+        let routes: &[MessageRoutes] = if self.site.via {
+            &[MessageRoutes::Machine, MessageRoutes::Named]
+        } else {
+            &[MessageRoutes::Machine]
+        };
+        let kinds = [TreeMethod::Trees, TreeMethod::Greedy].into_iter();
+        let kinds = kinds.flat_map(|method| routes.iter().map(move |ways| (method, *ways)));
+        kinds
+            .filter_map(|(method, ways)| self.packed(&PackedRequest { method, ..request }, ways).ok())
+            .collect()
+    }
+
+    /// Packs a number of trees per root, in as many pieces as are fastest for the bytes. Messages
+    /// name relays where that is possible, so that they take the routes of the trees.
+    ///
+    /// # Errors
+    /// Those of [`PackedSite::pack`].
+    pub fn pack_number(&self, trees: u64) -> Result<Rc<PackedUse>, String> {
+        let (method, trees) = (TreeMethod::Trees, Some(trees));
+        let request = PackedRequest { method, trees, ..self.site.request(&[])? };
+        let named = self.site.via && self.routed()?.is_some();
+        self.packed(&request, if named { MessageRoutes::Named } else { MessageRoutes::Machine })
+    }
+
+    fn packed(&self, request: &PackedRequest, ways: MessageRoutes) -> Result<Rc<PackedUse>, String> {
+        let key = format!("{:?} {request:?} {ways:?}", self.site.collective.axes());
+        self.cache.uses.get(key, || self.made(request, ways).map(Rc::new))
+    }
+
+    fn plain(&self) -> Result<Rc<MachineNetwork>, String> {
+        let topology = self.site.topology;
+        let made = || group_network(topology, &self.site.groups()).map_err(|e| e.words(topology, None));
+        self.cache.plain.get(self.site.collective.axes(), || made().map(Rc::new))
+    }
+
+    fn routed(&self) -> Result<Option<Rc<MachineNetwork>>, String> {
+        let topology = self.site.topology;
+        let made = || match network::is_whole(topology, &self.site.groups()) {
+            true => routed_network(topology).map_err(|e| PackedFailure::from(e).words(topology, None)),
+            false => Ok(None),
+        };
+        self.cache.routed.get(self.site.collective.axes(), || made().map(|found| found.map(Rc::new)))
+    }
+
+    /// Returns the phases of a use, and the network in which they are.
+    fn phases(
+        &self,
+        request: &PackedRequest,
+        ways: MessageRoutes,
+    ) -> Result<(Rc<MachineNetwork>, Vec<Rc<OrderedPhase>>), String> {
+        let topology = self.site.topology;
+        let plain = self.plain()?;
+        let of = |network: Rc<MachineNetwork>| phases(&network, request).map(|phases| (network, phases));
+        let found = match ways {
+            MessageRoutes::Machine => of(plain.clone()),
+            MessageRoutes::Named => match self.routed()? {
+                None => return Err(format!("no relays can be named here: leave out `{VIA}`")),
+                Some(routed) => of(routed),
+            },
+            MessageRoutes::Fastest => best_phases(topology, plain.clone(), self.routed()?, request),
+        };
+        found.map_err(|e| words(e, topology, &plain))
+    }
 
     fn made(&self, request: &PackedRequest, ways: MessageRoutes) -> Result<PackedUse, String> {
-        if self.topology.is_package() {
+        let topology = self.site.topology;
+        if topology.is_package() {
             return Err("the machine is a package, whose devices are not joined by links alone".into());
         }
-        let groups = device_groups(self.mesh, &self.collective.axes());
-        if groups.iter().all(|g| g.len() == 1) {
+        if self.site.groups().iter().all(|g| g.len() == 1) {
             // One rank has nothing to send: the functions are right as they stand.
             let (bytes, ns) = (request.bytes, 0.0);
             let none = PackedUse {
@@ -336,9 +387,8 @@ impl PackedSite<'_> {
             };
             return Ok(none);
         }
-        let topology = self.topology;
-        let network = group_network(topology, &groups).map_err(|e| e.words(topology, None))?;
         if request.collective == PackedCollective::AllToAll {
+            let network = self.plain()?;
             if request.trees.is_some() {
                 let name = if request.method == TreeMethod::Greedy { GREEDY } else { TREES };
                 return Err(format!("an all-to-all has paths in place of trees: leave out `{name}`"));
@@ -348,8 +398,7 @@ impl PackedSite<'_> {
                     "the paths of an all-to-all take the routes of the machine: leave out `{VIA}`"
                 ));
             }
-            let words = |e: SynthesisError| PackedFailure::from(e).words(topology, Some(&network.nodes));
-            let found = ordered_flow(&network, request).map_err(words)?;
+            let found = ordered_flow(&network, request).map_err(|e| words(e, topology, &network))?;
             return Ok(PackedUse {
                 tables: flow_tables(&found.plan, network.network.members().len()),
                 pieces: found.plan.pieces,
@@ -361,8 +410,8 @@ impl PackedSite<'_> {
                 ns: found.ns,
             });
         }
-        let (network, phases) = self.phases(network, &groups, request, ways)?;
-        let PackedParameters { pieces, trees, greedy, gather } = parameters(&network, &phases);
+        let (network, phases) = self.phases(request, ways)?;
+        let PackedParameters { pieces, trees, greedy, gather } = parameters(&network, request, &phases);
         Ok(PackedUse {
             tables: tables((topology, &network), request, &phases),
             pieces,
@@ -374,6 +423,11 @@ impl PackedSite<'_> {
             ns: planned_ns(&phases),
         })
     }
+}
+
+/// Returns an error of the synthesis in words.
+fn words(e: SynthesisError, topology: &Topology, network: &MachineNetwork) -> String {
+    PackedFailure::from(e).words(topology, Some(&network.nodes))
 }
 
 /// Returns an argument that is a number above 0; `None` if it is missing or 0.

@@ -2,6 +2,7 @@
 //! bandwidths are whole numbers.
 
 use super::PackedFailure;
+use super::memo::NetworkMemo;
 use kbc_ir::expr::gcd;
 use kbc_machine::topology::{DeviceId, Link, LinkId, Topology};
 use kbc_synthesis::{EdgeTiming, Network, NetworkEdge, SynthesisError, Waiting};
@@ -31,6 +32,8 @@ pub struct MachineNetwork {
     /// When a rank waits for a message. `expand` writes packed algorithms out for each rank. Then a
     /// rank takes a message when it needs it, but takes it from a queue in its round.
     pub waiting: Waiting,
+    /// What was made for it so far.
+    pub(super) memo: NetworkMemo,
 }
 
 /// A link between two nodes of a network: its ends, bytes per second, nanoseconds.
@@ -70,6 +73,11 @@ fn of_links(topology: &Topology, links: &[Link]) -> Result<MachineNetwork, Synth
 }
 
 impl MachineNetwork {
+    /// Returns whether plans are kept in case they are asked for again.
+    pub(super) fn keeps_plans(&self) -> bool {
+        NetworkMemo::keeps(self.network.members().len())
+    }
+
     /// Returns the relays that a message must name to take a route of the network: as few as
     /// possible, because it takes the route of the machine to the next one.
     pub fn relays(&self, topology: &Topology, route: &[usize]) -> Vec<u32> {
@@ -241,5 +249,15 @@ fn network(
         Some(_) => Waiting::EachRound,
         None => Waiting::WhenNeeded,
     };
-    Ok(MachineNetwork { network, nodes, unit, rounded, latency_ns, timings, via: false, waiting })
+    Ok(MachineNetwork {
+        network,
+        nodes,
+        unit,
+        rounded,
+        latency_ns,
+        timings,
+        via: false,
+        waiting,
+        memo: NetworkMemo::default(),
+    })
 }

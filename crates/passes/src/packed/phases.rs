@@ -1,15 +1,17 @@
 //! Phases of a packed algorithm: which trees are taken, in how many pieces, in which order.
 
+use super::matched::matched;
+use super::memo::Made;
 use super::network::MachineNetwork;
 use kbc_ir::expr::gcd;
 use kbc_ir::graph::CollKind;
 use kbc_machine::topology::Topology;
 use kbc_synthesis::{
-    AllToAllFlow, AllToAllPlan, CarryingTrees, MatchedRoots, Matching, PieceNumber, RoundCost, RoundPlan,
-    SpanningPacking, SynthesisError, TreeCollective, TreePacking, all_to_all_flow, all_to_all_rounds,
-    best_rate, fastest_all_to_all_rounds, match_all_reduce, match_trees, pack_some_trees,
-    pack_spanning_trees, pack_trees, tree_rounds,
+    AllToAllFlow, AllToAllPlan, CarryingTrees, Matching, PieceNumber, RoundCost, RoundPlan, SpanningPacking,
+    SynthesisError, TreeCollective, TreePacking, all_to_all_flow, all_to_all_rounds, best_rate,
+    fastest_all_to_all_rounds, pack_some_trees, pack_spanning_trees, pack_trees, tree_rounds,
 };
+use std::rc::Rc;
 
 /// A collective for which trees can be packed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -99,7 +101,7 @@ impl TreeMethod {
 }
 
 /// What to pack.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct PackedRequest {
     /// The collective, over all members of the network.
     pub collective: PackedCollective,
@@ -137,11 +139,11 @@ impl PackedRequest {
 /// The trees of a phase.
 pub enum PhaseTrees {
     /// Trees from or to every root.
-    Rooted(TreePacking),
+    Rooted(Rc<TreePacking>),
     /// Spanning trees, each up and then down.
-    Spanning(SpanningPacking),
+    Spanning(Rc<SpanningPacking>),
     /// Matched trees of all kinds.
-    Matched(Matching),
+    Matched(Rc<Matching>),
 }
 
 /// A phase with its rounds.
@@ -175,7 +177,7 @@ const FEW_TREES: [u64; 8] = [1, 2, 3, 4, 5, 8, 12, 16];
 const NEAR: f64 = 0.99;
 /// Matched trees are taken if they need at most this share of the time of packed trees, whose rate
 /// has a proof.
-const WORTH: f64 = 0.98;
+pub(super) const WORTH: f64 = 0.98;
 
 /// Paths of an all-to-all, and the order of their messages.
 pub struct OrderedFlow {
@@ -226,7 +228,8 @@ pub fn ordered_flow(
 pub fn phases(
     machine: &MachineNetwork,
     request: &PackedRequest,
-) -> Result<Vec<OrderedPhase>, SynthesisError> {
+) -> Result<Vec<Rc<OrderedPhase>>, SynthesisError> {
+    machine.memo.for_bytes(request.bytes);
     let matched = |limit: f64| matched(machine, request, limit);
     match request.method {
         TreeMethod::Trees => packed(machine, request),
@@ -248,52 +251,6 @@ pub fn phases(
     }
 }
 
-/// Returns the phases of matched trees. Plans that take longer than `limit` nanoseconds need not be
-/// found.
-fn matched(
-    machine: &MachineNetwork,
-    request: &PackedRequest,
-    limit: f64,
-) -> Result<Vec<OrderedPhase>, SynthesisError> {
-    let reduces = request.collective == PackedCollective::AllReduce;
-    if reduces && request.gather.is_some() {
-        return matched_pair(machine, request, limit);
-    }
-    let one = matched_phase(machine, request, limit).map(|phase| vec![phase]);
-    if !reduces || request.trees.is_some() {
-        return one;
-    }
-    // The blocks of a reduce-scatter and an all-gather wait for nothing but themselves.
-    let known = one.as_ref().map_or(limit, |one| (WORTH * planned_ns(one)).min(limit));
-    match matched_pair(machine, request, known) {
-        Ok(pair) if planned_ns(&pair) < known => Ok(pair),
-        _ => one,
-    }
-}
-
-/// Returns a reduce-scatter and an all-gather of matched trees.
-fn matched_pair(
-    machine: &MachineNetwork,
-    request: &PackedRequest,
-    limit: f64,
-) -> Result<Vec<OrderedPhase>, SynthesisError> {
-    let part = |collective, trees| PackedRequest { collective, trees, gather: None, ..*request };
-    let first = part(PackedCollective::ReduceScatter, request.trees);
-    let second = part(PackedCollective::AllGather, request.gather);
-    // What the links need at least, where that is known.
-    let least = |part: &PackedRequest, of| {
-        best_rate(&machine.network, of)
-            .map_or(0.0, |best| part.root_bytes(machine) / (best.rate.to_f64() * machine.unit) * 1e9)
-    };
-    let later = least(&second, TreeCollective::AllGather);
-    if least(&first, TreeCollective::ReduceScatter) + later > limit {
-        return Err(SynthesisError::Overflow { what: "the time of a reduce-scatter and an all-gather" });
-    }
-    let first = matched_phase(machine, &first, limit - later)?;
-    let second = matched_phase(machine, &second, limit - first.plan.ns)?;
-    Ok(vec![first, second])
-}
-
 /// Trees whose messages name relays are taken if they need at most this share of the time of trees
 /// whose messages take the routes of the machine: such schedules fit no other machine.
 const ROUTED_WORTH: f64 = 0.98;
@@ -306,14 +263,14 @@ const ROUTED_WORTH: f64 = 0.98;
 /// Those of [`phases`] on the first network, if the second has none either.
 pub fn best_phases(
     topology: &Topology,
-    machine: MachineNetwork,
-    routed: Option<MachineNetwork>,
+    machine: Rc<MachineNetwork>,
+    routed: Option<Rc<MachineNetwork>>,
     request: &PackedRequest,
-) -> Result<(MachineNetwork, Vec<OrderedPhase>), SynthesisError> {
+) -> Result<(Rc<MachineNetwork>, Vec<Rc<OrderedPhase>>), SynthesisError> {
     let plain = phases(&machine, request);
     let Some(routed) = routed else { return plain.map(|found| (machine, found)) };
     let follows = |r: &Vec<usize>| machine.relays(topology, r).is_empty();
-    let holds = |found: &[OrderedPhase]| found.iter().flat_map(|p| &p.plan.routes).all(follows);
+    let holds = |found: &[Rc<OrderedPhase>]| found.iter().flat_map(|p| &p.plan.routes).all(follows);
     match plain {
         Ok(plain) if routed.timings == machine.timings => {
             Ok((if holds(&plain) { machine } else { routed }, plain))
@@ -330,19 +287,24 @@ pub fn best_phases(
 }
 
 /// Returns the estimated nanoseconds of phases.
-pub fn planned_ns(phases: &[OrderedPhase]) -> f64 {
+pub fn planned_ns(phases: &[Rc<OrderedPhase>]) -> f64 {
     phases.iter().map(|p| p.plan.ns).sum()
 }
 
 /// Returns the phases of packed trees.
-fn packed(machine: &MachineNetwork, request: &PackedRequest) -> Result<Vec<OrderedPhase>, SynthesisError> {
+fn packed(machine: &MachineNetwork, request: &PackedRequest) -> Made<Vec<Rc<OrderedPhase>>> {
+    let request = PackedRequest { method: TreeMethod::Trees, ..*request };
+    machine.memo.packed.get_if(machine.keeps_plans(), request, || pack(machine, &request))
+}
+
+fn pack(machine: &MachineNetwork, request: &PackedRequest) -> Made<Vec<Rc<OrderedPhase>>> {
     if request.collective != PackedCollective::AllReduce {
         return Ok(vec![trees(machine, request, request.collective)?]);
     }
     if request.trees.is_some() {
         return composed(machine, request);
     }
-    match pack_spanning_trees(&machine.network) {
+    match spanning_trees(machine) {
         Ok(packing) if spanning_messages(&packing) <= MOST_MESSAGES => {
             let spanning = PhaseTrees::Spanning(packing);
             let spanning = vec![ordered(PackedCollective::AllReduce, spanning, machine, request)?];
@@ -364,8 +326,12 @@ fn packed(machine: &MachineNetwork, request: &PackedRequest) -> Result<Vec<Order
     }
 }
 
+fn spanning_trees(machine: &MachineNetwork) -> Made<Rc<SpanningPacking>> {
+    machine.memo.spanning.get((), || pack_spanning_trees(&machine.network).map(Rc::new))
+}
+
 /// Returns a reduce-scatter and an all-gather with equally many pieces.
-fn composed(machine: &MachineNetwork, request: &PackedRequest) -> Result<Vec<OrderedPhase>, SynthesisError> {
+fn composed(machine: &MachineNetwork, request: &PackedRequest) -> Made<Vec<Rc<OrderedPhase>>> {
     let first = trees(machine, request, PackedCollective::ReduceScatter)?;
     let same = PackedRequest { pieces: Some(first.plan.cuts), ..*request };
     let second = trees(machine, &same, PackedCollective::AllGather)?;
@@ -385,34 +351,48 @@ pub struct PackedParameters {
     pub gather: u64,
 }
 
-/// Returns the parameters of phases.
-pub fn parameters(machine: &MachineNetwork, phases: &[OrderedPhase]) -> PackedParameters {
-    let pieces = phases.first().map_or(1, |p| p.plan.cuts);
-    if let [OrderedPhase { trees: PhaseTrees::Matched(matching), .. }, rest @ ..] = phases {
-        let gather = match rest {
-            [OrderedPhase { trees: PhaseTrees::Matched(second), .. }] => second.trees,
-            _ => 0,
-        };
-        return PackedParameters { pieces, trees: 0, greedy: matching.trees, gather };
-    }
-    let [OrderedPhase { trees: PhaseTrees::Rooted(packing), .. }, _] = phases else {
-        return PackedParameters { pieces, trees: 0, greedy: 0, gather: 0 };
-    };
-    // By itself an all-reduce has spanning trees wherever there are any.
-    let other =
-        matches!(pack_spanning_trees(&machine.network), Ok(p) if spanning_messages(&p) <= MOST_MESSAGES);
-    let per_root = packing.roots.first().map_or(0, |r| r.1);
-    let trees = if other { u64::try_from(per_root).unwrap_or(0) } else { 0 };
-    PackedParameters { pieces, trees, greedy: 0, gather: 0 }
-}
-
-fn trees(
+/// Returns the parameters of the phases of a request.
+pub fn parameters(
     machine: &MachineNetwork,
     request: &PackedRequest,
-    collective: PackedCollective,
-) -> Result<OrderedPhase, SynthesisError> {
-    let root = request.root as usize;
-    let wanted = match collective {
+    phases: &[Rc<OrderedPhase>],
+) -> PackedParameters {
+    let pieces = phases.first().map_or(1, |p| p.plan.cuts);
+    let trees_of = |i: usize| phases.get(i).map(|p: &Rc<OrderedPhase>| &p.trees);
+    match (trees_of(0), trees_of(1)) {
+        (Some(PhaseTrees::Matched(matching)), second) => {
+            let gather = match second {
+                Some(PhaseTrees::Matched(second)) => second.trees,
+                _ => 0,
+            };
+            PackedParameters { pieces, trees: 0, greedy: matching.trees, gather }
+        }
+        (Some(PhaseTrees::Rooted(packing)), second) => {
+            // By itself an all-reduce has spanning trees wherever there are any.
+            let other = second.is_some()
+                && spanning_trees(machine).is_ok_and(|p| spanning_messages(&p) <= MOST_MESSAGES);
+            let per_root = packing.roots.first().map_or(0, |r| r.1);
+            let named = other || request.trees.is_some();
+            let trees = if named { u64::try_from(per_root).unwrap_or(0) } else { 0 };
+            PackedParameters { pieces, trees, greedy: 0, gather: 0 }
+        }
+        _ => PackedParameters { pieces, trees: 0, greedy: 0, gather: 0 },
+    }
+}
+
+/// Returns the best rate of trees of a collective, in units of the network.
+pub(super) fn rate(machine: &MachineNetwork, collective: PackedCollective, root: u64) -> Made<f64> {
+    let found = || Ok(best_rate(&machine.network, trees_of(collective, root)?)?.rate.to_f64());
+    machine.memo.rates.get((collective, root), found)
+}
+
+/// Returns which trees a collective has. An all-reduce begins with those of a reduce-scatter.
+///
+/// # Errors
+/// [`SynthesisError::Inconsistent`] for an all-to-all, which has none.
+pub(super) fn trees_of(collective: PackedCollective, root: u64) -> Made<TreeCollective> {
+    let root = root as usize;
+    Ok(match collective {
         PackedCollective::AllGather => TreeCollective::AllGather,
         PackedCollective::ReduceScatter | PackedCollective::AllReduce => TreeCollective::ReduceScatter,
         PackedCollective::Broadcast => TreeCollective::Broadcast { root },
@@ -420,13 +400,30 @@ fn trees(
         PackedCollective::AllToAll => {
             return Err(SynthesisError::Inconsistent { step: "the choice of trees" });
         }
-    };
+    })
+}
+
+fn trees(
+    machine: &MachineNetwork,
+    request: &PackedRequest,
+    collective: PackedCollective,
+) -> Made<Rc<OrderedPhase>> {
+    let wanted = trees_of(collective, request.root)?;
     let per_tree = machine.network.members().len() as u128 - 1;
     let fits = |packing: &TreePacking| total_trees(packing) * per_tree <= MOST_MESSAGES;
+    let packing = |k: Option<u64>| {
+        machine.memo.packings.get(((collective, request.root), k), || {
+            let found = match k {
+                Some(k) => pack_some_trees(&machine.network, wanted, k),
+                None => pack_trees(&machine.network, wanted),
+            };
+            found.map(Rc::new)
+        })
+    };
     let packing = match request.trees {
-        Some(k) => pack_some_trees(&machine.network, wanted, k)?,
+        Some(k) => packing(Some(k))?,
         None => {
-            let best = match pack_trees(&machine.network, wanted) {
+            let best = match packing(None) {
                 Ok(packing) => Some(packing),
                 Err(SynthesisError::Overflow { .. }) => None,
                 Err(other) => return Err(other),
@@ -434,7 +431,10 @@ fn trees(
             let small = |p: &TreePacking| p.roots.iter().all(|r| r.1 <= MANY_TREES) && fits(p);
             match best {
                 Some(packing) if small(&packing) => packing,
-                best => few_trees(machine, wanted, best.filter(|p| fits(p)), fits)?,
+                best => {
+                    let most = rate(machine, collective, request.root)?;
+                    few_trees(most, best.filter(|p| fits(p)), |k| packing(Some(k)), fits)?
+                }
             }
         }
     };
@@ -447,14 +447,13 @@ fn trees(
 /// Returns the least number of trees per root whose rate is near the best one, or else the best of
 /// what fits.
 fn few_trees(
-    machine: &MachineNetwork,
-    wanted: TreeCollective,
-    mut best: Option<TreePacking>,
+    most: f64,
+    mut best: Option<Rc<TreePacking>>,
+    packing: impl Fn(u64) -> Made<Rc<TreePacking>>,
     fits: impl Fn(&TreePacking) -> bool,
-) -> Result<TreePacking, SynthesisError> {
-    let most = best_rate(&machine.network, wanted)?.rate.to_f64();
+) -> Made<Rc<TreePacking>> {
     for k in FEW_TREES {
-        let packing = pack_some_trees(&machine.network, wanted, k)?;
+        let packing = packing(k)?;
         if !fits(&packing) {
             break;
         }
@@ -483,7 +482,7 @@ pub(super) fn ordered(
     trees: PhaseTrees,
     machine: &MachineNetwork,
     request: &PackedRequest,
-) -> Result<OrderedPhase, SynthesisError> {
+) -> Made<Rc<OrderedPhase>> {
     let bytes = PackedRequest { collective, ..*request }.root_bytes(machine);
     let (times, waiting, most) = (&machine.timings, machine.waiting, request.messages as usize);
     let carrying = match &trees {
@@ -501,117 +500,6 @@ pub(super) fn ordered(
     let phase = OrderedPhase { collective, trees, plan };
     match phase.messages() as u128 > MOST_MESSAGES {
         true => Err(SynthesisError::Overflow { what: "the number of messages" }),
-        false => Ok(phase),
+        false => Ok(Rc::new(phase)),
     }
-}
-
-/// Numbers of trees per root that are tried if every rank is a root. Each piece has a tree.
-const MATCHED_TREES: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// Numbers of trees that are tried if trees are cut into pieces, too.
-const FEW_MATCHED_TREES: [u64; 5] = [1, 2, 8, 32, 128];
-/// A larger number of trees is taken if it is faster by this part.
-const MATCHED_GAIN: f64 = 0.02;
-/// A matching whose pieces are not cut is not planned if it takes this many times the time of the
-/// best plan: another order of its messages gains less.
-const HOPELESS: f64 = 1.5;
-
-/// Returns the phase of matched trees that is fastest for the request: several numbers of trees are
-/// tried, if the request has none. Plans that take longer than `limit` nanoseconds need not be
-/// found.
-///
-/// # Errors
-/// Those of matching; [`SynthesisError::Overflow`] if there are more than 480,000 messages.
-fn matched_phase(
-    machine: &MachineNetwork,
-    request: &PackedRequest,
-    limit: f64,
-) -> Result<OrderedPhase, SynthesisError> {
-    let roots: &[MatchedRoots] = match request.collective {
-        PackedCollective::AllReduce => &[MatchedRoots::Central, MatchedRoots::All],
-        _ => &[MatchedRoots::All],
-    };
-    // How many numbers in a row may bring no gain before larger ones are no longer tried.
-    let (tried, patience): (&[u64], usize) = match request.collective.has_blocks() {
-        true => (&MATCHED_TREES, 2),
-        false => (&FEW_MATCHED_TREES, 1),
-    };
-    let numbers: Vec<u64> = request.trees.map_or_else(|| tried.to_vec(), |k| vec![k]);
-    let mut best: Option<OrderedPhase> = None;
-    let mut worse = 0;
-    for trees in numbers {
-        let (mut gained, mut fits) = (false, false);
-        let mut last = None;
-        for &at in roots {
-            let matching = made(machine, request, at, trees)?;
-            if last.as_ref() == Some(&matching) {
-                // All members are central.
-                continue;
-            }
-            last = Some(matching.clone());
-            let messages = matching.up.iter().chain(&matching.down).map(|t| t.edges.len()).sum::<usize>();
-            // More trees are more messages. One tree for each root is always tried.
-            if messages as u64 > request.messages && trees > 1 && request.trees.is_none() {
-                continue;
-            }
-            fits = true;
-            let known = best.as_ref().map_or(limit, |b| b.plan.ns.min(limit));
-            if request.trees.is_none() && hopeless(machine, request, &matching, known) {
-                continue;
-            }
-            let phase = planned(machine, request, matching)?;
-            if best.as_ref().is_none_or(|b| phase.plan.ns < (1.0 - MATCHED_GAIN) * b.plan.ns) {
-                best = Some(phase);
-                gained = true;
-            }
-        }
-        // Numbers that were too slow say nothing about larger ones: more trees are smaller pieces.
-        worse = if gained || best.is_none() { 0 } else { worse + 1 };
-        if !fits || worse == patience {
-            break;
-        }
-    }
-    best.ok_or(SynthesisError::Overflow { what: "the number of messages" })
-}
-
-fn made(
-    machine: &MachineNetwork,
-    request: &PackedRequest,
-    at: MatchedRoots,
-    trees: u64,
-) -> Result<Matching, SynthesisError> {
-    let (network, times, root) = (&machine.network, &machine.timings, request.root as usize);
-    let wanted = match request.collective {
-        PackedCollective::AllReduce => {
-            return match_all_reduce(network, times, at, trees, request.bytes as f64);
-        }
-        PackedCollective::AllGather => TreeCollective::AllGather,
-        PackedCollective::ReduceScatter => TreeCollective::ReduceScatter,
-        PackedCollective::Broadcast => TreeCollective::Broadcast { root },
-        PackedCollective::Reduce => TreeCollective::Reduce { root },
-        PackedCollective::AllToAll => {
-            return Err(SynthesisError::Inconsistent { step: "the choice of trees" });
-        }
-    };
-    match_trees(network, times, wanted, trees, request.root_bytes(machine))
-}
-
-/// Whether no order of a matching's messages is likely to be faster than a plan.
-fn hopeless(machine: &MachineNetwork, request: &PackedRequest, matching: &Matching, known: f64) -> bool {
-    let busiest = matching.busiest_ns(request.root_bytes(machine), &machine.timings);
-    busiest > known || (request.collective.has_blocks() && matching.ns > HOPELESS * known)
-}
-
-/// Orders the messages of a matching. If every rank is a root, pieces have been matched one by one.
-/// Other trees are few, so each may carry several pieces.
-fn planned(
-    machine: &MachineNetwork,
-    request: &PackedRequest,
-    matching: Matching,
-) -> Result<OrderedPhase, SynthesisError> {
-    let pieces = match request.collective.has_blocks() {
-        true => request.pieces.or(Some(1)),
-        false => request.pieces,
-    };
-    let request = PackedRequest { pieces, ..*request };
-    ordered(request.collective, PhaseTrees::Matched(matching), machine, &request)
 }

@@ -8,6 +8,7 @@ use kbc_machine::topology::Topology;
 use kbc_rounds::ast::{Expr, ExprKind, FnBody, FnDecl, Ident};
 use kbc_synthesis::AllToAllPlan;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The function whose file holds the packed algorithms: the number of ranks for which trees are
 /// packed.
@@ -81,11 +82,11 @@ impl RelayLists {
 pub fn tables(
     (topology, machine): (&Topology, &MachineNetwork),
     request: &PackedRequest,
-    phases: &[OrderedPhase],
+    phases: &[Rc<OrderedPhase>],
 ) -> Vec<PackedTable> {
     let ranks = machine.network.members().len();
     let mut ways = RelayLists { number: BTreeMap::from([(vec![], 0)]), list: vec![vec![]] };
-    let mut way_of = |phase: &OrderedPhase| -> Vec<u64> {
+    let mut way_of = |phase: &Rc<OrderedPhase>| -> Vec<u64> {
         let relays = |r: &Vec<usize>| if machine.via { machine.relays(topology, r) } else { vec![] };
         phase.plan.routes.iter().map(|r| ways.of(relays(r))).collect()
     };

@@ -30,6 +30,13 @@ pub(super) const WORTH: f64 = 0.95;
 /// The estimate of a plan of trees holds if the cost model gives at most this share of it.
 const ESTIMATED: f64 = 1.02;
 
+/// Numbers of trees per root that are priced where the estimates of plans do not hold: with fewer
+/// trees, each is cut into more pieces. A larger number is tried as long as its plan is faster.
+const TREE_NUMBERS: [u64; 4] = [1, 2, 4, 8];
+
+/// Another number of trees is taken if it needs at most this share of the time.
+const OTHER_NUMBER: f64 = 0.98;
+
 /// Largest number of argument lists that are tried for one algorithm.
 const ARGUMENT_LISTS: usize = 16;
 
@@ -132,7 +139,8 @@ impl Chooser<'_> {
         // An all-reduce moves the vector of every rank twice; other collectives move less.
         let moved = from.bytes.saturating_mul(2 * site.axis.size);
         from.messages = from.messages.min((moved / LEAST_BYTES).max(1));
-        let packed = match from.pack(&[], &self.cx.packed) {
+        let search = from.search(&self.cx.packed);
+        let packed = match search.pack(&[]) {
             Err(why) => {
                 out.verdict = Verdict::Rejected(why);
                 return out;
@@ -145,22 +153,42 @@ impl Chooser<'_> {
             Ok(packed) => packed,
         };
         out.arguments = packed.arguments();
-        let mut price = self.price_of_packed(site, (alg, job), &packed);
+        let first = self.price_of_packed(site, (alg, job), &packed, f64::INFINITY);
+        let mut price = first.and_then(|price| price.ok_or_else(|| "it takes infinitely long".into()));
         // Trees of another kind may be faster where the estimate of the fastest does not hold.
         // Plans know no cores that send, so there a difference says nothing about the kind.
         let cores = self.topology.settings().cores.put_limit().is_some();
         let misjudged =
             !cores && price.as_ref().is_ok_and(|p| p.ns > packed.ns * ESTIMATED && p.ns > bound / WORTH);
-        for other in misjudged.then(|| from.pack_kinds(&self.cx.packed)).into_iter().flatten() {
+        let mut improve = |other: &PackedUse, share: f64| {
             let known = price.as_ref().map_or(f64::INFINITY, |p| p.ns);
-            if other.ns >= known || other.arguments() == out.arguments {
-                continue;
+            let limit = share * known;
+            if other.ns >= limit || other.arguments() == out.arguments {
+                return known;
             }
-            if let Ok(faster) = self.price_of_packed(site, (alg, job), &other)
-                && faster.ns < known
+            if let Ok(Some(faster)) = self.price_of_packed(site, (alg, job), other, limit)
+                && faster.ns < limit
             {
                 out.arguments = other.arguments();
-                price = Ok(faster);
+                price = Ok(faster.clone());
+                return faster.ns;
+            }
+            known
+        };
+        if misjudged {
+            let kinds = search.pack_kinds();
+            let mut known = kinds.iter().map(|other| improve(other, 1.0)).last().unwrap_or(f64::INFINITY);
+            let mut planned = f64::INFINITY;
+            for trees in TREE_NUMBERS {
+                if known <= bound / WORTH {
+                    break;
+                }
+                let Ok(other) = search.pack_number(trees) else { continue };
+                if other.ns >= planned {
+                    break;
+                }
+                planned = other.ns;
+                known = improve(&other, OTHER_NUMBER);
             }
         }
         out.verdict = match price {
@@ -173,17 +201,20 @@ impl Chooser<'_> {
         out
     }
 
-    /// Returns the price of packed trees by the cost model, or why they cannot be used.
+    /// Returns the price of packed trees by the cost model, if it is at most `limit` nanoseconds,
+    /// or why they cannot be used.
     fn price_of_packed(
         &self,
         site: &SelectSite<'_>,
         (alg, job): (AlgId, &Job<'_>),
         packed: &PackedUse,
-    ) -> Result<Price, String> {
+        limit: f64,
+    ) -> Result<Option<Price>, String> {
         let library = packed.library(job.library, alg);
         let args = values(site.file, &packed.arguments());
         let call = legal(&library, alg, site.axis, site.coll.root, args)?;
-        cost::price(&Job { library: &library, ..job.clone() }, &call)
+        let job = Job { library: &library, ..job.clone() };
+        Ok(cost::price_below(&job, &call, limit)?.0)
     }
 
     /// Returns the argument lists with which an algorithm is tried besides its defaults: sizes that

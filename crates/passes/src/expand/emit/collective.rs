@@ -22,6 +22,7 @@ use kbc_ir::expr::Expr;
 use kbc_ir::rewrite::{map_exprs, subst_stmts};
 use kbc_ir::schedule::*;
 use kbc_ir::types::CutRule;
+use kbc_rounds::Rounds;
 use kbc_rounds::ast::AlgorithmDecl;
 use kbc_rounds::interp::Start;
 use std::rc::Rc;
@@ -48,7 +49,7 @@ pub fn collective(r: &Request<'_>, out: &mut Schedule) -> Result<(), Diagnostics
             Err(Stop::NotSymbolic(..)) => {}
         }
     }
-    concrete::collective(r, &options, Marks::of(r, &options, false), out).map_err(|mut d| {
+    concrete::collective(r, &options, out).map_err(|mut d| {
         for e in d.list.iter_mut().filter(|e| e.code == "E331") {
             for (why, span) in &reasons {
                 e.notes.push(format!("no symbolic form: {why}"));
@@ -98,13 +99,13 @@ fn region_coordinates(decl: &AlgorithmDecl, sizes: &[u64]) -> Vec<(Name, i64)> {
 
 impl Marks {
     /// Returns the marks that the use needs, given its options and whether other messages imply
-    /// credits.
-    fn of(r: &Request<'_>, options: &Options, streams: bool) -> Marks {
+    /// credits. `rounds` are those of the use, if they are known.
+    pub(super) fn of(r: &Request<'_>, options: &Options, streams: bool, rounds: Option<&Rounds>) -> Marks {
         let within = if streams { Within::Data } else { Within::Program };
         let implied = match options.slots {
             Some(_) if options.pipeline.max(options.instances).max(options.cores) > 1 => false,
             Some(k) => choose::rotation(r.lib, &call(r), k, within),
-            None => r.known.one_slot(r),
+            None => r.known.one_slot(r, rounds),
         };
         Marks { reuse: !implied, slots: options.slots, pull: options.pull }
     }
@@ -179,7 +180,7 @@ fn attempt(
         first_window: out.windows.len() as u32,
         lanes: vec![],
         region: r.name.clone(),
-        marks: Marks::of(r, options, streams),
+        marks: Marks::of(r, options, streams, None),
         stream: 0,
         lane: if options.cores > 1 { CORE } else { "lane" },
         fetched: vec![],

@@ -50,9 +50,14 @@ impl Piece {
     }
 }
 
+/// Limits of the rounds of a schedule with one role per rank.
+fn limits() -> Limits {
+    Limits { transfers: MAX_TRANSFERS, ..Limits::default() }
+}
+
+/// Returns the rounds of a use without its lanes.
 fn rounds(r: &Request<'_>, options: &Options) -> Result<Rounds, Diagnostics> {
-    let limits = Limits { transfers: MAX_TRANSFERS, ..Limits::default() };
-    let rounds = kbc_rounds::expand::expand(r.lib, &call(r), &limits);
+    let rounds = kbc_rounds::expand::expand(r.lib, &call(r), &limits());
     let rounds = rounds.map_err(|mut d| {
         for e in &mut d.list {
             if e.code == "E040" {
@@ -82,10 +87,14 @@ fn rounds(r: &Request<'_>, options: &Options) -> Result<Rounds, Diagnostics> {
             "kbc generates separate code for every rank of this algorithm, and that code runs on one core";
         return Err(refused("cores", r.span, why).into());
     }
-    let mut rounds = rounds;
+    Ok(rounds)
+}
+
+/// Returns rounds in the lanes of a use.
+fn in_lanes(mut rounds: Rounds, options: &Options) -> Result<Rounds, Diagnostics> {
     for (lanes, delay) in [(options.pipeline, 1), (options.instances, 0)] {
         if lanes > 1 {
-            rounds = rounds.in_lanes(lanes as u32, delay, &limits).map_err(|d| Diagnostics::from(*d))?;
+            rounds = rounds.in_lanes(lanes as u32, delay, &limits()).map_err(|d| Diagnostics::from(*d))?;
         }
     }
     Ok(rounds)
@@ -127,10 +136,11 @@ fn runs(t: &Transfer) -> Vec<(u32, u32, u32)> {
 pub(in crate::expand) fn collective(
     r: &Request<'_>,
     options: &Options,
-    marks: Marks,
     out: &mut Schedule,
 ) -> Result<(), Diagnostics> {
     let rounds = rounds(r, options)?;
+    let marks = Marks::of(r, options, false, Some(&rounds));
+    let rounds = in_lanes(rounds, options)?;
     let own = r.operands.len();
     let coll = r.lib.collective(r.coll);
     let mut operands: Vec<Operand> = coll

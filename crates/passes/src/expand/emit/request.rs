@@ -13,7 +13,7 @@ use kbc_rounds::ast::Ident;
 use kbc_rounds::head::unknown_parameter;
 use kbc_rounds::library::{AlgId, CollId, Library};
 use kbc_rounds::options::{OPTIONS, OptionKind, OptionValue, option_kind};
-use kbc_rounds::rounds::{Call, coordinates};
+use kbc_rounds::rounds::{Call, Rounds, coordinates};
 use kbc_rounds::scope::{AlgRef, Value, unknown};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -70,12 +70,13 @@ pub struct Request<'a> {
 pub struct OneSlotCache(RefCell<BTreeMap<Call, bool>>);
 
 impl OneSlotCache {
-    pub(in crate::expand) fn one_slot(&self, r: &Request<'_>) -> bool {
+    /// `rounds` are those of the request, if they are known.
+    pub(in crate::expand) fn one_slot(&self, r: &Request<'_>, rounds: Option<&Rounds>) -> bool {
         let call = Call { root: None, ..call(r) };
         if let Some(known) = self.0.borrow().get(&call) {
             return *known;
         }
-        let found = choose::one_slot(r.lib, call.alg, &call.sizes, &call.args);
+        let found = choose::one_slot(r.lib, call.alg, &call.sizes, &call.args, rounds);
         self.0.borrow_mut().insert(call, found);
         found
     }
