@@ -43,6 +43,7 @@ mod symmetry;
 #[doc(hidden)]
 pub mod testing;
 mod typing;
+mod waits;
 
 pub use expect::{PartRun, RankContract, RequiredParts, rank_contract};
 pub use orbits::Orbits;
