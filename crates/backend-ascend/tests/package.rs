@@ -16,6 +16,7 @@ use kbc_ir::scalar::{Compare, CompareOp, Scalar, ScalarBin, ScalarFn, ScalarUn};
 use kbc_ir::types::{Axis, Cut, CutRule, DType, Dim, Mesh, ReduceOp, TensorType};
 use kbc_tiles::package::{Package, PackagedProgram, SizedWindow, Sizes};
 use kbc_tiles::tile::{Kernel, Table};
+use std::sync::Arc;
 
 fn text(package: &Package<'_>, name: &str) -> String {
     let all = files(package, &PROFILES[1]).unwrap();
@@ -78,7 +79,7 @@ fn what_has_no_place_in_a_package_is_refused() {
             "the name of the kernel, `lambda`, is not an identifier in C++ and Python",
         ),
         (
-            |k, _| k.tensors[0].len = Expr::Table("t".into(), Box::new(Expr::Int(0))),
+            |k, _| k.tensors[0].len = Expr::Table("t".into(), Arc::new(Expr::Int(0))),
             "the size or place of `x` is read from a table",
         ),
         (|k, _| k.areas[0].at = None, "`w0` has no place in the window"),

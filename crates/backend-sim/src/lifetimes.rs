@@ -26,7 +26,7 @@ impl Lifetimes {
         for (i, region) in program.regions.iter().enumerate() {
             exposed.extend(region.operands.iter().map(|o| o.0));
             for (stream, list) in region.roles.iter().flat_map(|role| &role.streams) {
-                used(list, &mut exposed, &mut |buffer| {
+                used(program, list, &mut exposed, &mut |buffer| {
                     let (last, streams) = uses.entry(buffer).or_default();
                     *last = i;
                     streams.insert(*stream);
@@ -49,17 +49,20 @@ impl Lifetimes {
 }
 
 /// Calls `f` with each buffer that local operations use.
-fn used(list: &[CStmt], exposed: &mut BTreeSet<u32>, f: &mut dyn FnMut(u32)) {
+fn used(program: &Program<'_>, list: &[CStmt<'_>], exposed: &mut BTreeSet<u32>, f: &mut dyn FnMut(u32)) {
     for s in list {
         match s {
-            CStmt::For { body, .. } => used(body, exposed, f),
+            CStmt::For { body, .. } => used(program, body, exposed, f),
             CStmt::If { then, other, .. } => {
-                used(then, exposed, f);
-                used(other, exposed, f);
+                used(program, then, exposed, f);
+                used(program, other, exposed, f);
             }
-            CStmt::Op(COp::Local(l), ..) => l.srcs().into_iter().chain([l.dst()]).for_each(|b| f(b.0)),
+            CStmt::Op(COp::Local(l), ..) => {
+                let l = program.local(*l);
+                l.srcs().into_iter().chain([l.dst()]).for_each(|b| f(b.0));
+            }
             CStmt::Op(COp::HostRead(b), ..) => drop(exposed.insert(b.0)),
-            CStmt::Op(..) => {}
+            CStmt::Op(..) | CStmt::Written(_) => {}
         }
     }
 }

@@ -286,46 +286,70 @@ fn plus(a: Sum, b: Sum) -> Sum {
 /// The fingerprint of a place: the sum of one random number per contribution, and the number of
 /// contributions.
 #[derive(Clone, Copy, Default)]
-struct PlaceSummary {
+pub(super) struct PlaceSummary {
     sum: Sum,
     count: u32,
 }
 
-/// Fingerprints of a row of places.
-pub(super) struct Fingerprint {
-    places: Vec<PlaceSummary>,
+/// Fingerprints of a row of places. Most rows have one place, and there may be millions of rows.
+pub(super) enum Fingerprint {
+    One([PlaceSummary; 1]),
+    Many(Vec<PlaceSummary>),
+}
+
+impl Fingerprint {
+    fn places(&self) -> &[PlaceSummary] {
+        match self {
+            Fingerprint::One(place) => place,
+            Fingerprint::Many(places) => places,
+        }
+    }
+
+    fn places_mut(&mut self) -> &mut [PlaceSummary] {
+        match self {
+            Fingerprint::One(place) => place,
+            Fingerprint::Many(places) => places,
+        }
+    }
 }
 
 impl Contents for Fingerprint {
     fn new(_ranks: u64, cells: usize) -> Self {
-        Fingerprint { places: vec![PlaceSummary::default(); cells] }
+        match cells {
+            1 => Fingerprint::One([PlaceSummary::default()]),
+            _ => Fingerprint::Many(vec![PlaceSummary::default(); cells]),
+        }
     }
 
     fn cells(&self) -> usize {
-        self.places.len()
+        self.places().len()
     }
 
     fn holds(&self, i: usize) -> bool {
-        self.places[i].count > 0
+        self.places()[i].count > 0
     }
 
     fn own(&mut self, i: usize, rank: u32, label: u64) {
-        self.places[i] = PlaceSummary { sum: fingerprint(rank, label), count: 1 };
+        self.places_mut()[i] = PlaceSummary { sum: fingerprint(rank, label), count: 1 };
     }
 
     fn load(&mut self, from: &Self, lo: usize, n: usize) {
-        self.places.clear();
-        // Most rows have one place, and there may be millions of rows.
-        self.places.reserve_exact(n);
-        self.places.extend_from_slice(&from.places[lo..lo + n]);
+        match (&from.places()[lo..lo + n], &mut *self) {
+            ([place], _) => *self = Fingerprint::One([*place]),
+            (places, Fingerprint::Many(own)) => {
+                own.clear();
+                own.extend_from_slice(places);
+            }
+            (places, Fingerprint::One(_)) => *self = Fingerprint::Many(places.to_vec()),
+        }
     }
 
     fn store(&mut self, lo: usize, from: &Self, n: usize) {
-        self.places[lo..lo + n].copy_from_slice(&from.places[..n]);
+        self.places_mut()[lo..lo + n].copy_from_slice(&from.places()[..n]);
     }
 
     fn add(&mut self, lo: usize, from: &Self, n: usize, _op: u32) {
-        for (to, from) in self.places[lo..lo + n].iter_mut().zip(&from.places[..n]) {
+        for (to, from) in self.places_mut()[lo..lo + n].iter_mut().zip(&from.places()[..n]) {
             to.sum = plus(to.sum, from.sum);
             to.count = to.count.saturating_add(from.count);
         }
@@ -344,7 +368,7 @@ impl Contents for Fingerprint {
         let (sum, n) = *memo.entry((want.region, want.label, want.set)).or_insert_with(|| {
             want.ranks.iter().fold(((0, 0), 0), |(s, n), r| (plus(s, fingerprint(r, want.label)), n + 1))
         });
-        let PlaceSummary { sum: held, count: have } = self.places[i];
+        let PlaceSummary { sum: held, count: have } = self.places()[i];
         if held == sum && have == n {
             return None;
         }

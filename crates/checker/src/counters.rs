@@ -8,6 +8,7 @@
 use super::Setup;
 use super::order::{EventSnapshot, NotifySnapshot};
 use super::report::Report;
+use super::waits::{Wait, Waits};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::form::Form;
 use rustc_hash::FxBuildHasher;
@@ -38,11 +39,9 @@ pub(super) struct Counter {
     /// Number of the first notify that is kept, counted from 1.
     pub first: u64,
     pub waiting: Vec<usize>,
-    /// Number of notifies of each call.
-    pub notified: Vec<u64>,
     /// The waits, those of each stream in order. For counters that are not epochs, the value is the
     /// number of notifies that the wait means.
-    pub waited: Vec<Wait>,
+    pub waited: Waits,
     pub wait_op: u32,
     /// For counters that are not epochs: the number of notifies that the waits so far mean, and the
     /// waiting stream.
@@ -63,16 +62,6 @@ pub(super) struct Notify {
     pub op: u32,
 }
 
-/// A wait: the call, the walked stream, its operation, and the value that it asks for. There may be
-/// a counter for every message of every rank, so a wait is small.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Wait {
-    pub call: u32,
-    pub stream: u32,
-    pub op: u32,
-    pub value: i64,
-}
-
 /// Largest value of a counter. Emitted kernels keep and compare counters as signed 32-bit numbers.
 pub(super) const MAX_COUNT: u64 = i32::MAX as u64;
 
@@ -91,23 +80,52 @@ pub(super) struct Counters {
     /// Index of each counter in the list, by walked rank and number.
     at: HashMap<(u32, u32), u32, FxBuildHasher>,
     list: Vec<Counter>,
+    /// Number of notifies of each call, counter by counter.
+    notified: Vec<u32>,
     calls: usize,
 }
 
 impl Counters {
     /// Creates the counters for a run of `calls` calls.
     pub(super) fn new(calls: usize) -> Counters {
-        Counters { at: HashMap::default(), list: vec![], calls }
+        Counters { at: HashMap::default(), list: vec![], notified: vec![], calls }
     }
 
     /// Returns a counter of a walked rank, and creates it if necessary.
     pub(super) fn of(&mut self, rep: usize, number: u32) -> &mut Counter {
+        let at = self.index(rep, number);
+        &mut self.list[at]
+    }
+
+    /// Returns the index of a counter of a walked rank, and creates the counter if necessary.
+    fn index(&mut self, rep: usize, number: u32) -> usize {
         let next = self.list.len() as u32;
         let at = *self.at.entry((rep as u32, number)).or_insert(next);
         if at == next {
-            self.list.push(Counter::new(self.calls));
+            self.list.push(Counter::new());
+            self.notified.resize(self.notified.len() + self.calls, 0);
         }
-        &mut self.list[at as usize]
+        at as usize
+    }
+
+    /// Adds a notify of a call to a counter, and returns the counter.
+    pub(super) fn add(&mut self, (rep, number): (usize, u32), call: usize, notify: Notify) -> &mut Counter {
+        let at = self.index(rep, number);
+        // A run has fewer operations than 32 bits can count.
+        self.notified[at * self.calls + call] += 1;
+        let c = &mut self.list[at];
+        c.count += 1;
+        if c.notifies.capacity() == 0 {
+            // Most counters have one notify at a time.
+            c.notifies.reserve_exact(1);
+        }
+        c.notifies.push_back(notify);
+        c
+    }
+
+    /// Returns the number of notifies of each call of a counter, by its index.
+    fn notified(&self, at: usize) -> &[u32] {
+        &self.notified[at * self.calls..][..self.calls]
     }
 
     /// Returns a counter of a walked rank if some operation has used it.
@@ -118,7 +136,7 @@ impl Counters {
     /// Returns the largest growth of an epoch per call.
     pub(super) fn growth(&self, setup: &Setup) -> u64 {
         let epochs = self.at.iter().filter(|((_, number), _)| setup.program.form(*number) == Form::Epoch);
-        epochs.map(|(_, at)| self.list[*at as usize].growth()).max().unwrap_or(0)
+        epochs.map(|(_, at)| growth(self.notified(*at as usize))).max().unwrap_or(0)
     }
 }
 
@@ -131,8 +149,8 @@ pub(super) struct Event {
 }
 
 impl Counter {
-    /// Creates a counter at zero, for a run of `calls` calls.
-    pub(super) fn new(calls: usize) -> Counter {
+    /// Creates a counter at zero.
+    fn new() -> Counter {
         Counter {
             count: 0,
             writer: NONE,
@@ -141,8 +159,7 @@ impl Counter {
             notifies: VecDeque::new(),
             first: 1,
             waiting: vec![],
-            notified: vec![0; calls],
-            waited: vec![],
+            waited: Waits::default(),
             wait_op: 0,
             spent: 0,
             waiter: NONE,
@@ -158,15 +175,11 @@ impl Counter {
             Form::Clearing { fresh: _ } => self.count - self.spent,
         }
     }
+}
 
-    /// Returns the waits of a call.
-    fn waits(&self, call: usize) -> impl Iterator<Item = &Wait> {
-        self.waited.iter().filter(move |w| w.call as usize == call)
-    }
-
-    fn growth(&self) -> u64 {
-        self.notified.iter().copied().max().unwrap_or(0)
-    }
+/// Returns the largest number of notifies of a call.
+fn growth(notified: &[u32]) -> u64 {
+    notified.iter().copied().max().unwrap_or(0).into()
 }
 
 /// Checks the ranges of counters over the stated calls, and whether waits keep pace with the
@@ -177,8 +190,8 @@ pub(super) fn ranges(setup: &Setup, counters: &Counters, limits: &Limits, report
     let mut in_order: Vec<_> = counters.at.iter().collect();
     in_order.sort_unstable();
     for ((_, number), at) in in_order {
-        let c = &counters.list[*at as usize];
-        let most = c.growth();
+        let (c, notified) = (&counters.list[*at as usize], counters.notified(*at as usize));
+        let most = growth(notified);
         let (s, index) = setup.program.counter_name(*number);
         let name = || format!("@{}[{index}]", setup.schedule.signal(s).name);
         let form = setup.program.form(*number);
@@ -192,21 +205,21 @@ pub(super) fn ranges(setup: &Setup, counters: &Counters, limits: &Limits, report
                     .help("use more counters, or claim fewer calls before the signals are allocated again")
             });
         }
-        in_time(setup, c, form, report, &name);
+        in_time(setup, (c, notified), form, report, &name);
         let Some(period) = limits.period.map(|p| p as usize) else { continue };
         if n < 2 * period || !report.is_empty() {
             continue;
         }
-        let grown: u64 = c.notified[n - period..].iter().sum();
+        let grown: u64 = notified[n - period..].iter().map(|n| u64::from(*n)).sum();
         if form != Form::Epoch {
-            pace(setup, c, grown, period, report, name);
+            pace(setup, (c, notified), grown, period, report, name);
             continue;
         }
         // The text repeats after a period, so the same waits occur again. If each of them asks for
         // as much more as the counter grows, every later period is the last one, shifted. Otherwise
         // some later wait never ends, or orders nothing.
         for call in n - period..n {
-            let (then, now) = (by_stream(c.waits(call - period)), by_stream(c.waits(call)));
+            let (then, now) = (by_stream(c.waited.of(call - period)), by_stream(c.waited.of(call)));
             let lags = |(a, b): (&Wait, &Wait)| {
                 let grew = i128::from(b.value) - i128::from(a.value);
                 (a.stream, a.op) != (b.stream, b.op) || grew != i128::from(grown)
@@ -232,11 +245,17 @@ pub(super) fn ranges(setup: &Setup, counters: &Counters, limits: &Limits, report
 
 /// Checks that a wait needs only notifies of its own call or of earlier calls. Otherwise a rank
 /// that makes no further call would wait forever.
-fn in_time(setup: &Setup, c: &Counter, form: Form, report: &mut Report, name: &impl Fn() -> String) {
+fn in_time(
+    setup: &Setup,
+    (c, by_call): (&Counter, &[u32]),
+    form: Form,
+    report: &mut Report,
+    name: &impl Fn() -> String,
+) {
     let (mut notified, mut spent) = (0i128, 0i128);
-    for call in 0..c.notified.len() {
-        notified += i128::from(c.notified[call]);
-        for w in c.waits(call) {
+    for (call, n) in by_call.iter().enumerate() {
+        notified += i128::from(*n);
+        for w in c.waited.of(call) {
             let value = i128::from(w.value);
             let needed = match form {
                 Form::Epoch => value,
@@ -267,8 +286,8 @@ fn in_time(setup: &Setup, c: &Counter, form: Form, report: &mut Report, name: &i
 
 /// Sorts waits by stream, and keeps the execution order of each stream, because the interleaving of
 /// streams does not matter.
-fn by_stream<'w>(list: impl Iterator<Item = &'w Wait>) -> Vec<Wait> {
-    let mut out: Vec<Wait> = list.copied().collect();
+fn by_stream(list: impl Iterator<Item = Wait>) -> Vec<Wait> {
+    let mut out: Vec<Wait> = list.collect();
     out.sort_by_key(|w| w.stream);
     out
 }
@@ -278,13 +297,13 @@ fn by_stream<'w>(list: impl Iterator<Item = &'w Wait>) -> Vec<Wait> {
 /// is the same in every period.
 fn pace(
     setup: &Setup,
-    c: &Counter,
+    (c, notified): (&Counter, &[u32]),
     grown: u64,
     period: usize,
     report: &mut Report,
     name: impl Fn() -> String,
 ) {
-    let last = c.notified.len() - period;
+    let last = notified.len() - period;
     let mut waits = c.waited.iter().filter(|w| w.call as usize >= last).peekable();
     let any = waits.peek().is_some();
     let about: i128 = waits.map(|w| i128::from(w.value)).sum();

@@ -172,7 +172,20 @@ impl Writer {
 
 /// One memory of a walked rank.
 #[derive(Default)]
-struct Memory {
+pub enum Memory {
+    /// Nothing is filled.
+    #[default]
+    Empty,
+    /// One run, which one writer has filled: first element, one past the last, writer. Most slots
+    /// hold one.
+    One(u64, u64, Writer),
+    /// Any runs.
+    Many(Box<Writers>),
+}
+
+/// The writers of the elements of a memory.
+#[derive(Default)]
+pub struct Writers {
     /// The last writer of each element.
     last: Runs,
     /// Of all writers of an element in the last call that wrote it, the one that stands first in
@@ -181,15 +194,72 @@ struct Memory {
 }
 
 impl Memory {
-    /// Fills the elements `lo..hi` if they are all that the memory holds, and in a later call than
-    /// before. Returns whether that was so. Most slots are written like this.
-    fn rewrite(&mut self, (lo, hi): (u64, u64), by: Writer) -> bool {
-        let before = |runs: &Runs| matches!(runs, Runs::One(start, end, was) if (*start, *end) == (lo, hi) && was.call < by.call);
-        let later = before(&self.last) && before(&self.first);
-        if later {
-            (self.last, self.first) = (Runs::One(lo, hi, by), Runs::One(lo, hi, by));
+    /// Fills the elements `lo..hi`.
+    pub fn write(&mut self, lo: u64, hi: u64, by: Writer) {
+        match self {
+            Memory::Empty => *self = Memory::One(lo, hi, by),
+            Memory::One(start, end, was) if (*start, *end, *was) == (lo, hi, by) => {}
+            Memory::One(start, end, was) if lo <= *start && *end <= hi && was.call < by.call => {
+                *self = Memory::One(lo, hi, by);
+            }
+            Memory::One(..) | Memory::Many(_) => {
+                let writers = self.writers();
+                writers.last.write(lo, hi, by);
+                for (lo, hi, was) in writers.first.of(lo, hi) {
+                    if was.is_none_or(|was| was.call < by.call || by.stands() < was.stands()) {
+                        writers.first.write(lo, hi, by);
+                    }
+                }
+            }
         }
-        later
+    }
+
+    /// Empties the elements `lo..hi`.
+    pub fn clear(&mut self, lo: u64, hi: u64) {
+        match self {
+            Memory::Empty => {}
+            Memory::One(start, end, _) if lo <= *start && *end <= hi => *self = Memory::Empty,
+            Memory::One(start, end, _) if hi <= *start || *end <= lo => {}
+            Memory::One(..) | Memory::Many(_) => {
+                let writers = self.writers();
+                writers.last.clear(lo, hi);
+                writers.first.clear(lo, hi);
+            }
+        }
+    }
+
+    /// Returns the last writers of the elements `lo..hi`, run by run.
+    pub fn last(&self, lo: u64, hi: u64) -> Vec<(u64, u64, Option<Writer>)> {
+        self.runs(lo, hi, |w| &w.last)
+    }
+
+    /// Returns, run by run, the writer that stands first in the text among all that wrote the
+    /// elements `lo..hi` in the last call that did.
+    pub fn first(&self, lo: u64, hi: u64) -> Vec<(u64, u64, Option<Writer>)> {
+        self.runs(lo, hi, |w| &w.first)
+    }
+
+    fn runs(&self, lo: u64, hi: u64, which: impl Fn(&Writers) -> &Runs) -> Vec<(u64, u64, Option<Writer>)> {
+        match self {
+            Memory::Empty => vec![(lo, hi, None)],
+            Memory::One(start, end, by) => Runs::One(*start, *end, *by).of(lo, hi),
+            Memory::Many(writers) => which(writers).of(lo, hi),
+        }
+    }
+
+    /// Changes to the form of any runs.
+    fn writers(&mut self) -> &mut Writers {
+        let run = || match *self {
+            Memory::One(lo, hi, by) => Runs::One(lo, hi, by),
+            Memory::Empty | Memory::Many(_) => Runs::None,
+        };
+        if !matches!(self, Memory::Many(_)) {
+            *self = Memory::Many(Box::new(Writers { last: run(), first: run() }));
+        }
+        match self {
+            Memory::Many(writers) => writers,
+            Memory::Empty | Memory::One(..) => unreachable!("it has just become a list"),
+        }
     }
 }
 
@@ -224,54 +294,35 @@ impl Filled {
     pub(super) fn write(&mut self, rep: usize, mem: Mem, (lo, hi): (u64, u64), by: Writer) {
         if lo < hi {
             let number = self.number(rep, mem);
-            let memory = self.memories.entry(number, Memory::default);
-            if memory.rewrite((lo, hi), by) {
-                return;
-            }
-            memory.last.write(lo, hi, by);
-            for (lo, hi, was) in memory.first.of(lo, hi) {
-                if was.is_none_or(|was| was.call < by.call || by.stands() < was.stands()) {
-                    memory.first.write(lo, hi, by);
-                }
-            }
+            self.memories.entry(number, Memory::default).write(lo, hi, by);
         }
     }
 
     /// Returns the last writers of the elements `lo..hi`, run by run.
-    pub(super) fn of(&self, rep: usize, mem: Mem, run: (u64, u64)) -> Vec<(u64, u64, Option<Writer>)> {
-        self.runs(rep, mem, run, |m| &m.last)
+    pub(super) fn of(&self, rep: usize, mem: Mem, (lo, hi): (u64, u64)) -> Vec<(u64, u64, Option<Writer>)> {
+        self.memory(rep, mem).filter(|_| lo < hi).map_or_else(|| nobody(lo, hi), |m| m.last(lo, hi))
     }
 
     /// Returns, run by run, the writer that stands first in the text among all that wrote the
     /// elements `lo..hi` in the last call that did.
-    pub(super) fn first(&self, rep: usize, mem: Mem, run: (u64, u64)) -> Vec<(u64, u64, Option<Writer>)> {
-        self.runs(rep, mem, run, |m| &m.first)
-    }
-
-    fn runs(
+    pub(super) fn first(
         &self,
         rep: usize,
         mem: Mem,
         (lo, hi): (u64, u64),
-        which: impl Fn(&Memory) -> &Runs,
     ) -> Vec<(u64, u64, Option<Writer>)> {
-        if lo >= hi {
-            return vec![];
-        }
-        match self.memories.get(self.number(rep, mem)) {
-            Some(memory) => which(memory).of(lo, hi),
-            None => vec![(lo, hi, None)],
-        }
+        self.memory(rep, mem).filter(|_| lo < hi).map_or_else(|| nobody(lo, hi), |m| m.first(lo, hi))
+    }
+
+    fn memory(&self, rep: usize, mem: Mem) -> Option<&Memory> {
+        self.memories.get(self.number(rep, mem))
     }
 
     /// Empties the elements `lo..hi`.
     pub(super) fn clear(&mut self, rep: usize, mem: Mem, (lo, hi): (u64, u64)) {
-        if lo < hi
-            && let number = self.number(rep, mem)
-            && let Some(memory) = self.memories.get_mut(number)
-        {
-            memory.last.clear(lo, hi);
-            memory.first.clear(lo, hi);
+        let number = self.number(rep, mem);
+        if let Some(memory) = self.memories.get_mut(number).filter(|_| lo < hi) {
+            memory.clear(lo, hi);
         }
     }
 
@@ -280,4 +331,9 @@ impl Filled {
         let number = self.number(rep, mem);
         self.memories.remove(number);
     }
+}
+
+/// Returns the elements `lo..hi` as a run that nobody has written.
+fn nobody(lo: u64, hi: u64) -> Vec<(u64, u64, Option<Writer>)> {
+    if lo < hi { vec![(lo, hi, None)] } else { vec![] }
 }

@@ -43,6 +43,7 @@ mod symmetry;
 #[doc(hidden)]
 pub mod testing;
 mod typing;
+mod waits;
 
 pub use expect::{PartRun, RankContract, RequiredParts, rank_contract};
 pub use orbits::Orbits;
@@ -112,7 +113,7 @@ impl Default for CheckOptions {
             calls: None,
             strategy: Strategy::Auto,
             stated_calls: 1 << 16,
-            most_acts: 1 << 25,
+            most_acts: 1 << 26,
             most_errors: 40,
             all_kinds: false,
             chains_from: 1 << 10,

@@ -6,7 +6,7 @@ use super::grid::{Grids, Unable};
 use super::group::{Action, Group};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::cut::Chunks;
-use kbc_ir::schedule::{Counter, OperandId, RegionId, SOp, Schedule, each_op};
+use kbc_ir::schedule::{Counter, OperandId, RegionId, SOp, SStmt, Schedule, each_op};
 use kbc_ir::walk::{Access, Program};
 
 /// Maximum number of slots that are tracked at once.
@@ -46,7 +46,8 @@ pub(super) struct Setup<'p> {
     pub shared: Vec<bool>,
     /// For each buffer, the regions and operands that use it.
     pub users: Vec<Vec<(u32, u32)>>,
-    spans: Vec<Span>,
+    /// The number of the first operation of each stream, and its statements.
+    bodies: Vec<(u32, &'p [SStmt])>,
     /// By region and operand: whether all atoms have the same number of elements, or no atom moves.
     pub even: Vec<Vec<bool>>,
 }
@@ -72,11 +73,12 @@ impl<'p> Setup<'p> {
         }
         let parts: Vec<u64> = actions.iter().map(Action::parts).collect();
         let grids = Grids::new(program, &group.reps, calls, &parts).map_err(err)?;
-        let mut spans = vec![];
+        let (mut bodies, mut ops) = (vec![], 0);
         let mut waiters: Vec<Vec<&str>> = vec![vec![]; s.signals.len()];
         for st in s.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams) {
-            each_op(&st.body, &mut |op, span| {
-                spans.push(span);
+            bodies.push((ops, &st.body[..]));
+            each_op(&st.body, &mut |op, _| {
+                ops += 1;
                 if let SOp::Wait { counter: Counter { signal, index: _ }, value: _ } = op {
                     let list = &mut waiters[signal.0 as usize];
                     if !list.contains(&st.name.as_str()) {
@@ -112,7 +114,7 @@ impl<'p> Setup<'p> {
             sets,
             shared,
             users,
-            spans,
+            bodies,
             even: vec![],
         };
         let operands = |r: &kbc_ir::schedule::Region| 0..r.operands.len() as u32;
@@ -131,8 +133,23 @@ impl<'p> Setup<'p> {
     pub(super) fn span(&self, op: u32) -> Span {
         match self.host(op) {
             Some((buffer, _)) => self.schedule.buffers[buffer].span,
-            None => self.spans.get(op as usize).copied().unwrap_or(Span::NONE),
+            None => self.op_span(op),
         }
+    }
+
+    /// Returns the source position of an operation of a stream. Only messages need it.
+    fn op_span(&self, op: u32) -> Span {
+        let mut found = Span::NONE;
+        let after = self.bodies.partition_point(|(first, _)| *first <= op);
+        let Some((first, body)) = after.checked_sub(1).map(|i| self.bodies[i]) else { return found };
+        let mut number = first;
+        each_op(body, &mut |_, span| {
+            if number == op {
+                found = span;
+            }
+            number += 1;
+        });
+        found
     }
 
     /// Returns the buffer that the host fills (true) or reads (false), if the operation does that.

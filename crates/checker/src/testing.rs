@@ -3,8 +3,9 @@
 
 pub use crate::chains::{Chains, Link};
 pub use crate::clock::{Clock, Recent};
-pub use crate::filled::{Runs, Writer};
+pub use crate::filled::{Memory, Runs, Writer};
 pub use crate::group::{Digit, Group};
 pub use crate::ranks::{Ranks, Rotation};
 pub use crate::sparse::Sparse;
 pub use crate::typing::{Env, Ty, Val};
+pub use crate::waits::{Wait, Waits};

@@ -461,7 +461,14 @@ pub fn time<'a>(
     topology: &Topology,
     options: &TimeOptions,
 ) -> Outcome<Timing> {
-    time_observed(workspace, report, subject, topology, options, |_, _, run| Ok(run(&mut NoObserver)?))
+    workspace.stage(Stage::Time);
+    let subject = subject.into();
+    let options = TimeOptions { memory: workspace.memory_budget().limit, ..options.clone() };
+    let (timing, lower) = bounds::timed(subject, topology, &options, &mut NoObserver)?;
+    // The names of a large schedule take as much memory as the schedule, so they are made when the
+    // simulation is over.
+    let scene = Scene::new(subject.schedule, topology, &workspace.map);
+    Ok(enter(report, &scene, subject.schedule, timing, lower))
 }
 
 /// Times a schedule like [`time`]. `observe` is called with the names of the run, the file, the
@@ -486,6 +493,17 @@ pub fn time_observed<'a>(
     let (timing, lower) = observe(&scene, (&report.file, &report.program), &mut |watch| {
         bounds::timed(subject, topology, &options, watch)
     })?;
+    Ok(enter(report, &scene, schedule, timing, lower))
+}
+
+/// Enters the time of a schedule and its bounds in the report.
+fn enter(
+    report: &mut Report,
+    scene: &Scene<'_>,
+    schedule: &Schedule,
+    timing: Timing,
+    lower: Lower,
+) -> Timing {
     report.simulated = Some(match &timing.walked {
         Walked::Orbits(n) => {
             format!("{n} of {} ranks, which stand for all by symmetry", schedule.mesh.ranks())
@@ -513,8 +531,8 @@ pub fn time_observed<'a>(
     report.bound_ns = Some(lower.ns);
     report.percent = (lower.ns > 0.0 && timing.ns > 0.0).then(|| 100.0 * lower.ns / timing.ns);
     report.bottleneck = Some(lower.bottleneck);
-    timed::fill(report, &scene, &timing, &[], Some(LINKS));
-    Ok(timing)
+    timed::fill(report, scene, &timing, &[], Some(LINKS));
+    timing
 }
 
 /// Largest number of links in a report.

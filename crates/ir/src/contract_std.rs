@@ -10,6 +10,7 @@ use crate::contract::{Cell, Clause, Contract, ContractBuffer, SumOver};
 use crate::expr::{BinOp, Expr};
 use crate::name::Name;
 use crate::types::ReduceOp;
+use std::sync::Arc;
 
 /// Returns the contract of a standard collective. Its clauses are over `v` (`src` and `dst` for an
 /// all_to_all), with `r` of `p` as the rank, `b` as any block and `i` as any chunk. `red` is kept
@@ -64,5 +65,5 @@ fn everyone() -> SumOver {
 
 /// Returns the condition that the rank is the root.
 fn is(root: &Expr) -> Expr {
-    Expr::Bin(BinOp::Eq, Box::new(Expr::var("r")), Box::new(root.clone()))
+    Expr::Bin(BinOp::Eq, Arc::new(Expr::var("r")), Arc::new(root.clone()))
 }

@@ -6,6 +6,7 @@
 
 use crate::name::Name;
 use std::fmt;
+use std::sync::Arc;
 
 /// Returns the greatest common divisor; `gcd(0, n) = n`. The analyses of periods and alignments of
 /// expressions use it.
@@ -22,14 +23,14 @@ pub enum Tree<V> {
     /// A variable: a coordinate, a step, `call`, or a mesh axis.
     Var(V),
     /// An operation on one operand.
-    Un(UnOp, Box<Tree<V>>),
+    Un(UnOp, Arc<Tree<V>>),
     /// An operation on two operands.
-    Bin(BinOp, Box<Tree<V>>, Box<Tree<V>>),
+    Bin(BinOp, Arc<Tree<V>>, Arc<Tree<V>>),
     /// `if c { a } else { b }`: `a` if `c` is not 0, otherwise `b`. Only the chosen operand is
     /// evaluated.
-    Select(Box<Tree<V>>, Box<Tree<V>>, Box<Tree<V>>),
+    Select(Arc<Tree<V>>, Arc<Tree<V>>, Arc<Tree<V>>),
     /// `@name[index]`: an entry of a table of the schedule.
-    Table(V, Box<Tree<V>>),
+    Table(V, Arc<Tree<V>>),
 }
 
 /// An integer expression with names.
@@ -313,7 +314,7 @@ impl<V: Clone + PartialEq> Tree<V> {
         {
             return Tree::Int(v);
         }
-        Tree::Un(op, Box::new(a))
+        Tree::Un(op, Arc::new(a))
     }
 
     /// Creates `if c { a } else { b }`, folded if the condition is a constant or both operands are
@@ -323,7 +324,7 @@ impl<V: Clone + PartialEq> Tree<V> {
             Tree::Int(0) => b,
             Tree::Int(_) => a,
             _ if a == b => a,
-            c => Tree::Select(Box::new(c), Box::new(a), Box::new(b)),
+            c => Tree::Select(Arc::new(c), Arc::new(a), Arc::new(b)),
         }
     }
 
@@ -364,7 +365,7 @@ impl<V: Clone + PartialEq> Tree<V> {
             Tree::Int(_) | Tree::Var(_) => self.clone(),
             Tree::Un(op, a) => Tree::un(*op, a.simplify()),
             Tree::Select(c, a, b) => Tree::select(c.simplify(), a.simplify(), b.simplify()),
-            Tree::Table(n, i) => Tree::Table(n.clone(), Box::new(i.simplify())),
+            Tree::Table(n, i) => Tree::Table(n.clone(), Arc::new(i.simplify())),
             Tree::Bin(op, a, b) => join(*op, a.simplify(), b.simplify()),
         }
     }
@@ -403,7 +404,7 @@ impl Expr {
             Expr::Un(op, a) => Expr::un(*op, a.subst(f)),
             Expr::Bin(op, a, b) => Expr::bin(*op, a.subst(f), b.subst(f)),
             Expr::Select(c, a, b) => Expr::select(c.subst(f), a.subst(f), b.subst(f)),
-            Expr::Table(n, i) => Expr::Table(n.clone(), Box::new(i.subst(f))),
+            Expr::Table(n, i) => Expr::Table(n.clone(), Arc::new(i.subst(f))),
         }
     }
 
@@ -471,7 +472,7 @@ fn fold_bin<V: Clone + PartialEq>(op: BinOp, a: Tree<V>, b: Tree<V>) -> Tree<V> 
         }
         _ => {}
     }
-    Tree::Bin(op, Box::new(a), Box::new(b))
+    Tree::Bin(op, Arc::new(a), Arc::new(b))
 }
 
 /// Returns `a op b` in simplified form, for simplified operands.
@@ -480,7 +481,7 @@ pub fn join<V: Clone + PartialEq>(op: BinOp, a: Tree<V>, b: Tree<V>) -> Tree<V> 
         (BinOp::Add | BinOp::Sub, _, _) => {
             let mut terms = vec![];
             let mut constant = 0i64;
-            let whole = Tree::Bin(op, Box::new(a.clone()), Box::new(b.clone()));
+            let whole = Tree::Bin(op, Arc::new(a.clone()), Arc::new(b.clone()));
             match add_terms(&whole, 1, &mut terms, &mut constant) {
                 Some(()) => sum_of(&terms, constant),
                 None => Tree::bin(op, a, b),

@@ -13,6 +13,7 @@ use crate::uses::{touches, writes};
 use kbc_diag::{Diagnostic, Span};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Name of the stream of the host's program, and of its region in spelled form.
 pub const HOST: &str = "host";
@@ -245,5 +246,5 @@ impl Writer<'_> {
 }
 
 fn bin(op: BinOp, a: Expr, b: Expr) -> Expr {
-    Expr::Bin(op, Box::new(a), Box::new(b))
+    Expr::Bin(op, Arc::new(a), Arc::new(b))
 }

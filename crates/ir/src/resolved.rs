@@ -6,6 +6,7 @@
 
 use crate::expr::{BinOp, EvalError, Expr, Tree, apply_bin, apply_un};
 use crate::name::Name;
+use std::sync::Arc;
 
 /// An expression with numbers of slots and tables instead of names.
 pub type Resolved = Tree<u32>;
@@ -29,7 +30,7 @@ pub trait Scope {
 
 /// Resolves the names of an expression.
 pub fn resolve(e: &Expr, scope: &impl Scope) -> Result<Resolved, Unknown> {
-    let boxed = |e: &Expr| resolve(e, scope).map(Box::new);
+    let boxed = |e: &Expr| resolve(e, scope).map(Arc::new);
     Ok(match e {
         Tree::Int(v) => Tree::Int(*v),
         Tree::Var(n) => Tree::Var(scope.slot(n).ok_or_else(|| Unknown::Var(n.clone()))?),

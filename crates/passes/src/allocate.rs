@@ -112,7 +112,7 @@
 use crate::pass::{Changed, Pass, PassCx, PassInfo, schedule_of};
 use crate::turns::{self, Turns, alternating};
 use kbc_diag::{Diagnostic, Diagnostics};
-use kbc_ir::expr::Expr;
+use kbc_ir::expr::{BinOp, Expr, join};
 use kbc_ir::rewrite::replace_ops;
 use kbc_ir::schedule::{Mark, Point, Ref, SOp, SStmt, Schedule, WindowId, each_op};
 use kbc_ir::{Module, Props};
@@ -227,7 +227,7 @@ fn alternate(s: &mut Schedule, turns: &Turns, w: WindowId) {
     let slots = Expr::Int(window.slots as i64);
     window.slots *= 2;
     for i in turns.users(w) {
-        let first = turns.parity(*i, w) * slots.clone();
+        let first = (turns.parity(*i, w) * slots.clone()).simplify();
         for role in &mut s.regions[*i].roles {
             for stream in &mut role.streams {
                 renumber(&mut stream.body, w, &first);
@@ -244,12 +244,14 @@ fn unmark(s: &mut Schedule, some: &[bool]) {
     }
 }
 
+/// Adds `first`, which is in simplified form, to the numbers of the slots of a window. There may be
+/// millions of slots, and the sums share its parts.
 fn renumber(list: &mut [SStmt], w: WindowId, first: &Expr) {
     let shift = |r: &mut Ref| {
         if let Ref::Slot { window, slot } = r
             && *window == w
         {
-            *slot = (first.clone() + slot.clone()).simplify();
+            *slot = join(BinOp::Add, first.clone(), slot.simplify());
         }
     };
     for s in list {

@@ -144,6 +144,19 @@ pub static INFO: PassInfo = PassInfo {
 /// The pass `synchronize`.
 pub struct Synchronize;
 
+/// The turn of a region that uses a window, and the next turn. The waits of a schedule share them.
+struct WindowTurn {
+    turn: Expr,
+    next: Expr,
+}
+
+impl WindowTurn {
+    fn new(turn: Expr) -> WindowTurn {
+        let next = (turn.clone() + Expr::Int(1)).simplify();
+        WindowTurn { turn: turn.simplify(), next }
+    }
+}
+
 /// The signals of the messages of a window.
 struct Plan {
     arrival: SignalId,
@@ -180,10 +193,11 @@ impl Pass for Synchronize {
         let mut regions = std::mem::take(&mut s.regions);
         for (i, r) in regions.iter_mut().enumerate() {
             let coords = r.coords.clone();
-            let turn = |w| turns.turn(i, w);
+            let turns: Vec<WindowTurn> =
+                (0..plans.len()).map(|w| WindowTurn::new(turns.turn(i, WindowId(w as u32)))).collect();
             for role in &mut r.roles {
                 for stream in &mut role.streams {
-                    rewrite(&mut stream.body, &plans, &coords, &turn);
+                    rewrite(&mut stream.body, &plans, &coords, &turns);
                 }
             }
         }
@@ -385,16 +399,11 @@ fn enumerate(loops: &[LoopVar<'_>], env: &mut Vars, f: &mut dyn FnMut(&Vars) -> 
     Some(())
 }
 
-fn rewrite(
-    list: &mut Vec<SStmt>,
-    plans: &[Option<Plan>],
-    coords: &[(Name, u64)],
-    turn: &dyn Fn(WindowId) -> Expr,
-) {
+fn rewrite(list: &mut Vec<SStmt>, plans: &[Option<Plan>], coords: &[(Name, u64)], turns: &[WindowTurn]) {
     replace_ops(list, &mut |op, out| match op {
         SOp::Mark(Mark { point, peer, window, slot }) => {
             if let Some(plan) = &plans[window.0 as usize] {
-                out.extend(plan.ops(point, &peer, &slot, (coords, turn(window))));
+                out.extend(plan.ops(point, &peer, &slot, (coords, &turns[window.0 as usize])));
             }
         }
         op => out.push(op),
@@ -409,14 +418,14 @@ impl Plan {
         point: Point,
         peer: &Peer,
         slot: &Expr,
-        (coords, turn): (&[(Name, u64)], Expr),
+        (coords, WindowTurn { turn, next }): (&[(Name, u64)], &WindowTurn),
     ) -> Vec<SOp> {
         let (index, value) = match self.counted {
             Some(messages) => {
                 let value = turn.clone() * Expr::Int(messages) + slot.clone() + Expr::Int(1);
                 (Expr::Int(0), value.simplify())
             }
-            None => (slot.clone(), (turn.clone() + Expr::Int(1)).simplify()),
+            None => (slot.clone(), next.clone()),
         };
         // The sender's counter for the credit of one receiver. No other rank adds to it.
         let credit = |receiver: &[Expr]| {
@@ -453,7 +462,7 @@ impl Plan {
                 vec![SOp::Wait { counter: Counter { signal: self.arrival, index }, value }, SOp::FenceAcquire]
             }
             (Point::Reserve, Some(signal)) => {
-                vec![SOp::Wait { counter: Counter { signal, index: credit(peer) }, value: turn.simplify() }]
+                vec![SOp::Wait { counter: Counter { signal, index: credit(peer) }, value: turn.clone() }]
             }
             (Point::Free, Some(signal)) => {
                 let me: Vec<Expr> = coords.iter().map(|(n, _)| Expr::Var(n.clone())).collect();

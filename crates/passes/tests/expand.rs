@@ -180,9 +180,9 @@ fn refusal(world: &World, case: &Case, l: &Layout) -> Diagnostics {
 #[test]
 fn limits_are_told_with_their_reasons() {
     let world = fallback();
-    let d = refusal(&world, &world.case("all_reduce inbox", &[710], None), &Layout::ints(710));
+    let d = refusal(&world, &world.case("all_reduce inbox", &[1415], None), &Layout::ints(1415));
     insta::assert_snapshot!(world.words(&d));
-    let d = refusal(&world, &world.case("all_gather gossip", &[510], None), &Layout::ints(510));
+    let d = refusal(&world, &world.case("all_gather gossip", &[1415], None), &Layout::ints(1415));
     insta::assert_snapshot!(world.words(&d));
 }
 

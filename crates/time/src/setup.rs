@@ -291,7 +291,7 @@ impl<'p> Setup<'p> {
 /// Returns the operations of a schedule in the order in which the walk numbers them.
 fn operations<'p>(program: &Program<'p>) -> Vec<OpInfo<'p>> {
     let s = program.schedule;
-    let mut out = vec![];
+    let mut out = Vec::with_capacity(program.ops as usize);
     for (i, region) in s.regions.iter().enumerate() {
         for stream in region.roles.iter().flat_map(|r| &r.streams) {
             collect(s, &stream.body, region, RegionId(i as u32), &mut out);

@@ -88,7 +88,7 @@ pub fn compile(schedule: &Schedule) -> Result<Compiled<'_>, Diagnostics> {
     let mut code = Code::new(program.ops).map_err(refused)?;
     let uses = Uses::of(&program);
     for list in program.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams) {
-        chains(&mut code, schedule, &uses, &list.1);
+        chains(&mut code, &program, &uses, &list.1);
     }
     let mut bodies = vec![];
     for (i, r) in program.regions.iter().enumerate() {
@@ -143,17 +143,18 @@ fn entry(code: &Code, id: cranelift::module::FuncId, frame: usize) -> Entry {
 }
 
 /// Finds chains of elementwise operations in a body.
-fn chains(code: &mut Code, s: &Schedule, uses: &Uses, list: &[CStmt]) {
+fn chains(code: &mut Code, program: &Program<'_>, uses: &Uses, list: &[CStmt<'_>]) {
     let mut at = 0;
     while at < list.len() {
         match &list[at] {
-            CStmt::For { body, .. } => chains(code, s, uses, body),
+            CStmt::For { body, .. } => chains(code, program, uses, body),
             CStmt::If { then, other, .. } => {
-                chains(code, s, uses, then);
-                chains(code, s, uses, other);
+                chains(code, program, uses, then);
+                chains(code, program, uses, other);
             }
+            CStmt::Written(_) => {}
             CStmt::Op(..) => {
-                if let Some((chain, numbers)) = Chain::first(s, uses, &list[at..]) {
+                if let Some((chain, numbers)) = Chain::first(program, uses, &list[at..]) {
                     code.chains.insert(numbers[0], numbers.len());
                     code.recipes.insert(numbers[0], Recipe::Chain(chain));
                     at += numbers.len();

@@ -6,7 +6,7 @@
 
 use kbc_ir::expr::Expr;
 use kbc_ir::scalar::Scalar;
-use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, Schedule};
+use kbc_ir::schedule::{BufferId, BufferRole, LocalOp};
 use kbc_ir::types::DType;
 use kbc_ir::walk::Program;
 use kbc_ir::walk::code::{COp, CStmt};
@@ -57,14 +57,14 @@ pub(super) struct Chain {
 impl Chain {
     /// Returns the longest chain at the beginning of a list of statements, and the numbers of its
     /// operations, or None if the first statement is not elementwise or never has a value.
-    pub(super) fn first(s: &Schedule, uses: &Uses, list: &[CStmt]) -> Option<(Chain, Vec<u32>)> {
+    pub(super) fn first(program: &Program<'_>, uses: &Uses, list: &[CStmt<'_>]) -> Option<(Chain, Vec<u32>)> {
+        let s = program.schedule;
         let mut chain: Option<Chain> = None;
         let mut numbers = vec![];
         let mut latest: BTreeMap<u32, usize> = BTreeMap::new();
         for statement in list {
-            let CStmt::Op(COp::Local(LocalOp::Compute { func, dst, args }), _, number) = statement else {
-                break;
-            };
+            let CStmt::Op(COp::Local(local), _, number) = statement else { break };
+            let LocalOp::Compute { func, dst, args } = program.local(*local) else { break };
             let result = s.buffer(*dst);
             let valid = computes(result.dtype)
                 && args.len() >= func.params.len()
@@ -132,27 +132,28 @@ impl Uses {
         for r in &program.regions {
             uses.exposed.extend(r.operands.iter().map(|o| o.0));
             for (_, list) in r.roles.iter().flat_map(|role| &role.streams) {
-                uses.list(list);
+                uses.list(program, list);
             }
         }
         uses
     }
 
-    fn list(&mut self, list: &[CStmt]) {
+    fn list(&mut self, program: &Program<'_>, list: &[CStmt<'_>]) {
         for s in list {
             match s {
-                CStmt::For { body, .. } => self.list(body),
+                CStmt::For { body, .. } => self.list(program, body),
                 CStmt::If { then, other, .. } => {
-                    self.list(then);
-                    self.list(other);
+                    self.list(program, then);
+                    self.list(program, other);
                 }
                 CStmt::Op(COp::Local(l), _, number) => {
+                    let l = program.local(*l);
                     for b in l.srcs().into_iter().chain([l.dst()]) {
                         self.readers.entry(b.0).or_default().insert(*number);
                     }
                 }
                 CStmt::Op(COp::HostRead(b), ..) => drop(self.exposed.insert(b.0)),
-                CStmt::Op(..) => {}
+                CStmt::Op(..) | CStmt::Written(_) => {}
             }
         }
     }

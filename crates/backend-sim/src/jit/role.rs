@@ -53,7 +53,7 @@ pub(super) fn body(
     tables: &mut Tables,
     region: usize,
     name: &str,
-    list: &[CStmt],
+    list: &[CStmt<'_>],
 ) -> Result<Body, String> {
     let mut context = code.module.make_context();
     let mut shared = FunctionBuilderContext::new();
@@ -138,7 +138,7 @@ impl Builder<'_, '_, '_> {
         self.e.b.inst_results(call)[0]
     }
 
-    fn list(&mut self, list: &[CStmt]) -> Result<(), String> {
+    fn list(&mut self, list: &[CStmt<'_>]) -> Result<(), String> {
         let mut at = 0;
         while at < list.len() {
             match &list[at] {
@@ -149,6 +149,12 @@ impl Builder<'_, '_, '_> {
                         Some(0) => self.list(other)?,
                         Some(_) => self.list(then)?,
                         None => self.branch(c, then, other)?,
+                    }
+                }
+                CStmt::Written(run) => {
+                    for (op, _, number) in *run {
+                        self.state();
+                        self.op(&self.e.program.resolved(self.region, op), number)?;
                     }
                 }
                 CStmt::Op(op, _, number) => {
@@ -164,7 +170,7 @@ impl Builder<'_, '_, '_> {
         Ok(())
     }
 
-    fn branch(&mut self, c: Num, then: &[CStmt], other: &[CStmt]) -> Result<(), String> {
+    fn branch(&mut self, c: Num, then: &[CStmt<'_>], other: &[CStmt<'_>]) -> Result<(), String> {
         let c = self.e.ssa(c);
         let (yes, no, join) = (self.e.b.create_block(), self.e.b.create_block(), self.e.b.create_block());
         self.e.b.ins().brif(c, yes, &[], no, &[]);
@@ -183,7 +189,7 @@ impl Builder<'_, '_, '_> {
         slot: usize,
         lo: &kbc_ir::resolved::Resolved,
         hi: &kbc_ir::resolved::Resolved,
-        body: &[CStmt],
+        body: &[CStmt<'_>],
     ) -> Result<(), String> {
         let (lo, hi) = (self.e.expr(lo), self.e.expr(hi));
         let more = binary(BinOp::Lt, lo.within, hi.within).within;
@@ -304,7 +310,7 @@ impl Builder<'_, '_, '_> {
             COp::Record(event) => self.call(Helper::Record, &[Num::int(i64::from(*event))]),
             COp::Await(event) => self.wait_event(*event),
             COp::HostRead(b) => self.call(Helper::HostRead, &[Num::int(i64::from(b.0))]),
-            COp::Local(l) => self.local(l, number)?,
+            COp::Local(l) => self.local(self.e.program.local(*l), number)?,
             // Everything is complete and visible at once, as in the interpreter.
             COp::FenceRelease | COp::FenceAcquire | COp::FenceComplete | COp::Mark(()) => {}
             COp::Host(host) => match *host {},

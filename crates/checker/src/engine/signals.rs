@@ -6,8 +6,9 @@
 //! wait, or, for clearing counters, at least after all notifies that the wait means.
 
 use super::super::contents::Contents;
-use super::super::counters::{Counter, MatchedWait, NONE, Notify, Wait};
+use super::super::counters::{Counter, MatchedWait, NONE, Notify};
 use super::super::order::Order;
+use super::super::waits::Wait;
 use super::{Engine, State};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::form::Form;
@@ -100,14 +101,7 @@ impl<'p, C: Contents> Engine<'p, C> {
             let wait = m.op;
             self.report_disturbed_wait((there, counter), (notify.by, notify.op), wait, missing);
         }
-        let c = self.counters.of(there, counter);
-        c.count += 1;
-        c.notified[call] += 1;
-        if c.notifies.capacity() == 0 {
-            // Most counters have one notify at a time.
-            c.notifies.reserve_exact(1);
-        }
-        c.notifies.push_back(notify);
+        let c = self.counters.add((there, counter), call, notify);
         // Every waiting stream looks again; those that wait for a larger value block at once.
         let (count, spent) = (c.count, c.spent);
         let woken: Vec<usize> = std::mem::take(&mut c.waiting);

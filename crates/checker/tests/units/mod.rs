@@ -7,3 +7,4 @@ mod orbits;
 mod ranks;
 mod sparse;
 mod typing;
+mod waits;

@@ -5,6 +5,7 @@ use kbc_ir::congruence::Congruence;
 use kbc_ir::expr::{BinOp, Expr, UnOp};
 use kbc_ir::interval::Interval;
 use kbc_ir::name::Name;
+use std::sync::Arc;
 
 /// A generator of small numbers, with the same sequence every time.
 struct Dice(u64);
@@ -25,13 +26,13 @@ impl Dice {
         }
         match self.roll(8) {
             0 => Expr::Select(
-                Box::new(self.expr(depth - 1)),
-                Box::new(self.expr(depth - 1)),
-                Box::new(self.expr(depth - 1)),
+                Arc::new(self.expr(depth - 1)),
+                Arc::new(self.expr(depth - 1)),
+                Arc::new(self.expr(depth - 1)),
             ),
             1 => {
                 let op = UnOp::ALL[self.roll(UnOp::ALL.len() as u64) as usize];
-                Expr::Un(op, Box::new(self.expr(depth - 1)))
+                Expr::Un(op, Arc::new(self.expr(depth - 1)))
             }
             n => {
                 let op = BinOp::ALL[self.roll(BinOp::ALL.len() as u64) as usize];
@@ -41,7 +42,7 @@ impl Dice {
                     2..6 => Expr::Int(self.roll(9) as i64),
                     _ => self.expr(depth - 1),
                 };
-                Expr::Bin(op, Box::new(self.expr(depth - 1)), Box::new(right))
+                Expr::Bin(op, Arc::new(self.expr(depth - 1)), Arc::new(right))
             }
         }
     }

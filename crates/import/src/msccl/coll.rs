@@ -6,6 +6,7 @@ use kbc_ir::contract::{Cell, Clause, Contract, ContractBuffer, SumOver};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::name::Name;
 use kbc_ir::types::ReduceOp;
+use std::sync::Arc;
 
 /// A value of the attribute `coll`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,7 +131,7 @@ impl Coll {
             Cell { buffer: buffer.into(), index }
         };
         let at_root = || Expr::Int(root as i64);
-        let is_root = || Some(Expr::Bin(BinOp::Eq, Box::new(Expr::var("r")), Box::new(at_root())));
+        let is_root = || Some(Expr::Bin(BinOp::Eq, Arc::new(Expr::var("r")), Arc::new(at_root())));
         let everyone = SumOver { var: "q".into(), lo: Expr::Int(0), hi: Expr::var("p"), cond: None };
         // Which block of `src` is delivered, from which rank, and whether contributions of all
         // ranks are combined.

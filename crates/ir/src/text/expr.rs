@@ -12,6 +12,7 @@ use crate::expr::{BinOp, Expr, UnOp};
 use crate::name::Name;
 use crate::scalar::{Compare, CompareOp, Scalar, ScalarBin, ScalarFn, ScalarUn, write_scalar};
 use kbc_diag::{Diagnostic, Span};
+use std::sync::Arc;
 
 /// Most operations in one expression, because later passes recurse over expressions.
 const MAX_SIZE: usize = 2000;
@@ -140,7 +141,7 @@ fn binary(c: &mut LineCursor, weakest: u8) -> ParseResult<Expr> {
         c.skip();
         grow(c)?;
         let right = deeper(c, |c| binary(c, op.strength() + 1))?;
-        left = Expr::Bin(op, Box::new(left), Box::new(right));
+        left = Expr::Bin(op, Arc::new(left), Arc::new(right));
     }
     for (old, new) in [("mod", "%"), ("xor", "^")] {
         if c.is_word(old) {
@@ -163,11 +164,11 @@ fn unary(c: &mut LineCursor) -> ParseResult<Expr> {
             return c.defer(out, || Expr::Int(0));
         }
         grow(c)?;
-        return Ok(Expr::Un(UnOp::Neg, Box::new(deeper(c, unary)?)));
+        return Ok(Expr::Un(UnOp::Neg, Arc::new(deeper(c, unary)?)));
     }
     if c.eat("!") {
         grow(c)?;
-        return Ok(Expr::Un(UnOp::Not, Box::new(deeper(c, unary)?)));
+        return Ok(Expr::Un(UnOp::Not, Arc::new(deeper(c, unary)?)));
     }
     primary(c)
 }
@@ -195,7 +196,7 @@ fn primary(c: &mut LineCursor) -> ParseResult<Expr> {
             c.expect("[")?;
             let i = deeper(c, |c| binary(c, 1))?;
             c.expect("]")?;
-            Ok(Expr::Table(name, Box::new(i)))
+            Ok(Expr::Table(name, Arc::new(i)))
         }
         Some(TokenKind::Word(l, false)) if l.hint == "if" && l.nth == 0 => {
             c.skip();
@@ -227,12 +228,12 @@ fn choice(c: &mut LineCursor) -> ParseResult<Expr> {
     if c.eat_word("if") {
         grow(c)?;
         let no = deeper(c, choice)?;
-        return Ok(Expr::Select(Box::new(cond), Box::new(yes), Box::new(no)));
+        return Ok(Expr::Select(Arc::new(cond), Arc::new(yes), Arc::new(no)));
     }
     c.expect("{")?;
     let no = binary(c, 1)?;
     c.expect("}")?;
-    Ok(Expr::Select(Box::new(cond), Box::new(yes), Box::new(no)))
+    Ok(Expr::Select(Arc::new(cond), Arc::new(yes), Arc::new(no)))
 }
 
 fn call(c: &mut LineCursor, f: &str, span: Span) -> ParseResult<Expr> {
@@ -241,7 +242,7 @@ fn call(c: &mut LineCursor, f: &str, span: Span) -> ParseResult<Expr> {
     }
     let args = deeper(c, |c| c.list(")", |c| binary(c, 1)))?;
     let count = args.len();
-    let mut args = args.into_iter().map(Box::new);
+    let mut args = args.into_iter().map(Arc::new);
     let un = CALLS.into_iter().find(|o| o.symbol() == f);
     let bin = [BinOp::Min, BinOp::Max].into_iter().find(|o| o.symbol() == f);
     let want = match (un, bin) {

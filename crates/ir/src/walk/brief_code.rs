@@ -2,7 +2,7 @@
 //! [`super::outline`] writes it.
 
 use super::compile::{COp, Program};
-use crate::op::{Op, Repr};
+use crate::op::{Op, Repr, SOp};
 use crate::ready::ReadyExpression;
 use crate::resolved::Resolved;
 use crate::schedule::LocalOp;
@@ -16,11 +16,11 @@ pub(super) enum Value {
     Int(i64),
     Register(u32),
     /// `base + times * slot + plus`.
-    Sum(Sum),
+    Sum(Box<Sum>),
     /// Such a sum modulo a positive number.
-    Wrapped(Sum, i64),
+    Wrapped(Box<(Sum, i64)>),
     /// Any other expression; its slots are registers.
-    Tree(Resolved),
+    Tree(Box<Resolved>),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,8 @@ impl Value {
             Value::Int(v) => *v,
             Value::Register(r) => registers[*r as usize],
             Value::Sum(s) => s.value(registers),
-            Value::Wrapped(s, of) => {
+            Value::Wrapped(wrapped) => {
+                let (s, of) = &**wrapped;
                 let v = s.value(registers);
                 if (0..*of).contains(&v) {
                     v
@@ -70,21 +71,24 @@ pub(super) enum OutlinePeer {
     /// Register that holds the rank; negative if there is no such rank.
     Register(u32),
     /// Coordinates.
-    Each(Vec<Value>),
+    Each(Box<[Value]>),
 }
 
 /// Size in bytes.
 #[derive(Clone, Debug)]
 pub(super) enum Size {
     Fixed(u64),
-    /// `cnt` of `den` chunks from `num` on, of a line of `length` elements of `unit` bytes.
-    Cut {
-        num: Value,
-        cnt: u64,
-        den: u64,
-        length: u64,
-        unit: u64,
-    },
+    Cut(Box<CutSize>),
+}
+
+/// `cnt` of `den` chunks from `num` on, of a line of `length` elements of `unit` bytes.
+#[derive(Clone, Debug)]
+pub(super) struct CutSize {
+    pub(super) num: Value,
+    pub(super) cnt: u64,
+    pub(super) den: u64,
+    pub(super) length: u64,
+    pub(super) unit: u64,
 }
 
 /// A counter: its index in the signal array, the number of counters of the array, and its first
@@ -114,12 +118,20 @@ impl<'p> Repr for Outlined<'p> {
     type Host = Infallible;
 }
 
-/// An operation.
+/// An operation as it stands in the program.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Whole<'p> {
+    Resolved(&'p COp),
+    /// One that is resolved when it is needed.
+    Written(&'p SOp),
+}
+
+/// An operation. A schedule with a role for every rank has millions of them.
 #[derive(Clone, Debug)]
 pub(super) struct Outlines<'p> {
     /// What its brief form needs. Without it, a cursor resolves the operation each time.
     pub(super) quick: Option<Op<Outlined<'p>>>,
-    pub(super) whole: &'p COp,
+    pub(super) whole: Whole<'p>,
     pub(super) span: Span,
     pub(super) number: u32,
     /// Whether no put of the stream comes right before it, apart from fences and marks.

@@ -2,10 +2,12 @@
 //! tables and events are numbers.
 
 use super::Fault;
+use super::resolving::Resolving;
+use super::written::{Written, may_wait};
 use crate::expr::{EvalError, Expr};
 use crate::host;
 use crate::name::Name;
-use crate::op::{Repr, Symbolic, Translate};
+use crate::op::Repr;
 use crate::ready::ReadyExpression;
 use crate::resolved::{self, Resolved, Unknown, resolve};
 use crate::schedule::*;
@@ -13,7 +15,8 @@ use crate::types::Mesh;
 use kbc_diag::{Diagnostic, Span};
 use std::convert::Infallible;
 
-/// Representation in a compiled schedule: resolved expressions, and numbers of events.
+/// Representation in a compiled schedule: resolved expressions, and numbers of events and of local
+/// operations.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Compiled {}
 
@@ -25,7 +28,7 @@ impl Repr for Compiled {
     type Value = Resolved;
     type Queue = Channel<Resolved>;
     type Event = u32;
-    type Local = LocalOp;
+    type Local = LocalNumber;
     type Mark = ();
     type Host = Infallible;
 }
@@ -42,24 +45,39 @@ pub type CLine = Line<Resolved>;
 /// An operation with resolved expressions.
 pub type COp = Op<Compiled>;
 
+/// Number of a local operation ([`Program::local`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LocalNumber(u32);
+
 /// A statement. An operation has its source location and its number in the schedule.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the forms of `SStmt`")]
-pub enum CStmt {
-    For { slot: u32, lo: Resolved, hi: Resolved, body: Vec<CStmt> },
-    If { cond: ReadyExpression, then: Vec<CStmt>, other: Vec<CStmt> },
+pub enum CStmt<'s> {
+    For {
+        slot: u32,
+        lo: Resolved,
+        hi: Resolved,
+        body: Vec<CStmt<'s>>,
+    },
+    If {
+        cond: ReadyExpression,
+        then: Vec<CStmt<'s>>,
+        other: Vec<CStmt<'s>>,
+    },
     Op(COp, Span, u32),
+    /// Operations that are resolved when a stream comes to them.
+    Written(Written<'s>),
 }
 
 /// A role.
 #[derive(Clone, Debug)]
-pub struct CRole {
+pub struct CRole<'s> {
     pub(super) ranks: CRanks,
     /// Number of each stream, with its body.
-    pub streams: Vec<(u32, Vec<CStmt>)>,
+    pub streams: Vec<(u32, Vec<CStmt<'s>>)>,
 }
 
-impl CRole {
+impl CRole<'_> {
     /// Checks whether the ranks of the role, its guards and its loops are the same in every call.
     fn control_repeats(&self) -> bool {
         let ranks = match &self.ranks {
@@ -76,11 +94,11 @@ fn by_call(e: &Resolved) -> bool {
 }
 
 /// Checks whether no guard and no bound of a loop depends on the call.
-fn repeats(list: &[CStmt]) -> bool {
+fn repeats(list: &[CStmt<'_>]) -> bool {
     list.iter().all(|s| match s {
         CStmt::For { lo, hi, body, .. } => !by_call(lo) && !by_call(hi) && repeats(body),
         CStmt::If { cond, then, other } => !by_call(cond) && repeats(then) && repeats(other),
-        CStmt::Op(..) => true,
+        CStmt::Op(..) | CStmt::Written(_) => true,
     })
 }
 
@@ -93,7 +111,7 @@ pub(super) enum CRanks {
 
 /// A region.
 #[derive(Clone, Debug)]
-pub struct CRegion {
+pub struct CRegion<'s> {
     /// Coordinates of a group, as slot of the environment and size.
     pub coords: Vec<(u32, u64)>,
     /// Axes, fastest first: size of the axis, its stride in the rank's linear index, and its stride
@@ -102,7 +120,7 @@ pub struct CRegion {
     /// Buffer and line of each operand.
     pub operands: Vec<(u32, CLine)>,
     /// Roles. A rank has at most one ([`Program::role_of`]).
-    pub roles: Vec<CRole>,
+    pub roles: Vec<CRole<'s>>,
 }
 
 /// A schedule in resolved form, ready for a walk.
@@ -111,7 +129,7 @@ pub struct Program<'s> {
     /// Schedule that was resolved.
     pub schedule: &'s Schedule,
     /// Resolved regions.
-    pub regions: Vec<CRegion>,
+    pub regions: Vec<CRegion<'s>>,
     /// Names of all streams. Number 0 is always `main`.
     pub streams: Vec<Name>,
     /// Number of the stream that fills inputs before a call and reads results: `host` if the
@@ -122,6 +140,9 @@ pub struct Program<'s> {
     /// Number of slots of an environment.
     pub env_len: usize,
     pub(super) mesh_slots: usize,
+    /// The names outside of loops in each region.
+    pub(super) scopes: Vec<Scope<'s>>,
+    locals: Vec<&'s LocalOp>,
     has_forms: bool,
     control_repeats: bool,
     /// First counter of each signal array; the last entry is the number of counters.
@@ -135,7 +156,8 @@ pub struct Program<'s> {
     fixed: Vec<Option<u64>>,
 }
 
-struct Scope<'a> {
+#[derive(Clone, Debug)]
+pub(super) struct Scope<'a> {
     names: Vec<(Name, u32)>,
     deepest: usize,
     tables: &'a [Table],
@@ -153,7 +175,7 @@ impl resolved::Scope for Scope<'_> {
 }
 
 impl Scope<'_> {
-    fn expr(&self, e: &Expr, span: Span) -> Result<Resolved, Diagnostic> {
+    pub(super) fn expr(&self, e: &Expr, span: Span) -> Result<Resolved, Diagnostic> {
         resolve(e, self).map_err(|unknown| match unknown {
             Unknown::Var(n) => {
                 let valid: Vec<&str> = self.names.iter().map(|(n, _)| n.as_str()).collect();
@@ -176,10 +198,25 @@ impl Scope<'_> {
 }
 
 /// State shared by all statements of a schedule during compilation.
-struct Shared {
+#[derive(Default)]
+pub(super) struct Shared<'s> {
     events: Vec<Name>,
     streams: Vec<Name>,
+    locals: Vec<&'s LocalOp>,
     ops: u32,
+}
+
+impl<'s> Shared<'s> {
+    /// Returns the number of an event.
+    pub(super) fn event(&mut self, event: &Name) -> u32 {
+        intern(&mut self.events, event)
+    }
+
+    /// Returns the number of a new local operation.
+    pub(super) fn local(&mut self, local: &'s LocalOp) -> LocalNumber {
+        self.locals.push(local);
+        LocalNumber(self.locals.len() as u32 - 1)
+    }
 }
 
 fn intern(list: &mut Vec<Name>, name: &Name) -> u32 {
@@ -212,11 +249,12 @@ impl<'s> Program<'s> {
             .iter()
             .map(|b| b.dims.iter().map(|e| scope.expr(e, b.span)).collect())
             .collect::<Result<Vec<Vec<_>>, _>>()?;
-        let mut shared = Shared { events: vec![], streams: vec![MAIN.into()], ops: 0 };
-        let mut regions = vec![];
+        let mut shared = Shared { streams: vec![MAIN.into()], ..Shared::default() };
+        let (mut regions, mut scopes) = (vec![], vec![]);
         for r in &schedule.regions {
             scope.region = r.name.clone();
             regions.push(region(schedule, r, &mut scope, &mut shared)?);
+            scopes.push(scope.clone());
             scope.names.truncate(mesh_slots);
         }
         let mut counter_base = vec![0u32];
@@ -243,11 +281,27 @@ impl<'s> Program<'s> {
             events: shared.events,
             env_len: scope.deepest,
             mesh_slots,
+            scopes,
+            locals: shared.locals,
             counter_base,
             queue_base,
             ops: shared.ops,
             dims,
         })
+    }
+
+    /// Returns the resolved form of an operation of a [`Written`] in a region.
+    pub fn resolved(&self, region: usize, op: &SOp) -> COp {
+        let (scope, shared) = (&self.scopes[region], &mut Shared::default());
+        match op.translate(&mut Resolving { scope, shared, span: Span::NONE }) {
+            Ok(op) => op,
+            Err(_) => unreachable!("compilation has resolved the names of written operations"),
+        }
+    }
+
+    /// Returns a local operation.
+    pub fn local(&self, number: LocalNumber) -> &'s LocalOp {
+        self.locals[number.0 as usize]
     }
 
     /// Returns the number of ranks.
@@ -365,7 +419,7 @@ impl<'s> Program<'s> {
     }
 
     /// Returns an entry of a table.
-    fn entry(&self, table: u32, index: i64) -> Result<i64, EvalError> {
+    pub(super) fn entry(&self, table: u32, index: i64) -> Result<i64, EvalError> {
         let table = &self.schedule.tables[table as usize];
         let entry = usize::try_from(index).ok().and_then(|i| table.values.get(i).copied());
         entry.ok_or_else(|| EvalError::Table(table.name.clone(), index))
@@ -428,7 +482,12 @@ fn group_axes(mesh: &Mesh, r: &Region) -> Result<Vec<(u64, u64, u64)>, Diagnosti
     Ok(out)
 }
 
-fn region(s: &Schedule, r: &Region, scope: &mut Scope, shared: &mut Shared) -> Result<CRegion, Diagnostic> {
+fn region<'s>(
+    s: &'s Schedule,
+    r: &'s Region,
+    scope: &mut Scope<'s>,
+    shared: &mut Shared<'s>,
+) -> Result<CRegion<'s>, Diagnostic> {
     let axes = group_axes(&s.mesh, r)?;
     let operands = r
         .operands
@@ -451,29 +510,69 @@ fn region(s: &Schedule, r: &Region, scope: &mut Scope, shared: &mut Shared) -> R
         let mut streams = vec![];
         for st in &role.streams {
             let number = intern(&mut shared.streams, &st.name);
-            streams.push((number, body(&st.body, scope, shared)?));
+            let once = matches!(role.ranks, RankSet::List(_));
+            streams.push((number, body(&st.body, once, scope, shared)?));
         }
         roles.push(CRole { ranks, streams });
     }
     Ok(CRegion { coords, axes, operands, roles })
 }
 
-fn body(list: &[SStmt], scope: &mut Scope, shared: &mut Shared) -> Result<Vec<CStmt>, Diagnostic> {
-    let mut out = Vec::with_capacity(list.len());
+/// Compiles statements. `once` says that few ranks execute them, once per call.
+fn body<'s>(
+    list: &'s [SStmt],
+    once: bool,
+    scope: &mut Scope<'s>,
+    shared: &mut Shared<'s>,
+) -> Result<Vec<CStmt<'s>>, Diagnostic> {
+    let mut out = vec![];
+    for run in list.chunk_by(|a, b| once && may_wait(a) && may_wait(b)) {
+        if once && may_wait(&run[0]) {
+            out.push(CStmt::Written(written(run, scope, shared)?));
+        } else {
+            statements(run, once, scope, shared, &mut out)?;
+        }
+    }
+    out.shrink_to_fit();
+    Ok(out)
+}
+
+/// Checks that the names of operations exist, and counts the operations.
+fn written<'s>(
+    list: &'s [SStmt],
+    scope: &Scope<'s>,
+    shared: &mut Shared<'s>,
+) -> Result<Written<'s>, Diagnostic> {
+    let run = Written::new(list, shared.ops);
+    for (op, span, number) in run {
+        let _: COp = op.translate(&mut Resolving { scope, shared: &mut *shared, span })?;
+        shared.ops = number + 1;
+    }
+    Ok(run)
+}
+
+fn statements<'s>(
+    list: &'s [SStmt],
+    once: bool,
+    scope: &mut Scope<'s>,
+    shared: &mut Shared<'s>,
+    out: &mut Vec<CStmt<'s>>,
+) -> Result<(), Diagnostic> {
+    out.reserve_exact(list.len());
     for st in list {
         out.push(match st {
             SStmt::For { var, lo, hi, body: inner } => {
                 let (lo, hi) = (scope.expr(lo, Span::NONE)?, scope.expr(hi, Span::NONE)?);
                 let depth = scope.names.len();
                 let slot = scope.bind(var);
-                let inner = body(inner, scope, shared)?;
+                let inner = body(inner, false, scope, shared)?;
                 scope.names.truncate(depth);
                 CStmt::For { slot, lo, hi, body: inner }
             }
             SStmt::If { cond, then, other } => CStmt::If {
                 cond: scope.expr(cond, Span::NONE)?.into(),
-                then: body(then, scope, shared)?,
-                other: body(other, scope, shared)?,
+                then: body(then, once, scope, shared)?,
+                other: body(other, once, scope, shared)?,
             },
             SStmt::Op(op, span) => {
                 let number = shared.ops;
@@ -483,102 +582,5 @@ fn body(list: &[SStmt], scope: &mut Scope, shared: &mut Shared) -> Result<Vec<CS
             }
         });
     }
-    Ok(out)
-}
-
-/// Translation of operations into resolved form.
-struct Resolving<'a, 't> {
-    scope: &'a Scope<'t>,
-    shared: &'a mut Shared,
-    span: Span,
-}
-
-impl Resolving<'_, '_> {
-    fn expr(&self, e: &Expr) -> Result<Resolved, Diagnostic> {
-        self.scope.expr(e, self.span)
-    }
-
-    fn reference(&self, r: &Ref) -> Result<CRef, Diagnostic> {
-        r.try_map(|e| self.expr(e))
-    }
-
-    fn peer(&self, peer: &Peer) -> Result<Vec<Resolved>, Diagnostic> {
-        let mut out = Vec::with_capacity(peer.len());
-        for e in peer.iter() {
-            out.push(self.expr(e)?);
-        }
-        Ok(out)
-    }
-
-    fn counter(&self, c: &Counter) -> Result<Counter<Resolved>, Diagnostic> {
-        Ok(Counter { signal: c.signal, index: self.expr(&c.index)? })
-    }
-
-    fn queue(&self, q: &Channel) -> Result<Channel<Resolved>, Diagnostic> {
-        Ok(Channel { queue: q.queue, index: self.expr(&q.index)? })
-    }
-}
-
-impl Translate<'_, Symbolic, Compiled> for Resolving<'_, '_> {
-    type Error = Diagnostic;
-
-    fn both(&mut self, dst: &Ref, src: &Ref) -> Result<(CRef, CRef), Diagnostic> {
-        Ok((self.reference(dst)?, self.reference(src)?))
-    }
-
-    fn transfer(
-        &mut self,
-        _: RefUse,
-        near: &Ref,
-        peer: &Peer,
-        far: &Ref,
-    ) -> Result<(CRef, Vec<Resolved>, CRef), Diagnostic> {
-        Ok((self.reference(near)?, self.peer(peer)?, self.reference(far)?))
-    }
-
-    fn message(
-        &mut self,
-        _: RefUse,
-        near: &Ref,
-        peer: &Peer,
-        queue: &Channel,
-    ) -> Result<(CRef, Vec<Resolved>, Channel<Resolved>), Diagnostic> {
-        Ok((self.reference(near)?, self.peer(peer)?, self.queue(queue)?))
-    }
-
-    fn room(
-        &mut self,
-        peer: &Peer,
-        queue: &Channel,
-    ) -> Result<(Vec<Resolved>, Channel<Resolved>), Diagnostic> {
-        Ok((self.peer(peer)?, self.queue(queue)?))
-    }
-
-    fn notify(
-        &mut self,
-        peer: &Peer,
-        counter: &Counter,
-    ) -> Result<(Vec<Resolved>, Counter<Resolved>), Diagnostic> {
-        Ok((self.peer(peer)?, self.counter(counter)?))
-    }
-
-    fn wait(&mut self, counter: &Counter, value: &Expr) -> Result<(Counter<Resolved>, Resolved), Diagnostic> {
-        Ok((self.counter(counter)?, self.expr(value)?))
-    }
-
-    fn event(&mut self, event: &Name) -> Result<u32, Diagnostic> {
-        Ok(intern(&mut self.shared.events, event))
-    }
-
-    fn local(&mut self, local: &LocalOp) -> Result<LocalOp, Diagnostic> {
-        Ok(local.clone())
-    }
-
-    fn mark(&mut self, _: &Mark) -> Result<(), Diagnostic> {
-        Ok(())
-    }
-
-    fn host(&mut self, _: &HostCommand) -> Result<Infallible, Diagnostic> {
-        Err(host::misplaced_host_op(self.span))
-    }
+    Ok(())
 }

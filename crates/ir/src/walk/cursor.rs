@@ -1,17 +1,16 @@
 //! Cursor: walks one stream of one rank through all regions of one call.
 
-use super::compile::{CLine, COp, CPart, CRanks, CRef, CRegion, CStmt, Compiled, Program};
-use super::{Access, Act, Concrete, Fault, Mem};
+use super::act::{At, Evaluated};
+use super::compile::{CLine, COp, CRanks, CRegion, CStmt, Program};
+use super::written::Written;
+use super::{Access, Act, Fault, Mem};
 use crate::cut::{Chunks, NoChunks, Sized};
-use crate::op::Translate;
+use crate::op::SOp;
 use crate::ready::ReadyExpression;
 use crate::resolved::Resolved;
-use crate::schedule::{
-    BufferId, Channel, Counter, LocalOp, OperandId, Part, QueueId, Ref, RefUse, RegionId, SignalId,
-};
+use crate::schedule::{BufferId, OperandId, Part, QueueId, Ref, RegionId, SignalId};
 use crate::types::CutRule;
 use kbc_diag::Span;
-use std::convert::Infallible;
 
 /// Most turns of loops between two operations. A schedule with more is rejected.
 pub(super) const MAX_IDLE: u32 = 1 << 22;
@@ -63,7 +62,7 @@ impl TakenGuards {
 
 #[derive(Clone)]
 struct Frame<'p> {
-    list: &'p [CStmt],
+    list: &'p [CStmt<'p>],
     next: usize,
     /// For a loop: slot, current value, end.
     turn: Option<(u32, i64, i64)>,
@@ -79,6 +78,8 @@ pub struct Cursor<'p> {
     region: usize,
     inside: bool,
     frames: Vec<Frame<'p>>,
+    /// The operations that come before those of the frames.
+    written: Written<'p>,
     /// The guards of earlier calls, if they are kept.
     guards: Option<TakenGuards>,
 }
@@ -88,7 +89,17 @@ impl<'p> Cursor<'p> {
     pub fn new(program: &'p Program<'p>, rank: u64, stream: u32, call: i64) -> Self {
         let mut env = program.mesh_env(rank);
         env[0] = call;
-        Cursor { program, rank, stream, env, region: 0, inside: false, frames: vec![], guards: None }
+        Cursor {
+            program,
+            rank,
+            stream,
+            env,
+            region: 0,
+            inside: false,
+            frames: vec![],
+            written: Written::default(),
+            guards: None,
+        }
     }
 
     /// Creates a cursor like [`Cursor::new`] that keeps what guards decide. `guards` are those of
@@ -111,12 +122,27 @@ impl<'p> Cursor<'p> {
         env: Vec<i64>,
         region: usize,
     ) -> Self {
-        Cursor { program, rank, stream, env, region, inside: true, frames: vec![], guards: None }
+        Cursor {
+            program,
+            rank,
+            stream,
+            env,
+            region,
+            inside: true,
+            frames: vec![],
+            written: Written::default(),
+            guards: None,
+        }
     }
 
     /// Returns the values of the slots.
     pub(super) fn env(&self) -> &[i64] {
         &self.env
+    }
+
+    /// Returns the program.
+    pub(super) fn program(&self) -> &'p Program<'p> {
+        self.program
     }
 
     /// Returns the rank.
@@ -134,6 +160,10 @@ impl<'p> Cursor<'p> {
         let p = self.program;
         let mut turns = 0;
         loop {
+            if let Some((op, span, number)) = self.written.next() {
+                let act = self.resolve_written(op, span)?;
+                return Ok(Some(Step::Act(act, span, number)));
+            }
             if !self.inside {
                 let Some(region) = p.regions.get(self.region) else { return Ok(None) };
                 match self.enter(region)? {
@@ -189,6 +219,7 @@ impl<'p> Cursor<'p> {
                     let list = if holds { then } else { other };
                     self.frames.push(Frame { list, next: 0, turn: None });
                 }
+                CStmt::Written(list) => self.written = *list,
                 CStmt::Op(op, span, number) => {
                     let act = self.resolve(op, *span)?;
                     return Ok(Some(Step::Act(act, *span, *number)));
@@ -204,14 +235,14 @@ impl<'p> Cursor<'p> {
     }
 
     /// Sets the coordinates for a region and returns this stream's body, if the rank has one.
-    fn enter(&mut self, region: &'p CRegion) -> Result<Option<&'p [CStmt]>, Fault> {
+    fn enter(&mut self, region: &'p CRegion<'p>) -> Result<Option<&'p [CStmt<'p>]>, Fault> {
         let role = self.role(region)?;
         let streams = role.map_or(&[][..], |i| &region.roles[i].streams);
         Ok(streams.iter().find(|(s, _)| *s == self.stream).map(|(_, b)| &b[..]))
     }
 
     /// Sets the coordinates for a region and returns the rank's role.
-    pub(super) fn role(&mut self, region: &CRegion) -> Result<Option<usize>, Fault> {
+    pub(super) fn role(&mut self, region: &CRegion<'_>) -> Result<Option<usize>, Fault> {
         let mut index = self.program.group_index(RegionId(self.region as u32), self.rank);
         let linear = index;
         for (slot, size) in region.coords.iter().rev() {
@@ -242,11 +273,11 @@ impl<'p> Cursor<'p> {
         value.map(|v| v != 0).map_err(|e| self.fail("E302", e.to_string(), Span::NONE))
     }
 
-    pub(super) fn value(&self, e: &Resolved, span: Span) -> Result<i64, Fault> {
-        self.program.eval(e, &self.env).map_err(|e| self.fail("E302", e.to_string(), span))
+    pub(super) fn value(&self, e: &impl Evaluated, span: Span) -> Result<i64, Fault> {
+        e.value(self.program, self.region, &self.env).map_err(|e| self.fail("E302", e.to_string(), span))
     }
 
-    fn peer(&self, coords: &[Resolved], span: Span) -> Result<u64, Fault> {
+    pub(super) fn peer(&self, coords: &[impl Evaluated], span: Span) -> Result<u64, Fault> {
         let region = &self.program.regions[self.region];
         let sizes = &self.program.schedule.regions[self.region].coords;
         if coords.len() != sizes.len() {
@@ -269,7 +300,13 @@ impl<'p> Cursor<'p> {
     }
 
     /// Returns a chunk of an operand on rank `on` (this rank or the peer).
-    fn chunk(&self, operand: OperandId, path: &[CPart], on: u64, span: Span) -> Result<Access, Fault> {
+    fn chunk<E: Evaluated>(
+        &self,
+        operand: OperandId,
+        path: &[Part<E>],
+        on: u64,
+        span: Span,
+    ) -> Result<Access, Fault> {
         let mut at = Chunks::WHOLE;
         for (i, Part { index, len, of }) in path.iter().enumerate() {
             let (index, len, of) = (self.value(index, span)?, self.value(len, span)?, self.value(of, span)?);
@@ -301,8 +338,15 @@ impl<'p> Cursor<'p> {
 
     /// Returns the two sides of a transfer: `a` on rank `on_a`, and `b` on rank `on_b`. A slot
     /// takes its length from the other side.
-    fn pair(&self, a: &CRef, on_a: u64, b: &CRef, on_b: u64, span: Span) -> Result<(Access, Access), Fault> {
-        let side = |r: &CRef, on| match r {
+    pub(super) fn pair<E: Evaluated>(
+        &self,
+        a: &Ref<E>,
+        on_a: u64,
+        b: &Ref<E>,
+        on_b: u64,
+        span: Span,
+    ) -> Result<(Access, Access), Fault> {
+        let side = |r: &Ref<E>, on| match r {
             Ref::Chunk { operand, path } => self.chunk(*operand, path, on, span).map(Some),
             Ref::Slot { .. } => Ok(None),
         };
@@ -314,7 +358,7 @@ impl<'p> Cursor<'p> {
                 span,
             ));
         };
-        let slot = |r: &CRef| -> Result<Access, Fault> {
+        let slot = |r: &Ref<E>| -> Result<Access, Fault> {
             let Ref::Slot { window, slot } = r else { return Ok(model) };
             let w = self.program.schedule.window(*window);
             let s = self.value(slot, span)?;
@@ -357,7 +401,7 @@ impl<'p> Cursor<'p> {
 
     /// Checks that the two sides of a copy or reduction are the same elements or have none in
     /// common. Otherwise the result would depend on the order in which elements are moved (E338).
-    fn check_same_or_disjoint(&self, a: &Access, b: &Access, span: Span) -> Result<(), Fault> {
+    pub(super) fn check_same_or_disjoint(&self, a: &Access, b: &Access, span: Span) -> Result<(), Fault> {
         let meet = a.mem == b.mem && a.start < b.start + b.len && b.start < a.start + a.len;
         if !meet || a.start == b.start {
             return Ok(());
@@ -367,7 +411,7 @@ impl<'p> Cursor<'p> {
         Err(self.fail("E338", text, span))
     }
 
-    fn counter(&self, signal: SignalId, index: &Resolved, span: Span) -> Result<u32, Fault> {
+    pub(super) fn counter(&self, signal: SignalId, index: &impl Evaluated, span: Span) -> Result<u32, Fault> {
         let i = self.value(index, span)?;
         let s = self.program.schedule.signal(signal);
         if i < 0 || i as u64 >= s.count {
@@ -381,7 +425,7 @@ impl<'p> Cursor<'p> {
     }
 
     /// Returns the value that a wait asks for, if the form of the counter allows it.
-    fn wanted(&self, signal: SignalId, value: i64, span: Span) -> Result<i64, Fault> {
+    pub(super) fn wanted(&self, signal: SignalId, value: i64, span: Span) -> Result<i64, Fault> {
         let s = self.program.schedule.signal(signal);
         if s.form.allows(value) {
             return Ok(value);
@@ -395,7 +439,7 @@ impl<'p> Cursor<'p> {
         Err(self.fail("E302", text, span))
     }
 
-    fn queue(&self, queue: QueueId, index: &Resolved, span: Span) -> Result<u32, Fault> {
+    pub(super) fn queue(&self, queue: QueueId, index: &impl Evaluated, span: Span) -> Result<u32, Fault> {
         let i = self.value(index, span)?;
         let q = self.program.schedule.queue(queue);
         if i < 0 || i as u64 >= q.count {
@@ -406,7 +450,12 @@ impl<'p> Cursor<'p> {
     }
 
     /// Returns the memory side of a `send` or `recv`.
-    fn message(&self, side: &CRef, queue: QueueId, span: Span) -> Result<Access, Fault> {
+    pub(super) fn message<E: Evaluated>(
+        &self,
+        side: &Ref<E>,
+        queue: QueueId,
+        span: Span,
+    ) -> Result<Access, Fault> {
         let Ref::Chunk { operand, path } = side else {
             return Err(self.fail(
                 "E304",
@@ -426,91 +475,13 @@ impl<'p> Cursor<'p> {
         Ok(a)
     }
 
-    pub(super) fn resolve(&self, op: &'p COp, span: Span) -> Result<Act<'p>, Fault> {
+    /// Evaluates an operation of a [`Written`].
+    pub(super) fn resolve_written(&self, op: &'p SOp, span: Span) -> Result<Act<'p>, Fault> {
         op.translate(&mut At { cursor: self, span })
     }
-}
 
-/// Translation of operations at the position of a cursor into concrete ones.
-struct At<'c, 'p> {
-    cursor: &'c Cursor<'p>,
-    span: Span,
-}
-
-impl<'p> Translate<'p, Compiled, Concrete<'p>> for At<'_, 'p> {
-    type Error = Fault;
-
-    #[inline]
-    fn both(&mut self, dst: &CRef, src: &CRef) -> Result<(Access, Access), Fault> {
-        let me = self.cursor.rank;
-        let (dst, src) = self.cursor.pair(dst, me, src, me, self.span)?;
-        self.cursor.check_same_or_disjoint(&dst, &src, self.span)?;
-        Ok((dst, src))
-    }
-
-    #[inline]
-    fn transfer(
-        &mut self,
-        _: RefUse,
-        near: &CRef,
-        peer: &Vec<Resolved>,
-        far: &CRef,
-    ) -> Result<(Access, u64, Access), Fault> {
-        let peer = self.cursor.peer(peer, self.span)?;
-        let (near, far) = self.cursor.pair(near, self.cursor.rank, far, peer, self.span)?;
-        Ok((near, peer, far))
-    }
-
-    #[inline]
-    fn message(
-        &mut self,
-        _: RefUse,
-        near: &CRef,
-        peer: &Vec<Resolved>,
-        queue: &Channel<Resolved>,
-    ) -> Result<(Access, u64, u32), Fault> {
-        let peer = self.cursor.peer(peer, self.span)?;
-        let near = self.cursor.message(near, queue.queue, self.span)?;
-        Ok((near, peer, self.cursor.queue(queue.queue, &queue.index, self.span)?))
-    }
-
-    #[inline]
-    fn room(&mut self, peer: &Vec<Resolved>, queue: &Channel<Resolved>) -> Result<(u64, u32), Fault> {
-        let peer = self.cursor.peer(peer, self.span)?;
-        Ok((peer, self.cursor.queue(queue.queue, &queue.index, self.span)?))
-    }
-
-    #[inline]
-    fn notify(&mut self, peer: &Vec<Resolved>, counter: &Counter<Resolved>) -> Result<(u64, u32), Fault> {
-        let peer = self.cursor.peer(peer, self.span)?;
-        Ok((peer, self.cursor.counter(counter.signal, &counter.index, self.span)?))
-    }
-
-    #[inline]
-    fn wait(&mut self, counter: &Counter<Resolved>, value: &Resolved) -> Result<(u32, i64), Fault> {
-        let value = self.cursor.value(value, self.span)?;
-        let value = self.cursor.wanted(counter.signal, value, self.span)?;
-        Ok((self.cursor.counter(counter.signal, &counter.index, self.span)?, value))
-    }
-
-    #[inline]
-    fn event(&mut self, event: &u32) -> Result<u32, Fault> {
-        Ok(*event)
-    }
-
-    #[inline]
-    fn local(&mut self, local: &'p LocalOp) -> Result<&'p LocalOp, Fault> {
-        Ok(local)
-    }
-
-    #[inline]
-    fn mark(&mut self, (): &()) -> Result<(), Fault> {
-        Ok(())
-    }
-
-    #[inline]
-    fn host(&mut self, host: &Infallible) -> Result<Infallible, Fault> {
-        Ok(*host)
+    pub(super) fn resolve(&self, op: &COp, span: Span) -> Result<Act<'p>, Fault> {
+        op.translate(&mut At { cursor: self, span })
     }
 }
 

@@ -5,13 +5,16 @@
 //! expressions, chunk addresses and peers, and returns a [`Fault`] for those that have no value. It
 //! knows nothing of memory contents, visibility or time.
 
+mod act;
 mod brief_code;
 mod compile;
 mod cursor;
 mod outline;
 mod range;
+mod resolving;
 mod steady;
 mod timed;
+mod written;
 
 pub use brief_code::Outline;
 pub use compile::{CLine, Program};
@@ -22,6 +25,7 @@ pub use timed::{Brief, Timed, TimedOp, Walks};
 /// Resolved form of bodies, for code that compiles them instead of walking them.
 pub mod code {
     pub use super::compile::{CLine, COp, CPart, CRef, CRegion, CRole, CStmt};
+    pub use super::written::Written;
 }
 
 use crate::cut::Chunks;

@@ -7,9 +7,9 @@
 //! resolved as by [`super::Cursor`].
 
 use super::brief_code::{
-    Body, Fixed, Indexed, Ins, Outline, OutlinePeer, Outlined, Outlines, Size, Sum, Value,
+    Body, CutSize, Fixed, Indexed, Ins, Outline, OutlinePeer, Outlined, Outlines, Size, Sum, Value, Whole,
 };
-use super::compile::{CRef, CRegion, CStmt, Compiled, Program};
+use super::compile::{COp, CRef, CRegion, CStmt, Compiled, LocalNumber, Program};
 use super::range::{Range, counted, range};
 use super::steady;
 use crate::algebra::{Algebra, ExprAlgebra};
@@ -19,7 +19,9 @@ use crate::op::{Op, Translate};
 use crate::resolved::Resolved;
 use crate::schedule::{BufferId, Channel, Counter, LocalOp, Part, Ref, RefUse};
 use crate::types::CutRule;
+use kbc_diag::Span;
 use std::convert::Infallible;
+use std::sync::Arc;
 
 /// Most registers of one body for values that do not change within it. Further values are computed
 /// each time.
@@ -82,11 +84,11 @@ impl<'p> Outline<'p> {
 }
 
 /// Returns the nesting depth of loops.
-fn nesting(list: &[CStmt]) -> usize {
+fn nesting(list: &[CStmt<'_>]) -> usize {
     let each = |s: &CStmt| match s {
         CStmt::For { body, .. } => 1 + nesting(body),
         CStmt::If { then, other, .. } => nesting(then).max(nesting(other)),
-        CStmt::Op(..) => 0,
+        CStmt::Op(..) | CStmt::Written(_) => 0,
     };
     list.iter().map(each).max().unwrap_or(0)
 }
@@ -144,7 +146,7 @@ struct Writer<'a, 'p> {
 }
 
 impl<'p> Writer<'_, 'p> {
-    fn list(&mut self, list: &'p [CStmt]) {
+    fn list(&mut self, list: &'p [CStmt<'p>]) {
         for s in list {
             match s {
                 CStmt::For { slot, lo, hi, body } => {
@@ -181,19 +183,26 @@ impl<'p> Writer<'_, 'p> {
                     self.no_put = false;
                     self.code[past] = Ins::Go(self.code.len() as u32);
                 }
-                CStmt::Op(op, span, number) => {
-                    let quick = op.translate(self).ok();
-                    let behind_no_put = self.no_put;
-                    match op {
-                        Op::Put { .. } => self.no_put = false,
-                        Op::FenceRelease | Op::FenceAcquire | Op::FenceComplete | Op::Mark(_) => {}
-                        _ => self.no_put = true,
+                CStmt::Op(op, span, number) => self.op(op, Whole::Resolved(op), *span, *number),
+                CStmt::Written(run) => {
+                    for (op, span, number) in *run {
+                        let resolved = self.program.resolved(self.region, op);
+                        self.op(&resolved, Whole::Written(op), span, number);
                     }
-                    let (span, number) = (*span, *number);
-                    self.code.push(Ins::Op(Outlines { quick, whole: op, span, number, behind_no_put }));
                 }
             }
         }
+    }
+
+    fn op(&mut self, op: &COp, whole: Whole<'p>, span: Span, number: u32) {
+        let quick = op.translate(self).ok();
+        let behind_no_put = self.no_put;
+        match op {
+            Op::Put { .. } => self.no_put = false,
+            Op::FenceRelease | Op::FenceAcquire | Op::FenceComplete | Op::Mark(_) => {}
+            _ => self.no_put = true,
+        }
+        self.code.push(Ins::Op(Outlines { quick, whole, span, number, behind_no_put }));
     }
 
     fn range(&self, e: &Resolved) -> Option<Range> {
@@ -224,21 +233,21 @@ impl<'p> Writer<'_, 'p> {
             _ => {}
         }
         if self.range(e).is_none() {
-            return Value::Tree(e.clone());
+            return Value::Tree(e.clone().into());
         }
         if !e.reads(&|s| s >= self.loops) {
-            return self.fix(e.clone()).map_or_else(|| Value::Tree(e.clone()), Value::Register);
+            return self.fix(e.clone()).map_or_else(|| Value::Tree(e.clone().into()), Value::Register);
         }
         if let Some(sum) = self.sum(e) {
-            return Value::Sum(sum);
+            return Value::Sum(sum.into());
         }
         if let Resolved::Bin(BinOp::Mod, a, of) = e
             && let Resolved::Int(of @ 1..=0x3fff_ffff) = **of
             && let Some(sum) = self.sum(a)
         {
-            return Value::Wrapped(sum, of);
+            return Value::Wrapped((sum, of).into());
         }
-        Value::Tree(self.rewritten(e))
+        Value::Tree(self.rewritten(e).into())
     }
 
     /// Returns an expression that has a range, with registers for the parts that do not change.
@@ -253,16 +262,16 @@ impl<'p> Writer<'_, 'p> {
         }
         match e {
             Resolved::Int(_) | Resolved::Var(_) => e.clone(),
-            Resolved::Un(op, a) => Resolved::Un(*op, Box::new(self.rewritten(a))),
+            Resolved::Un(op, a) => Resolved::Un(*op, Arc::new(self.rewritten(a))),
             Resolved::Bin(op, a, b) => {
-                Resolved::Bin(*op, Box::new(self.rewritten(a)), Box::new(self.rewritten(b)))
+                Resolved::Bin(*op, Arc::new(self.rewritten(a)), Arc::new(self.rewritten(b)))
             }
             Resolved::Select(c, a, b) => Resolved::Select(
-                Box::new(self.rewritten(c)),
-                Box::new(self.rewritten(a)),
-                Box::new(self.rewritten(b)),
+                Arc::new(self.rewritten(c)),
+                Arc::new(self.rewritten(a)),
+                Arc::new(self.rewritten(b)),
             ),
-            Resolved::Table(t, i) => Resolved::Table(*t, Box::new(self.rewritten(i))),
+            Resolved::Table(t, i) => Resolved::Table(*t, Arc::new(self.rewritten(i))),
         }
     }
 
@@ -289,7 +298,7 @@ impl<'p> Writer<'_, 'p> {
             return None;
         }
         if peer.iter().any(|e| e.reads(&|s| s >= self.loops)) {
-            return Some(OutlinePeer::Each(peer.iter().map(|e| self.value(e)).collect()));
+            return Some(self.each(peer));
         }
         let there = self.fixed.iter().find(|(_, f)| match f {
             Fixed::Peer(p) => p[..] == *peer,
@@ -298,9 +307,13 @@ impl<'p> Writer<'_, 'p> {
         if let Some((register, _)) = there {
             return Some(OutlinePeer::Register(*register));
         }
-        let register = self.register()?;
+        let Some(register) = self.register() else { return Some(self.each(peer)) };
         self.fixed.push((register, Fixed::Peer(peer.to_vec())));
         Some(OutlinePeer::Register(register))
+    }
+
+    fn each(&mut self, peer: &[Resolved]) -> OutlinePeer {
+        OutlinePeer::Each(peer.iter().map(|e| self.value(e)).collect())
     }
 
     /// Returns the bytes of both sides of a transfer, if the runs are known to exist and to match.
@@ -342,7 +355,8 @@ impl<'p> Writer<'_, 'p> {
         match run.same {
             Some(n) => Size::Fixed(n.saturating_mul(unit)),
             None => {
-                Size::Cut { num: self.value(&run.num), cnt: run.cnt, den: run.den, length: run.length, unit }
+                let Run { cnt, den, length, .. } = *run;
+                Size::Cut(CutSize { num: self.value(&run.num), cnt, den, length, unit }.into())
             }
         }
     }
@@ -397,8 +411,8 @@ impl<'p> Writer<'_, 'p> {
     }
 }
 
-/// An operation that the brief form cannot represent without risking that a fault is missed.
-struct Whole;
+/// The brief form cannot represent an operation without risking that a fault is missed.
+struct KeptWhole;
 
 impl Writer<'_, '_> {
     fn counter(&mut self, c: &Counter<Resolved>) -> Indexed {
@@ -407,11 +421,11 @@ impl Writer<'_, '_> {
     }
 }
 
-impl<'p> Translate<'p, Compiled, Outlined<'p>> for Writer<'_, 'p> {
-    type Error = Whole;
+impl<'p> Translate<'_, Compiled, Outlined<'p>> for Writer<'_, 'p> {
+    type Error = KeptWhole;
 
-    fn both(&mut self, dst: &CRef, src: &CRef) -> Result<(Size, Size), Whole> {
-        self.pair(dst, src).ok_or(Whole)
+    fn both(&mut self, dst: &CRef, src: &CRef) -> Result<(Size, Size), KeptWhole> {
+        self.pair(dst, src).ok_or(KeptWhole)
     }
 
     fn transfer(
@@ -420,9 +434,9 @@ impl<'p> Translate<'p, Compiled, Outlined<'p>> for Writer<'_, 'p> {
         near: &CRef,
         peer: &Vec<Resolved>,
         far: &CRef,
-    ) -> Result<(Size, OutlinePeer, ()), Whole> {
-        let (near, _) = self.pair(near, far).ok_or(Whole)?;
-        Ok((near, self.who(peer).ok_or(Whole)?, ()))
+    ) -> Result<(Size, OutlinePeer, ()), KeptWhole> {
+        let (near, _) = self.pair(near, far).ok_or(KeptWhole)?;
+        Ok((near, self.who(peer).ok_or(KeptWhole)?, ()))
     }
 
     fn message(
@@ -431,39 +445,43 @@ impl<'p> Translate<'p, Compiled, Outlined<'p>> for Writer<'_, 'p> {
         _: &CRef,
         _: &Vec<Resolved>,
         _: &Channel<Resolved>,
-    ) -> Result<(Size, OutlinePeer, Infallible), Whole> {
-        Err(Whole)
+    ) -> Result<(Size, OutlinePeer, Infallible), KeptWhole> {
+        Err(KeptWhole)
     }
 
-    fn room(&mut self, _: &Vec<Resolved>, _: &Channel<Resolved>) -> Result<(OutlinePeer, Infallible), Whole> {
-        Err(Whole)
+    fn room(
+        &mut self,
+        _: &Vec<Resolved>,
+        _: &Channel<Resolved>,
+    ) -> Result<(OutlinePeer, Infallible), KeptWhole> {
+        Err(KeptWhole)
     }
 
     fn notify(
         &mut self,
         peer: &Vec<Resolved>,
         counter: &Counter<Resolved>,
-    ) -> Result<(OutlinePeer, Indexed), Whole> {
-        Ok((self.who(peer).ok_or(Whole)?, self.counter(counter)))
+    ) -> Result<(OutlinePeer, Indexed), KeptWhole> {
+        Ok((self.who(peer).ok_or(KeptWhole)?, self.counter(counter)))
     }
 
-    fn wait(&mut self, counter: &Counter<Resolved>, value: &Resolved) -> Result<(Indexed, Value), Whole> {
+    fn wait(&mut self, counter: &Counter<Resolved>, value: &Resolved) -> Result<(Indexed, Value), KeptWhole> {
         Ok((self.counter(counter), self.value(value)))
     }
 
-    fn event(&mut self, event: &u32) -> Result<u32, Whole> {
+    fn event(&mut self, event: &u32) -> Result<u32, KeptWhole> {
         Ok(*event)
     }
 
-    fn local(&mut self, local: &'p LocalOp) -> Result<&'p LocalOp, Whole> {
-        Ok(local)
+    fn local(&mut self, local: &LocalNumber) -> Result<&'p LocalOp, KeptWhole> {
+        Ok(self.program.local(*local))
     }
 
-    fn mark(&mut self, (): &()) -> Result<(), Whole> {
+    fn mark(&mut self, (): &()) -> Result<(), KeptWhole> {
         Ok(())
     }
 
-    fn host(&mut self, host: &Infallible) -> Result<Infallible, Whole> {
+    fn host(&mut self, host: &Infallible) -> Result<Infallible, KeptWhole> {
         Ok(*host)
     }
 }
@@ -498,9 +516,9 @@ impl Parts {
             e => {
                 self.base = Some(match (self.base.take(), sign) {
                     (None, 1) => e.clone(),
-                    (None, _) => Resolved::Bin(BinOp::Sub, Box::new(Resolved::Int(0)), Box::new(e.clone())),
-                    (Some(b), 1) => Resolved::Bin(BinOp::Add, Box::new(b), Box::new(e.clone())),
-                    (Some(b), _) => Resolved::Bin(BinOp::Sub, Box::new(b), Box::new(e.clone())),
+                    (None, _) => Resolved::Bin(BinOp::Sub, Arc::new(Resolved::Int(0)), Arc::new(e.clone())),
+                    (Some(b), 1) => Resolved::Bin(BinOp::Add, Arc::new(b), Arc::new(e.clone())),
+                    (Some(b), _) => Resolved::Bin(BinOp::Sub, Arc::new(b), Arc::new(e.clone())),
                 });
             }
         }

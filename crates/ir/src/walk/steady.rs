@@ -31,9 +31,9 @@ impl Change {
         match value {
             Value::Register(r) if *r == slot => Change::Even,
             Value::Sum(sum) if sum.slot == slot => Change::Even,
-            Value::Wrapped(sum, of) if sum.slot == slot => Change::wrapped(sum, *of),
+            Value::Wrapped(wrapped) if wrapped.0.slot == slot => Change::wrapped(&wrapped.0, wrapped.1),
             Value::Tree(tree) if tree.reads(&|s| s == slot) => Change::Unknown,
-            Value::Int(_) | Value::Register(_) | Value::Sum(_) | Value::Wrapped(..) | Value::Tree(_) => {
+            Value::Int(_) | Value::Register(_) | Value::Sum(_) | Value::Wrapped(_) | Value::Tree(_) => {
                 Change::Same
             }
         }
@@ -76,7 +76,7 @@ fn of_op(program: &Program<'_>, op: &Outlines<'_>, slot: u32) -> Option<u64> {
     let same = |value: &Value| Change::of(value, slot) == Change::Same;
     let (mut steady, mut period, mut form) = (true, 1, Form::Epoch);
     quick.parts(&mut |part| match part {
-        OpPart::Near(_, Size::Cut { num, .. }) => steady &= same(num),
+        OpPart::Near(_, Size::Cut(cut)) => steady &= same(&cut.num),
         OpPart::Peer(OutlinePeer::Each(list)) => steady &= list.iter().all(same),
         OpPart::Counter(counter) => {
             form = program.form(counter.base);

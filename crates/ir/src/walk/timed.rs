@@ -6,7 +6,7 @@
 //! the operation if the outline keeps it whole, or if one of its expressions has no value; all
 //! faults are therefore those of the cursor.
 
-use super::brief_code::{Fixed, Indexed, Ins, Outline, OutlinePeer, Outlined, Size, Value};
+use super::brief_code::{CutSize, Fixed, Indexed, Ins, Outline, OutlinePeer, Outlined, Size, Value, Whole};
 use super::compile::Program;
 use super::cursor::{Cursor, MAX_IDLE};
 use super::{Access, Act, Concrete, Fault, Mem};
@@ -206,22 +206,8 @@ impl Walks {
         let here = self.at[stream].next.wrapping_sub(1) as usize;
         if let Some(Ins::Op(op)) = outline.code.get(here) {
             self.passed_over[here] |= match op.whole {
-                Op::FenceRelease | Op::FenceAcquire => true,
-                Op::Copy { .. } | Op::Reduce { .. } | Op::Local(_) => op.behind_no_put,
-                // It waits for gets, even if it takes no time itself.
-                Op::FenceComplete => false,
-                Op::Put { .. }
-                | Op::Get { .. }
-                | Op::Send { .. }
-                | Op::Recv { .. }
-                | Op::Room { .. }
-                | Op::Notify { .. }
-                | Op::Wait { .. }
-                | Op::Record(_)
-                | Op::Await(_)
-                | Op::Mark(_)
-                | Op::HostRead(_)
-                | Op::Host(_) => false,
+                Whole::Resolved(whole) => may_pass(whole, op.behind_no_put),
+                Whole::Written(whole) => may_pass(whole, op.behind_no_put),
             };
         }
     }
@@ -275,7 +261,11 @@ impl Walks {
                         out.0 = Brief::Op(op);
                         return Ok(());
                     }
-                    let act = cursor(outline, at, registers).resolve(op.whole, op.span)?;
+                    let cursor = cursor(outline, at, registers);
+                    let act = match op.whole {
+                        Whole::Resolved(whole) => cursor.resolve(whole, op.span)?,
+                        Whole::Written(whole) => cursor.resolve_written(whole, op.span)?,
+                    };
                     if let Act::Put { src, dst, .. } | Act::Get { src, dst, .. } = &act {
                         self.moved = Some([*src, *dst]);
                     }
@@ -317,6 +307,28 @@ impl Walks {
                 }
             }
         }
+    }
+}
+
+/// Checks whether an operation may be passed over, given whether no put comes right before it.
+fn may_pass<R: Repr>(op: &Op<R>, behind_no_put: bool) -> bool {
+    match op {
+        Op::FenceRelease | Op::FenceAcquire => true,
+        Op::Copy { .. } | Op::Reduce { .. } | Op::Local(_) => behind_no_put,
+        // It waits for gets, even if it takes no time itself.
+        Op::FenceComplete => false,
+        Op::Put { .. }
+        | Op::Get { .. }
+        | Op::Send { .. }
+        | Op::Recv { .. }
+        | Op::Room { .. }
+        | Op::Notify { .. }
+        | Op::Wait { .. }
+        | Op::Record(_)
+        | Op::Await(_)
+        | Op::Mark(_)
+        | Op::HostRead(_)
+        | Op::Host(_) => false,
     }
 }
 
@@ -410,7 +422,8 @@ fn who(outline: &Outline<'_>, at: &StreamPosition, registers: &[i64], w: &Outlin
 fn size(outline: &Outline<'_>, registers: &[i64], s: &Size) -> Option<u64> {
     match s {
         Size::Fixed(n) => Some(*n),
-        Size::Cut { num, cnt, den, length, unit } => {
+        Size::Cut(cut) => {
+            let CutSize { num, cnt, den, length, unit } = &**cut;
             let num = num.get(outline.program, registers)? as u64;
             let start = |i| CutRule::Even.boundary(*length, i, *den);
             Some((start(num + cnt) - start(num)).saturating_mul(*unit))

@@ -2,6 +2,7 @@
 
 use kbc_ir::expr::{BinOp, EvalError, Expr, UnOp, apply_bin};
 use kbc_ir::resolved::Resolved;
+use std::sync::Arc;
 
 #[test]
 fn division_and_mod_follow_the_divisor() {
@@ -42,7 +43,7 @@ fn resolved_expressions_have_the_values_of_the_plain_evaluation() {
     type E = Resolved;
     let numbers = [i64::MIN, -64, -3, -1, 0, 1, 2, 5, 62, 63, 64, i64::MAX];
     let table = |_: &u32, i: i64| (i >= 0).then_some(i / 2).ok_or(EvalError::Arithmetic("below".into()));
-    let boxed = |e: E| Box::new(e);
+    let boxed = |e: E| Arc::new(e);
     for a in numbers {
         for b in numbers {
             let slots = [a, b];

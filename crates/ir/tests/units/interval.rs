@@ -2,6 +2,7 @@
 
 use kbc_ir::expr::{BinOp, UnOp, apply_bin, apply_un};
 use kbc_ir::interval::{self, Fact, Interval, binary, entry, unary};
+use std::sync::Arc;
 
 /// Compares a fact with all results of an operation. Only the bounds of `mod` by several divisors
 /// may be wider than necessary.
@@ -124,7 +125,7 @@ fn expressions_compose_operators() {
     let of = |e: &Expr| {
         interval::of(e, &|_| Interval::of(0, 7).into(), &|t| (t == "t").then_some(&[4, 1, 9, 2][..]))
     };
-    let at = |e: Expr| Expr::Table("t".into(), Box::new(e));
+    let at = |e: Expr| Expr::Table("t".into(), Arc::new(e));
     assert_eq!(of(&at(x().modulo(2))).sure(), Some((1, 4)));
     assert_eq!(of(&at(x())), Fact { within: Interval::of(1, 9), total: false });
     assert_eq!(of(&at(x() + Expr::Int(9))), Fact::NOTHING);

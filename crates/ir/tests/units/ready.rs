@@ -3,6 +3,7 @@
 use kbc_ir::expr::{BinOp, EvalError, Tree, UnOp};
 use kbc_ir::ready::ReadyExpression;
 use kbc_ir::resolved::Resolved;
+use std::sync::Arc;
 
 const TABLE: [i64; 5] = [3, 0, -7, 1, 2];
 
@@ -18,7 +19,7 @@ fn roll(seed: &mut u64, n: u64) -> u64 {
 
 /// Returns a random expression. Parts repeat, because they are taken from `parts`.
 fn expression(seed: &mut u64, depth: u64, parts: &mut Vec<Resolved>) -> Resolved {
-    let boxed = |seed: &mut u64, parts: &mut Vec<Resolved>| Box::new(expression(seed, depth - 1, parts));
+    let boxed = |seed: &mut u64, parts: &mut Vec<Resolved>| Arc::new(expression(seed, depth - 1, parts));
     let e = match roll(seed, 12) {
         _ if depth == 0 => match roll(seed, 2) {
             0 => Tree::Int(roll(seed, 9) as i64 - 3),
@@ -61,13 +62,13 @@ fn code_agrees_with_the_tree() {
 /// An operand that the tree skips has no effect, even if another part computes the same value.
 #[test]
 fn skipped_operands_stay_skipped() {
-    let var = |s| Box::new(Resolved::Var(s));
-    let int = |v| Box::new(Resolved::Int(v));
+    let var = |s| Arc::new(Resolved::Var(s));
+    let int = |v| Arc::new(Resolved::Int(v));
     // `a / b` has no value where b is 0.
-    let ratio = || Box::new(Tree::Bin(BinOp::Div, var(0), var(1)));
-    let safe = Tree::Bin(BinOp::And, Box::new(Tree::Bin(BinOp::Ne, var(1), int(0))), ratio());
-    let chosen = Tree::Select(Box::new(safe.clone()), ratio(), int(5));
-    let sum = ReadyExpression::from(Tree::Bin(BinOp::Add, Box::new(chosen), Box::new(safe)));
+    let ratio = || Arc::new(Tree::Bin(BinOp::Div, var(0), var(1)));
+    let safe = Tree::Bin(BinOp::And, Arc::new(Tree::Bin(BinOp::Ne, var(1), int(0))), ratio());
+    let chosen = Tree::Select(Arc::new(safe.clone()), ratio(), int(5));
+    let sum = ReadyExpression::from(Tree::Bin(BinOp::Add, Arc::new(chosen), Arc::new(safe)));
     assert_eq!(sum.value(&[6, 2], &entry), Ok(4));
     assert_eq!(sum.value(&[6, 0], &entry), Ok(5));
     let after = ReadyExpression::from(Tree::Bin(BinOp::Or, int(1), ratio()));
@@ -81,8 +82,8 @@ fn long_expressions_have_values() {
     for i in 1..400 {
         e = Tree::Bin(
             BinOp::Add,
-            Box::new(e),
-            Box::new(Tree::Bin(BinOp::Mul, Box::new(Tree::Var(1)), Box::new(Tree::Int(i)))),
+            Arc::new(e),
+            Arc::new(Tree::Bin(BinOp::Mul, Arc::new(Tree::Var(1)), Arc::new(Tree::Int(i)))),
         );
     }
     assert_eq!(ReadyExpression::from(e).value(&[1, 2], &entry), Ok(1 + 2 * 399 * 400 / 2));

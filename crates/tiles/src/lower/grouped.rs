@@ -14,6 +14,7 @@ use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
 use kbc_ir::schedule::{BufferId, LocalOp};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Maximum number of entries of a table of runs.
 const MAX_TABLE_ENTRIES: usize = 1 << 16;
@@ -49,7 +50,7 @@ impl Lower<'_, '_> {
         let own = if differ { mul(&Expr::var(RANK), &Expr::Int(3 * most as i64)) } else { Expr::Int(0) };
         let at = add(&own, &mul(&Expr::var(run.clone()), &Expr::Int(3)));
         let mut entry = |name: &str, i: i64| {
-            let e = Expr::Table(table.clone(), Box::new(add(&at, &Expr::Int(i))));
+            let e = Expr::Table(table.clone(), Arc::new(add(&at, &Expr::Int(i))));
             self.build.name_it(name, &e)
         };
         let (first, m, matrix) = (entry("first", 0), entry("rows", 1), entry("matrix", 2));

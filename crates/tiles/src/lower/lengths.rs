@@ -12,12 +12,13 @@ use kbc_ir::parts::Parts;
 use kbc_ir::schedule::Schedule;
 use kbc_ir::types::CutRule;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Returns boundary `i` of a row of lengths.
 pub(super) fn boundary(parts: &Parts, row: &Expr, i: &Expr) -> Expr {
     let width = Expr::Int(parts.of() as i64 + 1);
     let at = ((row.clone() * width).simplify() + i.clone()).simplify();
-    Expr::Table(by_content(parts), Box::new(at))
+    Expr::Table(by_content(parts), Arc::new(at))
 }
 
 /// Returns the temporary name of a table. No name of a schedule is written so.
@@ -76,6 +77,6 @@ fn renamed(e: &Expr, names: &BTreeMap<Name, Name>) -> Expr {
         Expr::Un(op, a) => Expr::un(*op, go(a)),
         Expr::Bin(op, a, b) => Expr::bin(*op, go(a), go(b)),
         Expr::Select(c, a, b) => Expr::select(go(c), go(a), go(b)),
-        Expr::Table(n, i) => Expr::Table(names.get(n).unwrap_or(n).clone(), Box::new(go(i))),
+        Expr::Table(n, i) => Expr::Table(names.get(n).unwrap_or(n).clone(), Arc::new(go(i))),
     }
 }

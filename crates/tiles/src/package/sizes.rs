@@ -13,6 +13,7 @@ use kbc_ir::graph::{Graph, OpKind};
 use kbc_ir::name::Name;
 use kbc_ir::parts::Parts;
 use kbc_ir::types::{CutRule, Mesh, TensorType};
+use std::sync::Arc;
 
 /// The sizes of one instance of a family.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -42,7 +43,7 @@ fn fit(samples: &[(Sizes, u64)]) -> Option<Expr> {
     if samples.iter().all(|s| s.1 == first) {
         return i64::try_from(first).ok().map(Expr::Int);
     }
-    let product = Expr::Bin(BinOp::Mul, Box::new(Expr::var(NRANKS)), Box::new(Expr::var(COUNT)));
+    let product = Expr::Bin(BinOp::Mul, Arc::new(Expr::var(NRANKS)), Arc::new(Expr::var(COUNT)));
     type Base = fn(Sizes) -> i128;
     let bases: [(Base, Expr); 3] = [
         (|s| s.count.into(), Expr::var(COUNT)),

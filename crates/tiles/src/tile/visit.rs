@@ -3,6 +3,7 @@
 use super::kernel::Stmt;
 use super::op::Op;
 use kbc_ir::expr::Expr;
+use std::sync::Arc;
 
 /// Appends the numbers of an expression, in the order of [`with_forms`].
 pub fn leaves(e: &Expr, out: &mut Vec<i64>) {
@@ -27,16 +28,16 @@ pub fn with_forms(e: &Expr, next: &mut impl Iterator<Item = Expr>) -> Expr {
     match e {
         Expr::Int(v) => next.next().unwrap_or(Expr::Int(*v)),
         Expr::Var(_) => e.clone(),
-        Expr::Un(op, a) => Expr::Un(*op, Box::new(with_forms(a, next))),
-        Expr::Table(n, a) => Expr::Table(n.clone(), Box::new(with_forms(a, next))),
+        Expr::Un(op, a) => Expr::Un(*op, Arc::new(with_forms(a, next))),
+        Expr::Table(n, a) => Expr::Table(n.clone(), Arc::new(with_forms(a, next))),
         Expr::Bin(op, a, b) => {
             let a = with_forms(a, next);
-            Expr::Bin(*op, Box::new(a), Box::new(with_forms(b, next)))
+            Expr::Bin(*op, Arc::new(a), Arc::new(with_forms(b, next)))
         }
         Expr::Select(c, a, b) => {
             let c = with_forms(c, next);
             let a = with_forms(a, next);
-            Expr::Select(Box::new(c), Box::new(a), Box::new(with_forms(b, next)))
+            Expr::Select(Arc::new(c), Arc::new(a), Arc::new(with_forms(b, next)))
         }
     }
 }

@@ -110,6 +110,8 @@ impl Inbox {
     pub(super) fn push(&mut self, first: Arrival, count: u64, spacing: Spacing) -> bool {
         self.total += count;
         let Some(run) = self.runs.back_mut() else {
+            // Most inboxes have one run, and there may be one for each message.
+            self.runs.reserve_exact(1);
             self.runs.push_back(Run { first, count, spacing });
             return true;
         };

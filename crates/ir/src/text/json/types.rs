@@ -12,6 +12,7 @@ use crate::parts::Parts;
 use crate::scalar::{Compare, CompareOp, Scalar, ScalarBin, ScalarFn, ScalarUn};
 use crate::tiles::{Index, KernelTensor, Stmt, Tile, TileKernel, Var};
 use crate::types::{Axis, Cut, CutRule, DType, Dim, MemKind, Mesh, ReduceOp, TensorType};
+use std::sync::Arc;
 
 /// Writes an enum of words.
 macro_rules! word {
@@ -97,12 +98,12 @@ const COMPARISONS: [CompareOp; 6] =
 choice!(Expr, "expression", n, "is" {
     "number" => Expr::Int(value) => { "value": i64 = value },
     "variable" => Expr::Var(name) => { "name": Name = name },
-    "prefix" => Expr::Un(op, a) => { "op": UnOp = op, "a": Box<Expr> = a },
-    "infix" => Expr::Bin(op, a, b) => { "op": BinOp = op, "a": Box<Expr> = a, "b": Box<Expr> = b },
+    "prefix" => Expr::Un(op, a) => { "op": UnOp = op, "a": Arc<Expr> = a },
+    "infix" => Expr::Bin(op, a, b) => { "op": BinOp = op, "a": Arc<Expr> = a, "b": Arc<Expr> = b },
     "if" => Expr::Select(cond, then, other) => {
-        "cond": Box<Expr> = cond, "then": Box<Expr> = then, "else": Box<Expr> = other,
+        "cond": Arc<Expr> = cond, "then": Arc<Expr> = then, "else": Arc<Expr> = other,
     },
-    "table" => Expr::Table(name, index) => { "name": Name = name, "index": Box<Expr> = index },
+    "table" => Expr::Table(name, index) => { "name": Name = name, "index": Arc<Expr> = index },
 });
 
 /// A function as a reference to it.

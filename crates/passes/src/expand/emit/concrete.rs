@@ -24,7 +24,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 /// Largest number of transfers (pieces of messages) of a schedule with one role per rank.
-pub(in crate::expand) const MAX_TRANSFERS: usize = 500_000;
+pub(in crate::expand) const MAX_TRANSFERS: usize = 2_000_000;
 
 /// A piece of a message: its places at both ends, as runs.
 struct Piece {

@@ -8,6 +8,7 @@ use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::rewrite::{map_exprs, subst_stmts};
 use kbc_ir::schedule::SStmt;
 use kbc_ir::types::ReduceOp;
+use std::sync::Arc;
 
 /// An operand and its largest chunks, as (chunks, of).
 pub(in crate::expand) type Fits = (u32, Vec<(i64, i64)>);
@@ -42,8 +43,8 @@ impl Rotation {
     /// Returns the expression for that variable: `call mod 1`, so that a rotation of one slot is
     /// recognisable as a rotation.
     pub(in crate::expand) fn slot(&self, name: &Name) -> Option<Expr> {
-        let call = Box::new(Expr::var(kbc_ir::schedule::CALL));
-        (*name == self.only()).then(|| Expr::Bin(BinOp::Mod, call, Box::new(Expr::Int(1))))
+        let call = Arc::new(Expr::var(kbc_ir::schedule::CALL));
+        (*name == self.only()).then(|| Expr::Bin(BinOp::Mod, call, Arc::new(Expr::Int(1))))
     }
 }
 

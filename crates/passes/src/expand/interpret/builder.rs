@@ -10,6 +10,7 @@ use kbc_ir::schedule::Table;
 use kbc_rounds::ast::AlgorithmDecl;
 use kbc_rounds::interp::NamedBuffer;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A scratch buffer. `like` is the operand whose line it has.
 pub(in crate::expand) struct Scratch {
@@ -105,6 +106,6 @@ impl Builder<'_> {
                 name
             }
         };
-        Expr::Table(name, Box::new(index))
+        Expr::Table(name, Arc::new(index))
     }
 }

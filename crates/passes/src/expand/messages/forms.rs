@@ -4,6 +4,7 @@
 use crate::expand::interpret::{Ranges, Transfer, strip};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::interval;
+use std::sync::Arc;
 
 /// The relation between own coordinate and peer coordinate on one axis.
 #[derive(Clone, PartialEq, Debug)]
@@ -87,7 +88,7 @@ pub(in crate::expand) fn tidy(e: &Expr, ranges: &Ranges) -> Expr {
             decided(*op, &a, &b, ranges).unwrap_or_else(|| kbc_ir::expr::join(*op, a, b))
         }
         Expr::Select(c, a, b) => Expr::select(tidy(c, ranges), tidy(a, ranges), tidy(b, ranges)),
-        Expr::Table(n, i) => Expr::Table(n.clone(), Box::new(tidy(i, ranges))),
+        Expr::Table(n, i) => Expr::Table(n.clone(), Arc::new(tidy(i, ranges))),
     }
 }
 
