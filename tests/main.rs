@@ -65,6 +65,7 @@ mod reference;
 mod relays;
 mod report;
 mod repro;
+mod searched_trees;
 mod skips;
 mod specs;
 mod sweep;

@@ -23,9 +23,9 @@ thread_local! {
     static TAKEN: Cell<i64> = const { Cell::new(0) };
 }
 
-/// From now on, `end` is called when the process has allocated more than `bytes` bytes, or where the
-/// system gives none. It must not allocate. Without a limit (None), only the latter ends the process.
-/// A second call changes the limit, and not the function.
+/// From now on, `end` is called when the process has allocated more than `bytes` bytes, or where
+/// the system gives none. It must not allocate. Without a limit (None), only the latter ends the
+/// process. A second call changes the limit, and not the function.
 pub fn limit_to(bytes: Option<u64>, end: fn() -> !) {
     END.get_or_init(|| end);
     if let Some(most) = bytes {

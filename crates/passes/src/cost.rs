@@ -99,6 +99,9 @@ pub struct Price {
     pub sent: u64,
     /// The method that found the price.
     pub method: Method,
+    /// Whether the estimate is a low one: it lets a stream that only sends wait for nothing, and in
+    /// the finished schedule it may wait for a slot or for its turn on a link.
+    pub low: bool,
 }
 
 /// Returns the machine that is assumed if none is known: every rank is linked with every other.
@@ -136,7 +139,7 @@ pub(crate) fn price_below(job: &Job<'_>, call: &Call, limit: f64) -> Result<(Opt
     match &prices.rounds {
         Some(rounds) => {
             let messages = rounds.transfers().filter(|(_, x)| x.is_remote()).count() as u64;
-            Ok((by_its_rounds(job, rounds, receipts(job, call, rounds), limit), messages))
+            Ok((by_its_rounds(job, call, rounds, limit), messages))
         }
         None => prices.of(job).map(|price| (Some(price), 0)),
     }
@@ -173,14 +176,14 @@ impl CallPrices {
     /// Those of [`price`].
     pub fn of(&self, job: &Job<'_>) -> Result<Price, String> {
         if let Some(rounds) = &self.rounds {
-            let whole = by_its_rounds(job, rounds, receipts(job, &self.call, rounds), f64::INFINITY);
+            let whole = by_its_rounds(job, &self.call, rounds, f64::INFINITY);
             return whole.ok_or_else(|| "it takes infinitely long".into());
         }
         let p: i64 = self.call.sizes.iter().product();
         continued(job, &self.call, p as u64).or_else(|why| {
             let rounds = rounds_of(job.library, &self.call, MAX_TRANSFERS).map_err(|_| why)?;
             routed(job.topology, &rounds)?;
-            let whole = by_its_rounds(job, &rounds, receipts(job, &self.call, &rounds), f64::INFINITY);
+            let whole = by_its_rounds(job, &self.call, &rounds, f64::INFINITY);
             whole.ok_or_else(|| "it takes infinitely long".into())
         })
     }
@@ -209,14 +212,17 @@ fn receipts(job: &Job<'_>, call: &Call, rounds: &Rounds) -> Receipts {
 }
 
 /// Returns the price by simulating the rounds, or none if it is more than `limit` nanoseconds.
-fn by_its_rounds(job: &Job<'_>, rounds: &Rounds, receipts: Receipts, limit: f64) -> Option<Price> {
+fn by_its_rounds(job: &Job<'_>, call: &Call, rounds: &Rounds, limit: f64) -> Option<Price> {
+    let receipts = receipts(job, call, rounds);
     let messages = rounds.transfers().filter(|(_, x)| x.is_remote()).count().max(1);
     let all = job.groups.len();
     let simulated_groups = (MAX_MESSAGES / messages).clamp(1, all.max(1));
     let method =
         if simulated_groups < all { Method::SomeGroups(simulated_groups, all) } else { Method::Rounds };
     let (ns, sent) = simulate(job, rounds, receipts, simulated_groups, limit)?;
-    Some(Price { ns, simulated: None, rounds: kbc_rounds::cost(rounds).rounds.into(), sent, method })
+    let low = matches!(receipts, Receipts::Late) && !is_packed(job.library, call.alg);
+    let rounds = kbc_rounds::cost(rounds).rounds.into();
+    Some(Price { ns, simulated: None, rounds, sent, method, low })
 }
 
 fn rounds_of(library: &Library, call: &Call, transfers: usize) -> Result<Rounds, String> {
@@ -246,6 +252,7 @@ fn continued(job: &Job<'_>, call: &Call, p: u64) -> Result<Price, String> {
         rounds: along(|x| x.rounds).round() as u64,
         sent: along(|x| x.sent).round() as u64,
         method: Method::Extrapolated(ranks),
+        low: false,
     })
 }
 
@@ -270,7 +277,11 @@ fn point(job: &Job<'_>, call: &Call, small: &Smaller<'_>, p: u64) -> Result<Poin
     }
     let rounds = rounds_of(job.library, &call, Limits::default().transfers)?;
     routed(&small.topology, &rounds)?;
-    let receipts = receipts(job, &call, &rounds);
+    // No finished schedule corrects a low estimate here.
+    let receipts = match is_packed(job.library, call.alg) {
+        true => receipts(job, &call, &rounds),
+        false => Receipts::InTheirRound,
+    };
     let one = Job { topology: &small.topology, groups: small.groups.clone(), ..job.clone() };
     let messages = rounds.transfers().filter(|(_, x)| x.is_remote()).count().max(1);
     let groups = (MAX_RELATED_MESSAGES / messages).clamp(1, one.groups.len().max(1));

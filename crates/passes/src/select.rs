@@ -466,16 +466,17 @@ impl Chooser<'_> {
                         Ok((Some(_), _)) if !arguments.is_empty() && verifier.verify(&call).is_err() => {
                             Verdict::Rejected("it breaks its contract".into())
                         }
-                        Ok((Some(price), _)) => {
-                            best = best.min(price.ns);
-                            Verdict::Priced(price)
-                        }
+                        Ok((Some(price), _)) => Verdict::Priced(price),
                         Ok((None, _)) => Verdict::Pruned(format!(
                             "its rounds take more than {limit:.3} ns, and others need {best:.3} ns"
                         )),
                     },
                 };
-                Candidate { algorithm: algorithm.clone(), arguments, options: vec![], verdict }
+                let candidate =
+                    Candidate { algorithm: algorithm.clone(), arguments, options: vec![], verdict };
+                let candidate = self.corrected(site, candidate, CLOSE * best);
+                best = best.min(candidate.ns().unwrap_or(f64::INFINITY));
+                candidate
             };
             out.push(price(vec![]));
             // Other arguments are listed where they are legal and right.

@@ -83,6 +83,8 @@ mod routes;
 mod scale;
 mod spanning;
 mod split;
+#[doc(hidden)]
+pub mod testing;
 mod timed;
 mod whole;
 

@@ -13,5 +13,6 @@ mod regular;
 mod rounds;
 mod speed;
 mod streams;
+mod timed;
 mod topologies;
 mod varied;

@@ -1,65 +1,32 @@
-//! Acts: evaluation of operations at the position of a cursor, in resolved form or as they are
-//! written in the schedule.
+//! Acts: evaluation of operations at a place of a walk, in resolved form or as they are written in
+//! the schedule.
 //!
-//! [`super::cursor`] owns the rules by which addresses, peers and counters are evaluated. They are
+//! [`super::place`] owns the rules by which addresses, peers and counters are evaluated. They are
 //! the same for both forms of an expression ([`Evaluated`]).
 
-use super::compile::{CRef, Compiled, LocalNumber, Program};
-use super::cursor::Cursor;
+use super::compiled::{CRef, Compiled, LocalNumber};
+use super::place::{Evaluated, Place};
 use super::{Access, Concrete, Fault};
-use crate::expr::{EvalError, Expr};
+use crate::expr::Expr;
 use crate::name::Name;
 use crate::op::{Mark, Symbolic, Translate};
-use crate::resolved::{Resolved, Scope};
+use crate::resolved::Resolved;
 use crate::schedule::{Channel, Counter, HostCommand, LocalOp, Peer, Ref, RefUse};
 use kbc_diag::Span;
 use std::convert::Infallible;
 
-/// An expression that a cursor evaluates.
-pub(super) trait Evaluated {
-    /// Returns the value in a region, for these values of slots.
-    fn value(&self, program: &Program<'_>, region: usize, env: &[i64]) -> Result<i64, EvalError>;
-}
-
-impl Evaluated for Resolved {
-    #[inline]
-    fn value(&self, program: &Program<'_>, _: usize, env: &[i64]) -> Result<i64, EvalError> {
-        program.eval(self, env)
-    }
-}
-
-impl Evaluated for Expr {
-    #[inline]
-    fn value(&self, program: &Program<'_>, region: usize, env: &[i64]) -> Result<i64, EvalError> {
-        if let Expr::Int(v) = self {
-            return Ok(*v);
-        }
-        let scope = &program.scopes[region];
-        self.evaluate(
-            &|name| match scope.slot(name) {
-                Some(slot) => Ok(env[slot as usize]),
-                None => Err(EvalError::Unbound(name.clone())),
-            },
-            &|name, index| match scope.table(name) {
-                Some(table) => program.entry(table, index),
-                None => Err(EvalError::Table(name.clone(), index)),
-            },
-        )
-    }
-}
-
-/// Translation of operations at the position of a cursor into concrete ones.
+/// Translation of operations at a place of a walk into concrete ones.
 pub(super) struct At<'c, 'p> {
-    pub(super) cursor: &'c Cursor<'p>,
+    pub(super) place: &'c Place<'p>,
     pub(super) span: Span,
 }
 
 impl At<'_, '_> {
     #[inline]
     fn both_sides<E: Evaluated>(&self, dst: &Ref<E>, src: &Ref<E>) -> Result<(Access, Access), Fault> {
-        let me = self.cursor.rank();
-        let (dst, src) = self.cursor.pair(dst, me, src, me, self.span)?;
-        self.cursor.check_same_or_disjoint(&dst, &src, self.span)?;
+        let me = self.place.rank;
+        let (dst, src) = self.place.pair(dst, me, src, me, self.span)?;
+        self.place.check_same_or_disjoint(&dst, &src, self.span)?;
         Ok((dst, src))
     }
 
@@ -70,8 +37,8 @@ impl At<'_, '_> {
         peer: &[E],
         far: &Ref<E>,
     ) -> Result<(Access, u64, Access), Fault> {
-        let peer = self.cursor.peer(peer, self.span)?;
-        let (near, far) = self.cursor.pair(near, self.cursor.rank(), far, peer, self.span)?;
+        let peer = self.place.peer(peer, self.span)?;
+        let (near, far) = self.place.pair(near, self.place.rank, far, peer, self.span)?;
         Ok((near, peer, far))
     }
 
@@ -82,28 +49,28 @@ impl At<'_, '_> {
         peer: &[E],
         queue: &Channel<E>,
     ) -> Result<(Access, u64, u32), Fault> {
-        let peer = self.cursor.peer(peer, self.span)?;
-        let near = self.cursor.message(near, queue.queue, self.span)?;
-        Ok((near, peer, self.cursor.queue(queue.queue, &queue.index, self.span)?))
+        let peer = self.place.peer(peer, self.span)?;
+        let near = self.place.message(near, queue.queue, self.span)?;
+        Ok((near, peer, self.place.queue(queue.queue, &queue.index, self.span)?))
     }
 
     #[inline]
     fn queue_to<E: Evaluated>(&self, peer: &[E], queue: &Channel<E>) -> Result<(u64, u32), Fault> {
-        let peer = self.cursor.peer(peer, self.span)?;
-        Ok((peer, self.cursor.queue(queue.queue, &queue.index, self.span)?))
+        let peer = self.place.peer(peer, self.span)?;
+        Ok((peer, self.place.queue(queue.queue, &queue.index, self.span)?))
     }
 
     #[inline]
     fn notified<E: Evaluated>(&self, peer: &[E], counter: &Counter<E>) -> Result<(u64, u32), Fault> {
-        let peer = self.cursor.peer(peer, self.span)?;
-        Ok((peer, self.cursor.counter(counter.signal, &counter.index, self.span)?))
+        let peer = self.place.peer(peer, self.span)?;
+        Ok((peer, self.place.counter(counter.signal, &counter.index, self.span)?))
     }
 
     #[inline]
     fn awaited<E: Evaluated>(&self, counter: &Counter<E>, value: &E) -> Result<(u32, i64), Fault> {
-        let value = self.cursor.value(value, self.span)?;
-        let value = self.cursor.wanted(counter.signal, value, self.span)?;
-        Ok((self.cursor.counter(counter.signal, &counter.index, self.span)?, value))
+        let value = self.place.value(value, self.span)?;
+        let value = self.place.wanted(counter.signal, value, self.span)?;
+        Ok((self.place.counter(counter.signal, &counter.index, self.span)?, value))
     }
 }
 
@@ -159,7 +126,7 @@ impl<'p> Translate<'_, Compiled, Concrete<'p>> for At<'_, 'p> {
 
     #[inline]
     fn local(&mut self, local: &LocalNumber) -> Result<&'p LocalOp, Fault> {
-        Ok(self.cursor.program().local(*local))
+        Ok(self.place.program.local(*local))
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 //! Brief code: the flat code of bodies for the timed walk ([`super::timed`]). The module
 //! [`super::outline`] writes it.
 
-use super::compile::{COp, Program};
+use super::compiled::{COp, Program};
 use crate::op::{Op, Repr, SOp};
 use crate::ready::ReadyExpression;
 use crate::resolved::Resolved;

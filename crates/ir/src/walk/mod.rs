@@ -8,8 +8,10 @@
 mod act;
 mod brief_code;
 mod compile;
+mod compiled;
 mod cursor;
 mod outline;
+mod place;
 mod range;
 mod resolving;
 mod steady;
@@ -17,14 +19,14 @@ mod timed;
 mod written;
 
 pub use brief_code::Outline;
-pub use compile::{CLine, Program};
+pub use compiled::{CLine, Program};
 pub use cursor::{Cursor, Step, TakenGuards};
 pub use steady::Turn;
 pub use timed::{Brief, Timed, TimedOp, Walks};
 
 /// Resolved form of bodies, for code that compiles them instead of walking them.
 pub mod code {
-    pub use super::compile::{CLine, COp, CPart, CRef, CRegion, CRole, CStmt};
+    pub use super::compiled::{CLine, COp, CPart, CRef, CRegion, CRole, CStmt};
     pub use super::written::Written;
 }
 

@@ -9,7 +9,7 @@
 use super::brief_code::{
     Body, CutSize, Fixed, Indexed, Ins, Outline, OutlinePeer, Outlined, Outlines, Size, Sum, Value, Whole,
 };
-use super::compile::{COp, CRef, CRegion, CStmt, Compiled, LocalNumber, Program};
+use super::compiled::{COp, CRef, CRegion, CStmt, Compiled, LocalNumber, Program};
 use super::range::{Range, counted, range};
 use super::steady;
 use crate::algebra::{Algebra, ExprAlgebra};

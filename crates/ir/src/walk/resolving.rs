@@ -1,6 +1,6 @@
 //! Resolution of operations: their names become numbers of slots, tables and events.
 
-use super::compile::{CRef, Compiled, LocalNumber, Scope, Shared};
+use super::compiled::{CRef, Compiled, LocalNumber, Scope, Shared};
 use crate::expr::Expr;
 use crate::host;
 use crate::name::Name;

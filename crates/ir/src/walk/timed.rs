@@ -7,7 +7,7 @@
 //! faults are therefore those of the cursor.
 
 use super::brief_code::{CutSize, Fixed, Indexed, Ins, Outline, OutlinePeer, Outlined, Size, Value, Whole};
-use super::compile::Program;
+use super::compiled::Program;
 use super::cursor::{Cursor, MAX_IDLE};
 use super::{Access, Act, Concrete, Fault, Mem};
 use crate::op::{Op, Repr, Translate};

@@ -17,7 +17,7 @@
 //! are few.
 //!
 //! **Other forms.** If an algorithm has no symbolic form, its loops are unrolled (up to 4096
-//! transfers). If that does not help either, a role is written out for each rank (up to 500,000
+//! transfers). If that does not help either, a role is written out for each rank (up to 2,000,000
 //! transfers). Beyond that, E331 states why both symbolic forms failed.
 //!
 //! **Late receipts.** In a role that is written out, a rank does not take a message in the round in

@@ -1,6 +1,6 @@
 //! Phases of matched trees: how many trees are taken, and in which order their messages are sent.
 
-use super::memo::Made;
+use super::memo::SynthesisResult;
 use super::network::MachineNetwork;
 use super::phases::{
     OrderedPhase, PackedCollective, PackedRequest, PhaseTrees, WORTH, ordered, planned_ns, rate, trees_of,
@@ -14,7 +14,7 @@ pub(super) fn matched(
     machine: &MachineNetwork,
     request: &PackedRequest,
     limit: f64,
-) -> Made<Vec<Rc<OrderedPhase>>> {
+) -> SynthesisResult<Vec<Rc<OrderedPhase>>> {
     let reduces = request.collective == PackedCollective::AllReduce;
     if reduces && request.gather.is_some() {
         return matched_pair(machine, request, limit);
@@ -36,7 +36,7 @@ fn matched_pair(
     machine: &MachineNetwork,
     request: &PackedRequest,
     limit: f64,
-) -> Made<Vec<Rc<OrderedPhase>>> {
+) -> SynthesisResult<Vec<Rc<OrderedPhase>>> {
     let part = |collective, trees| PackedRequest { collective, trees, gather: None, ..*request };
     let first = part(PackedCollective::ReduceScatter, request.trees);
     let second = part(PackedCollective::AllGather, request.gather);
@@ -70,7 +70,11 @@ const HOPELESS: f64 = 1.5;
 ///
 /// # Errors
 /// Those of matching; [`SynthesisError::Overflow`] if there are more than 480,000 messages.
-fn matched_phase(machine: &MachineNetwork, request: &PackedRequest, limit: f64) -> Made<Rc<OrderedPhase>> {
+fn matched_phase(
+    machine: &MachineNetwork,
+    request: &PackedRequest,
+    limit: f64,
+) -> SynthesisResult<Rc<OrderedPhase>> {
     let roots: &[MatchedRoots] = match request.collective {
         PackedCollective::AllReduce => &[MatchedRoots::Central, MatchedRoots::All],
         _ => &[MatchedRoots::All],
@@ -134,7 +138,7 @@ fn made(
     request: &PackedRequest,
     at: MatchedRoots,
     trees: u64,
-) -> Made<Rc<Matching>> {
+) -> SynthesisResult<Rc<Matching>> {
     let (network, times, memo) = (&machine.network, &machine.timings, &machine.memo);
     let rooted = (request.collective, request.root);
     memo.matchings.get_if(machine.keeps_plans(), (rooted, trees, at), || {
@@ -172,7 +176,7 @@ fn planned(
     machine: &MachineNetwork,
     request: &PackedRequest,
     matching: Rc<Matching>,
-) -> Made<Rc<OrderedPhase>> {
+) -> SynthesisResult<Rc<OrderedPhase>> {
     let pieces = match request.collective.has_blocks() {
         true => request.pieces.or(Some(1)),
         false => request.pieces,

@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Results by what they depend on.
-pub(super) struct Known<K, V>(RefCell<BTreeMap<K, V>>);
+pub(super) struct KnownResults<K, V>(RefCell<BTreeMap<K, V>>);
 
-impl<K, V> Default for Known<K, V> {
+impl<K, V> Default for KnownResults<K, V> {
     fn default() -> Self {
-        Known(RefCell::default())
+        KnownResults(RefCell::default())
     }
 }
 
-impl<K: Ord, V: Clone> Known<K, V> {
+impl<K: Ord, V: Clone> KnownResults<K, V> {
     /// Returns the result for a key. It is made when it is asked for the first time.
     pub fn get(&self, key: K, make: impl FnOnce() -> V) -> V {
         if let Some(known) = self.find(&key) {
@@ -43,7 +43,7 @@ impl<K: Ord, V: Clone> Known<K, V> {
 }
 
 /// A result that may be an error.
-pub(super) type Made<T> = Result<T, SynthesisError>;
+pub(super) type SynthesisResult<T> = Result<T, SynthesisError>;
 
 /// A collective and its root.
 type Rooted = (PackedCollective, u64);
@@ -52,19 +52,19 @@ type Rooted = (PackedCollective, u64);
 #[derive(Default)]
 pub(super) struct NetworkMemo {
     /// The best rate of trees.
-    pub rates: Known<Rooted, Made<f64>>,
+    pub rates: KnownResults<Rooted, SynthesisResult<f64>>,
     /// Packed trees: a number of them for each root, or None for those of the best rate.
-    pub packings: Known<(Rooted, Option<u64>), Made<Rc<TreePacking>>>,
+    pub packings: KnownResults<(Rooted, Option<u64>), SynthesisResult<Rc<TreePacking>>>,
     /// Spanning trees.
-    pub spanning: Known<(), Made<Rc<SpanningPacking>>>,
+    pub spanning: KnownResults<(), SynthesisResult<Rc<SpanningPacking>>>,
     /// Phases of packed trees.
-    pub packed: Known<PackedRequest, Made<Vec<Rc<OrderedPhase>>>>,
+    pub packed: KnownResults<PackedRequest, SynthesisResult<Vec<Rc<OrderedPhase>>>>,
     /// Moves of matched trees, by their number.
-    pub moves: Known<(Rooted, u64), Made<Rc<MatchedMoves>>>,
+    pub moves: KnownResults<(Rooted, u64), SynthesisResult<Rc<MatchedMoves>>>,
     /// Matched trees, by their number and their roots.
-    pub matchings: Known<(Rooted, u64, MatchedRoots), Made<Rc<Matching>>>,
+    pub matchings: KnownResults<(Rooted, u64, MatchedRoots), SynthesisResult<Rc<Matching>>>,
     /// Phases of matched trees with these roots.
-    pub matched: Known<(PackedRequest, MatchedRoots), Made<Rc<OrderedPhase>>>,
+    pub matched: KnownResults<(PackedRequest, MatchedRoots), SynthesisResult<Rc<OrderedPhase>>>,
     /// The number of bytes for which plans and matched trees were made.
     bytes: Cell<u64>,
 }

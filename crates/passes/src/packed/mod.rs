@@ -31,7 +31,7 @@ use kbc_ir::types::Mesh;
 use kbc_machine::topology::{DeviceId, Topology, brief};
 use kbc_rounds::{AlgId, Library};
 use kbc_synthesis::SynthesisError;
-use memo::Known;
+use memo::KnownResults;
 use std::rc::Rc;
 
 /// Parameter of a packed algorithm: pieces of each tree, or 0 for what is fastest.
@@ -110,11 +110,11 @@ pub(crate) fn is_complete(args: &[(Name, UsingArg)]) -> bool {
 /// and several passes need the same one.
 #[derive(Default)]
 pub struct PackedCache {
-    uses: Known<String, Result<Rc<PackedUse>, String>>,
+    uses: KnownResults<String, Result<Rc<PackedUse>, String>>,
     /// The networks of the groups of axes.
-    plain: Known<Vec<Name>, Result<Rc<MachineNetwork>, String>>,
+    plain: KnownResults<Vec<Name>, Result<Rc<MachineNetwork>, String>>,
     /// Networks for messages that name relays.
-    routed: Known<Vec<Name>, Result<Option<Rc<MachineNetwork>>, String>>,
+    routed: KnownResults<Vec<Name>, Result<Option<Rc<MachineNetwork>>, String>>,
 }
 
 /// A packed algorithm for the groups of an axis.

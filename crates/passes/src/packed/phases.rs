@@ -1,7 +1,7 @@
 //! Phases of a packed algorithm: which trees are taken, in how many pieces, in which order.
 
 use super::matched::matched;
-use super::memo::Made;
+use super::memo::SynthesisResult;
 use super::network::MachineNetwork;
 use kbc_ir::expr::gcd;
 use kbc_ir::graph::CollKind;
@@ -292,12 +292,12 @@ pub fn planned_ns(phases: &[Rc<OrderedPhase>]) -> f64 {
 }
 
 /// Returns the phases of packed trees.
-fn packed(machine: &MachineNetwork, request: &PackedRequest) -> Made<Vec<Rc<OrderedPhase>>> {
+fn packed(machine: &MachineNetwork, request: &PackedRequest) -> SynthesisResult<Vec<Rc<OrderedPhase>>> {
     let request = PackedRequest { method: TreeMethod::Trees, ..*request };
     machine.memo.packed.get_if(machine.keeps_plans(), request, || pack(machine, &request))
 }
 
-fn pack(machine: &MachineNetwork, request: &PackedRequest) -> Made<Vec<Rc<OrderedPhase>>> {
+fn pack(machine: &MachineNetwork, request: &PackedRequest) -> SynthesisResult<Vec<Rc<OrderedPhase>>> {
     if request.collective != PackedCollective::AllReduce {
         return Ok(vec![trees(machine, request, request.collective)?]);
     }
@@ -326,12 +326,12 @@ fn pack(machine: &MachineNetwork, request: &PackedRequest) -> Made<Vec<Rc<Ordere
     }
 }
 
-fn spanning_trees(machine: &MachineNetwork) -> Made<Rc<SpanningPacking>> {
+fn spanning_trees(machine: &MachineNetwork) -> SynthesisResult<Rc<SpanningPacking>> {
     machine.memo.spanning.get((), || pack_spanning_trees(&machine.network).map(Rc::new))
 }
 
 /// Returns a reduce-scatter and an all-gather with equally many pieces.
-fn composed(machine: &MachineNetwork, request: &PackedRequest) -> Made<Vec<Rc<OrderedPhase>>> {
+fn composed(machine: &MachineNetwork, request: &PackedRequest) -> SynthesisResult<Vec<Rc<OrderedPhase>>> {
     let first = trees(machine, request, PackedCollective::ReduceScatter)?;
     let same = PackedRequest { pieces: Some(first.plan.cuts), ..*request };
     let second = trees(machine, &same, PackedCollective::AllGather)?;
@@ -381,7 +381,11 @@ pub fn parameters(
 }
 
 /// Returns the best rate of trees of a collective, in units of the network.
-pub(super) fn rate(machine: &MachineNetwork, collective: PackedCollective, root: u64) -> Made<f64> {
+pub(super) fn rate(
+    machine: &MachineNetwork,
+    collective: PackedCollective,
+    root: u64,
+) -> SynthesisResult<f64> {
     let found = || Ok(best_rate(&machine.network, trees_of(collective, root)?)?.rate.to_f64());
     machine.memo.rates.get((collective, root), found)
 }
@@ -390,7 +394,7 @@ pub(super) fn rate(machine: &MachineNetwork, collective: PackedCollective, root:
 ///
 /// # Errors
 /// [`SynthesisError::Inconsistent`] for an all-to-all, which has none.
-pub(super) fn trees_of(collective: PackedCollective, root: u64) -> Made<TreeCollective> {
+pub(super) fn trees_of(collective: PackedCollective, root: u64) -> SynthesisResult<TreeCollective> {
     let root = root as usize;
     Ok(match collective {
         PackedCollective::AllGather => TreeCollective::AllGather,
@@ -407,7 +411,7 @@ fn trees(
     machine: &MachineNetwork,
     request: &PackedRequest,
     collective: PackedCollective,
-) -> Made<Rc<OrderedPhase>> {
+) -> SynthesisResult<Rc<OrderedPhase>> {
     let wanted = trees_of(collective, request.root)?;
     let per_tree = machine.network.members().len() as u128 - 1;
     let fits = |packing: &TreePacking| total_trees(packing) * per_tree <= MOST_MESSAGES;
@@ -449,9 +453,9 @@ fn trees(
 fn few_trees(
     most: f64,
     mut best: Option<Rc<TreePacking>>,
-    packing: impl Fn(u64) -> Made<Rc<TreePacking>>,
+    packing: impl Fn(u64) -> SynthesisResult<Rc<TreePacking>>,
     fits: impl Fn(&TreePacking) -> bool,
-) -> Made<Rc<TreePacking>> {
+) -> SynthesisResult<Rc<TreePacking>> {
     for k in FEW_TREES {
         let packing = packing(k)?;
         if !fits(&packing) {
@@ -482,7 +486,7 @@ pub(super) fn ordered(
     trees: PhaseTrees,
     machine: &MachineNetwork,
     request: &PackedRequest,
-) -> Made<Rc<OrderedPhase>> {
+) -> SynthesisResult<Rc<OrderedPhase>> {
     let bytes = PackedRequest { collective, ..*request }.root_bytes(machine);
     let (times, waiting, most) = (&machine.timings, machine.waiting, request.messages as usize);
     let carrying = match &trees {

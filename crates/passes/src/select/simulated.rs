@@ -84,6 +84,26 @@ impl Chooser<'_> {
         Ok(())
     }
 
+    /// Replaces a low estimate of at most `limit` nanoseconds by the time of the finished schedule,
+    /// so that what is compared with it does not seem slow.
+    pub(super) fn corrected(&self, site: &SelectSite<'_>, mut c: Candidate, limit: f64) -> Candidate {
+        let exact = site.axis.size <= cost::exact_ranks(self.topology);
+        let by_time = self.options.word("by") != Some("model");
+        let Some(time) = self.cx.time.filter(|_| exact && by_time) else { return c };
+        let using = c.using();
+        if let Verdict::Priced(price) = &mut c.verdict
+            && price.low
+            && price.ns <= limit
+        {
+            match self.simulated(site, using, time) {
+                Ok(Ok(ns)) => (price.ns, price.low) = (ns, false),
+                Ok(Err(why)) => c.verdict = Verdict::Rejected(why),
+                Err(d) => c.verdict = Verdict::Rejected(format!("{}: {}", d.code, d.title)),
+            }
+        }
+        c
+    }
+
     /// Returns the nanoseconds of the finished schedule of this collective alone, or why it has no
     /// schedule.
     pub(super) fn simulated(

@@ -19,6 +19,7 @@ use kbc_diag::{Diagnostic, Span};
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::schedule::BufferId;
 use kbc_ir::types::DType;
+use std::sync::Arc;
 
 /// A matrix in memory: its first element, and the distance between consecutive rows in elements.
 pub(super) struct Matrix {
@@ -145,17 +146,17 @@ impl Lower<'_, '_> {
         let [slice, panel] = self.block_sizes.terms(dtype);
         let copies = self.block_sizes.copies;
         // Not folded, so that kernels for other sizes differ in numbers alone.
-        let plain = |op, a: Expr, b: i64| Expr::Bin(op, Box::new(a), Box::new(Expr::Int(b)));
+        let plain = |op, a: Expr, b: i64| Expr::Bin(op, Arc::new(a), Arc::new(Expr::Int(b)));
         let beyond = |e: &Expr, most: u32| plain(BinOp::Gt, e.clone(), most.into());
         let again = beyond(&sizes.k, panel * copies);
         let panels =
             plain(BinOp::Div, plain(BinOp::Add, sizes.k.clone(), i64::from(panel) - 1), panel.into());
         let first = |pos: &Expr| pos.clone().equals(Expr::Int(0));
-        let either = |a: Expr, b: Expr| Expr::Bin(BinOp::Or, Box::new(a), Box::new(b));
+        let either = |a: Expr, b: Expr| Expr::Bin(BinOp::Or, Arc::new(a), Arc::new(b));
         let number = |pos: &Expr, step: u32| address::bin(BinOp::Div, pos, &Expr::Int(step.into()));
         let turn = |pos: &Expr, step: u32, q: &Expr| {
-            let before = Expr::Bin(BinOp::Mul, Box::new(number(pos, step)), Box::new(panels.clone()));
-            Expr::Bin(BinOp::Add, Box::new(before), Box::new(number(q, panel)))
+            let before = Expr::Bin(BinOp::Mul, Arc::new(number(pos, step)), Arc::new(panels.clone()));
+            Expr::Bin(BinOp::Add, Arc::new(before), Arc::new(number(q, panel)))
         };
         self.blocks_of(["i", "m"], (&sizes.m, rows), |this, i, m| {
             this.blocks_of(["j", "n"], (&sizes.n, cols), |this, j, n| {
