@@ -10,6 +10,7 @@ use kbc_compiler::memory_budget::VARIABLE;
 use kbc_diag::Diagnostic;
 use std::fs;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Share of the memory that is left to other processes, in percent.
 const SPARED: u64 = 10;
@@ -99,19 +100,72 @@ fn in_addresses() -> Option<u64> {
     None
 }
 
+/// Form of the message of a run that exceeds the limit.
+static FORM: AtomicU8 = AtomicU8::new(0);
+
 /// From now on, a process that exceeds the limit ends with E369.
 pub fn guard(format: DiagnosticFormat) {
-    // Nothing can be allocated when the message is printed, so it is complete here.
-    let message: &[u8] = match format {
-        DiagnosticFormat::Human => {
+    let form = match format {
+        DiagnosticFormat::Human => 0,
+        DiagnosticFormat::Short => 1,
+        DiagnosticFormat::Json => 2,
+    };
+    FORM.store(form, Ordering::Relaxed);
+    kbc_allocator::limit_to(limit(), over);
+}
+
+/// Reports that there is no memory left, without allocating, and ends the process as for wrong
+/// input.
+#[cold]
+fn over() -> ! {
+    let text: &[u8] = match FORM.load(Ordering::Relaxed) {
+        0 => {
             b"[E369] error: this needs more memory than the limit of kbc\n  help: use smaller sizes or fewer ranks, or raise the limit with KBC_MEMORY=8GiB\n"
         }
-        DiagnosticFormat::Short => b"error[E369]: this needs more memory than the limit of kbc\n",
-        DiagnosticFormat::Json => {
+        1 => b"error[E369]: this needs more memory than the limit of kbc\n",
+        _ => {
             b"{\"code\":\"E369\",\"severity\":\"error\",\"title\":\"this needs more memory than the limit of kbc\",\"labels\":[],\"notes\":[],\"help\":\"use smaller sizes or fewer ranks, or raise the limit with KBC_MEMORY=8GiB\"}\n"
         }
     };
-    kbc_allocator::limit_to(limit(), message);
+    let _ = std::io::Write::write_all(&mut Raw, text);
+    end()
+}
+
+/// Writes to standard error without the locks and buffers of the library, which the thread that ran
+/// out of memory may hold.
+struct Raw;
+
+impl std::io::Write for Raw {
+    #[cfg(unix)]
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        #[allow(unsafe_code, reason = "the library's standard error may be locked by this thread")]
+        // SAFETY: the bytes exist and are only read.
+        let n = unsafe { libc::write(2, bytes.as_ptr().cast(), bytes.len()) };
+        usize::try_from(n).map_err(|_| std::io::ErrorKind::Other.into())
+    }
+
+    #[cfg(not(unix))]
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        std::io::stderr().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(unix)]
+fn end() -> ! {
+    #[allow(unsafe_code, reason = "handlers at the exit would allocate")]
+    // SAFETY: the call does not return.
+    unsafe {
+        libc::_exit(1)
+    }
+}
+
+#[cfg(not(unix))]
+fn end() -> ! {
+    std::process::abort()
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// What a process prints when it exceeds the limit.
-static MESSAGE: OnceLock<&'static [u8]> = OnceLock::new();
+/// Ends a process that exceeds the limit.
+static END: OnceLock<fn() -> !> = OnceLock::new();
 
 /// Bytes that may still be allocated. Threads may have allocated bytes that they have not added
 /// yet.
@@ -23,11 +23,11 @@ thread_local! {
     static TAKEN: Cell<i64> = const { Cell::new(0) };
 }
 
-/// From now on, a process that allocates more than `bytes` bytes, or gets none any more, writes
-/// `message` to standard error and ends with code 1. None is no limit; then it ends only where the
-/// system gives nothing. A second call changes the limit, and not the message.
-pub fn limit_to(bytes: Option<u64>, message: &'static [u8]) {
-    MESSAGE.get_or_init(|| message);
+/// From now on, `end` is called when the process has allocated more than `bytes` bytes, or where
+/// the system gives none. It must not allocate. Without a limit (None), only the latter ends the
+/// process. A second call changes the limit, and not the function.
+pub fn limit_to(bytes: Option<u64>, end: fn() -> !) {
+    END.get_or_init(|| end);
     if let Some(most) = bytes {
         LEFT.store(i64::try_from(most).unwrap_or(i64::MAX), Ordering::Relaxed);
     }
@@ -118,48 +118,10 @@ unsafe impl GlobalAlloc for CountingAllocator {
     }
 }
 
-/// Reports that there is no memory left, without allocating, and ends the process as for wrong
-/// input.
+/// Ends the process, if it knows how to.
 #[cold]
-fn over() -> ! {
-    let text = MESSAGE.get().copied().unwrap_or(b"out of memory\n");
-    let _ = std::io::Write::write_all(&mut Raw, text);
-    end()
-}
-
-/// Writes to standard error without the locks and buffers of the library, which the thread that ran
-/// out of memory may hold.
-struct Raw;
-
-impl std::io::Write for Raw {
-    #[cfg(unix)]
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        #[allow(unsafe_code, reason = "the library's standard error may be locked by this thread")]
-        // SAFETY: the bytes exist and are only read.
-        let n = unsafe { libc::write(2, bytes.as_ptr().cast(), bytes.len()) };
-        usize::try_from(n).map_err(|_| std::io::ErrorKind::Other.into())
+fn over() {
+    if let Some(end) = END.get() {
+        end();
     }
-
-    #[cfg(not(unix))]
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        std::io::stderr().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-#[cfg(unix)]
-fn end() -> ! {
-    #[allow(unsafe_code, reason = "handlers at the exit would allocate")]
-    // SAFETY: the call does not return.
-    unsafe {
-        libc::_exit(1)
-    }
-}
-
-#[cfg(not(unix))]
-fn end() -> ! {
-    std::process::abort()
 }
