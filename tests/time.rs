@@ -160,8 +160,7 @@ fn one_rank_of_each_orbit_gives_the_times_of_all() {
     for (i, (file, name)) in algorithms().into_iter().enumerate() {
         for (j, (shape, link)) in machines.into_iter().enumerate() {
             for (k, (n, own)) in [(0, ""), (840, ""), (1001, ""), (840, rates)].into_iter().enumerate() {
-                // A quarter of the cases: every algorithm on every machine, with one of the four
-                // sizes.
+                // A quarter of the cases: every algorithm on every machine, with one of the sizes.
                 if (i + j + k) % 4 != 0 {
                     continue;
                 }
