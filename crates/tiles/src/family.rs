@@ -241,14 +241,9 @@ fn loads_blocks(body: &[Stmt]) -> bool {
 }
 
 fn signals(body: &[Stmt]) -> bool {
-    body.iter().any(|s| match s {
-        Stmt::For { body, .. }
-        | Stmt::Tiles { body, .. }
-        | Stmt::Turn { body, .. }
-        | Stmt::Task { body, .. } => signals(body),
-        Stmt::If { then, other, .. } => signals(then) || signals(other),
-        Stmt::Op(op) => matches!(op, Op::Notify { .. } | Op::Wait { .. }),
-        Stmt::Let { .. } | Stmt::Note { .. } => false,
+    body.iter().any(|s| {
+        let own = matches!(s, Stmt::Op(Op::Notify { .. } | Op::Wait { .. }));
+        own || s.blocks().any(|block| signals(block))
     })
 }
 

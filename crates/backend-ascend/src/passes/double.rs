@@ -66,14 +66,7 @@ fn live_across_blocks(kernel: &Kernel) -> BTreeSet<TileId> {
                     }
                 }
                 Stmt::Tiles { body, .. } => look(body, known(true), true, out),
-                Stmt::For { body, .. } | Stmt::Turn { body, .. } | Stmt::Task { body, .. } => {
-                    look(body, known(false), inside, out);
-                }
-                Stmt::If { then, other, .. } => {
-                    look(then, known(false), inside, out);
-                    look(other, known(false), inside, out);
-                }
-                Stmt::Let { .. } | Stmt::Note { .. } => {}
+                other => other.blocks().for_each(|block| look(block, known(false), inside, out)),
             }
         }
     }
@@ -89,17 +82,7 @@ fn mark(list: &mut [Stmt], free: &impl Fn(&TileId) -> bool, turned: &mut BTreeSe
                 *twice = true;
                 operations(body, &mut |op| turned.extend(first_uses(op).into_iter().map(|(t, _)| t)));
             }
-            Stmt::For { body, .. }
-            | Stmt::Tiles { body, .. }
-            | Stmt::Turn { body, .. }
-            | Stmt::Task { body, .. } => {
-                mark(body, free, turned);
-            }
-            Stmt::If { then, other, .. } => {
-                mark(then, free, turned);
-                mark(other, free, turned);
-            }
-            Stmt::Let { .. } | Stmt::Note { .. } | Stmt::Op(_) => {}
+            other => other.blocks_mut().for_each(|block| mark(block, free, turned)),
         }
     }
 }

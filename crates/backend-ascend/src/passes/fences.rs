@@ -49,36 +49,14 @@ fn unfenced(f: &Finding) -> bool {
 }
 
 fn expand(list: &mut Vec<Stmt>, profile: &Profile) {
-    for s in std::mem::take(list) {
-        let steps: &[FenceStep] = match &s {
+    for mut s in std::mem::take(list) {
+        let steps: &[FenceStep] = match &mut s {
             Stmt::Op(Op::Release) => profile.release,
             Stmt::Op(Op::Acquire) => profile.acquire,
             Stmt::Op(Op::Complete) => profile.complete,
-            _ => {
-                list.push(match s {
-                    Stmt::For { var, lo, hi, mut body } => {
-                        expand(&mut body, profile);
-                        Stmt::For { var, lo, hi, body }
-                    }
-                    Stmt::Tiles { pos, len, total, step, twice, mut body } => {
-                        expand(&mut body, profile);
-                        Stmt::Tiles { pos, len, total, step, twice, body }
-                    }
-                    Stmt::Turn { tiles, by, mut body } => {
-                        expand(&mut body, profile);
-                        Stmt::Turn { tiles, by, body }
-                    }
-                    Stmt::Task { name, core, mut body } => {
-                        expand(&mut body, profile);
-                        Stmt::Task { name, core, body }
-                    }
-                    Stmt::If { cond, mut then, mut other } => {
-                        expand(&mut then, profile);
-                        expand(&mut other, profile);
-                        Stmt::If { cond, then, other }
-                    }
-                    other => other,
-                });
+            other => {
+                other.blocks_mut().for_each(|block| expand(block, profile));
+                list.push(s);
                 continue;
             }
         };

@@ -13,6 +13,7 @@ use kbc_diag::Diagnostics;
 use kbc_tiles::tile::hazard::Touched;
 use kbc_tiles::tile::order::{Fault, Finding, Trials, analyse};
 use kbc_tiles::tile::path::{self, Path};
+use kbc_tiles::tile::visit::each_op;
 use kbc_tiles::tile::{Barrier, Kernel, Op, Pipe, Stmt, TURN, TileId, tasks};
 
 /// Inserts flags and barriers of one pipe.
@@ -61,15 +62,7 @@ fn turns(kernel: &mut Kernel) {
                     body.push(stored(true, 0));
                     true
                 }
-                Stmt::For { body, .. }
-                | Stmt::Tiles { body, .. }
-                | Stmt::Turn { body, .. }
-                | Stmt::Task { body, .. } => mark(body),
-                Stmt::If { then, other, .. } => {
-                    let one = mark(then);
-                    mark(other) || one
-                }
-                Stmt::Let { .. } | Stmt::Note { .. } | Stmt::Op(_) => false,
+                other => other.blocks_mut().fold(false, |any, block| mark(block) || any),
             };
         }
         any
@@ -127,38 +120,15 @@ fn mark_copies(list: &mut [Stmt], groups: &mut Vec<TurnGroup>) {
                 body.push(groups[at].flag(true, false));
                 mark_copies(body, groups);
             }
-            Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => {
-                mark_copies(body, groups);
-            }
-            Stmt::If { then, other, .. } => {
-                mark_copies(then, groups);
-                mark_copies(other, groups);
-            }
-            Stmt::Let { .. } | Stmt::Note { .. } | Stmt::Op(_) => {}
+            other => other.blocks_mut().for_each(|block| mark_copies(block, groups)),
         }
     }
 }
 
 /// Returns the pipe that reads some tiles last and the pipe that writes them first.
 fn pipes_of(tiles: &[TileId], body: &[Stmt]) -> Option<[Pipe; 2]> {
-    fn look(list: &[Stmt], f: &mut impl FnMut(&Op)) {
-        for s in list {
-            match s {
-                Stmt::Op(op) => f(op),
-                Stmt::For { body, .. }
-                | Stmt::Tiles { body, .. }
-                | Stmt::Turn { body, .. }
-                | Stmt::Task { body, .. } => look(body, f),
-                Stmt::If { then, other, .. } => {
-                    look(then, f);
-                    look(other, f);
-                }
-                Stmt::Let { .. } | Stmt::Note { .. } => {}
-            }
-        }
-    }
     let (mut reader, mut writer) = (None, None);
-    look(body, &mut |op| {
+    each_op(body, &mut |op| {
         for a in op.accesses() {
             if matches!(a.touched, Touched::Tile(t, _) if tiles.contains(&t)) {
                 if a.write {

@@ -245,14 +245,8 @@ fn shorten(body: &mut [Stmt], elements: u32) {
                 *step = elements;
                 shorten(body, elements);
             }
-            Stmt::For { body, .. } | Stmt::Turn { body, .. } => shorten(body, elements),
             Stmt::Task { core: Core::Matrix, .. } => {}
-            Stmt::Task { body, .. } => shorten(body, elements),
-            Stmt::If { then, other, .. } => {
-                shorten(then, elements);
-                shorten(other, elements);
-            }
-            Stmt::Let { .. } | Stmt::Note { .. } | Stmt::Op(_) => {}
+            other => other.blocks_mut().for_each(|block| shorten(block, elements)),
         }
     }
 }

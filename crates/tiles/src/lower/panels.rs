@@ -7,6 +7,7 @@
 //! known, [`fit_blocks`] makes tiles smaller that none of its matmuls fills.
 
 use crate::device::Device;
+use crate::tile::visit::each_op;
 use crate::tile::{Core, Kernel, Op, Space, Stmt, TileId};
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
@@ -170,13 +171,6 @@ impl Used {
                     self.list(body, lengths);
                     lengths.pop();
                 }
-                Stmt::For { body, .. } | Stmt::Turn { body, .. } | Stmt::Task { body, .. } => {
-                    self.list(body, lengths);
-                }
-                Stmt::If { then, other, .. } => {
-                    self.list(then, lengths);
-                    self.list(other, lengths);
-                }
                 Stmt::Op(op) => {
                     for (t, size) in sizes(op) {
                         let most = self.tiles.entry(t).or_insert([1, 1]);
@@ -188,7 +182,7 @@ impl Used {
                         self.moves.insert((*dst, *src));
                     }
                 }
-                Stmt::Let { .. } | Stmt::Note { .. } => {}
+                other => other.blocks().for_each(|block| self.list(block, lengths)),
             }
         }
     }
@@ -223,7 +217,7 @@ fn shorten(list: &mut [Stmt], size: &impl Fn(&TileId) -> [u32; 2]) {
         match s {
             Stmt::Tiles { len, step, body, .. } => {
                 let length = Expr::Var(len.clone());
-                operations(body, &mut |op| {
+                each_op(body, &mut |op| {
                     for (t, dims) in sizes(op) {
                         for (e, most) in dims.into_iter().zip(size(&t)) {
                             *step = if *e == length { most.min(*step) } else { *step };
@@ -232,29 +226,7 @@ fn shorten(list: &mut [Stmt], size: &impl Fn(&TileId) -> [u32; 2]) {
                 });
                 shorten(body, size);
             }
-            Stmt::For { body, .. } | Stmt::Turn { body, .. } | Stmt::Task { body, .. } => shorten(body, size),
-            Stmt::If { then, other, .. } => {
-                shorten(then, size);
-                shorten(other, size);
-            }
-            Stmt::Let { .. } | Stmt::Note { .. } | Stmt::Op(_) => {}
-        }
-    }
-}
-
-fn operations(list: &[Stmt], f: &mut impl FnMut(&Op)) {
-    for s in list {
-        match s {
-            Stmt::Op(op) => f(op),
-            Stmt::For { body, .. }
-            | Stmt::Tiles { body, .. }
-            | Stmt::Turn { body, .. }
-            | Stmt::Task { body, .. } => operations(body, f),
-            Stmt::If { then, other, .. } => {
-                operations(then, f);
-                operations(other, f);
-            }
-            Stmt::Let { .. } | Stmt::Note { .. } => {}
+            other => other.blocks_mut().for_each(|block| shorten(block, size)),
         }
     }
 }

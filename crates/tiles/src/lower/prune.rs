@@ -3,6 +3,7 @@
 //! An algorithm may have parts for some rank counts only, for instance for the ranks above a power
 //! of two. At other rank counts the conditions of these parts are constant.
 
+use crate::tile::visit::{each_of, each_op_mut};
 use crate::tile::{AreaId, Kernel, Object, Op, SignalsId, Stmt};
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
@@ -13,7 +14,7 @@ pub(super) fn prune(kernel: &mut Kernel) {
     branches(&mut body);
     names(&mut body);
     let mut uses = Uses { areas: vec![None; kernel.areas.len()], signals: vec![None; kernel.signals.len()] };
-    each_op(&mut body, &mut |op| uses.note(op));
+    each_op_mut(&mut body, &mut |op| uses.note(op));
     let number = |used: &mut Vec<Option<u32>>| {
         for (next, slot) in used.iter_mut().filter(|u| u.is_some()).enumerate() {
             *slot = Some(next as u32);
@@ -21,7 +22,7 @@ pub(super) fn prune(kernel: &mut Kernel) {
     };
     number(&mut uses.areas);
     number(&mut uses.signals);
-    each_op(&mut body, &mut |op| uses.renumber(op));
+    each_op_mut(&mut body, &mut |op| uses.renumber(op));
     let mut i = 0;
     kernel.areas.retain(|_| {
         i += 1;
@@ -141,7 +142,7 @@ fn names(body: &mut Vec<Stmt>) -> Vec<Name> {
             Stmt::Task { body, .. } => {
                 names(body);
             }
-            Stmt::Op(op) => crate::tile::visit::each_of(op, &mut |e: &mut Expr| note(&mut used, e)),
+            Stmt::Op(op) => each_of(op, &mut |e: &mut Expr| note(&mut used, e)),
             Stmt::Note { .. } => {}
         }
         kept.push(stmt);
@@ -153,23 +154,6 @@ fn names(body: &mut Vec<Stmt>) -> Vec<Name> {
 
 fn note(used: &mut Vec<Name>, e: &Expr) {
     e.vars(&mut |n| used.push(n.clone()));
-}
-
-fn each_op(body: &mut [Stmt], f: &mut impl FnMut(&mut Op)) {
-    for stmt in body {
-        match stmt {
-            Stmt::For { body, .. }
-            | Stmt::Tiles { body, .. }
-            | Stmt::Turn { body, .. }
-            | Stmt::Task { body, .. } => each_op(body, f),
-            Stmt::If { then, other, .. } => {
-                each_op(then, f);
-                each_op(other, f);
-            }
-            Stmt::Op(op) => f(op),
-            Stmt::Let { .. } | Stmt::Note { .. } => {}
-        }
-    }
 }
 
 /// New numbers of the areas and signals that are used.

@@ -223,6 +223,35 @@ pub enum Stmt {
     Op(Op),
 }
 
+impl Stmt {
+    /// Returns the blocks that a statement contains: both of an `if`, one of a loop, a turn or a
+    /// task, and none of the others.
+    pub fn blocks(&self) -> impl Iterator<Item = &Vec<Stmt>> {
+        let (one, two) = match self {
+            Stmt::For { body, .. }
+            | Stmt::Tiles { body, .. }
+            | Stmt::Turn { body, .. }
+            | Stmt::Task { body, .. } => (Some(body), None),
+            Stmt::If { then, other, .. } => (Some(then), Some(other)),
+            Stmt::Let { .. } | Stmt::Note { .. } | Stmt::Op(_) => (None, None),
+        };
+        one.into_iter().chain(two)
+    }
+
+    /// Returns [`Stmt::blocks`] to change them.
+    pub fn blocks_mut(&mut self) -> impl Iterator<Item = &mut Vec<Stmt>> {
+        let (one, two) = match self {
+            Stmt::For { body, .. }
+            | Stmt::Tiles { body, .. }
+            | Stmt::Turn { body, .. }
+            | Stmt::Task { body, .. } => (Some(body), None),
+            Stmt::If { then, other, .. } => (Some(then), Some(other)),
+            Stmt::Let { .. } | Stmt::Note { .. } | Stmt::Op(_) => (None, None),
+        };
+        one.into_iter().chain(two)
+    }
+}
+
 impl Kernel {
     /// Returns the kernel with all of its declarations and no statement.
     #[must_use]

@@ -10,48 +10,33 @@ pub type Path = Vec<u32>;
 fn block<'k>(body: &'k mut Vec<Stmt>, path: &[u32]) -> Option<(&'k mut Vec<Stmt>, usize)> {
     let (first, rest) = path.split_first()?;
     let i = *first as usize;
-    if rest.is_empty() {
-        return Some((body, i));
-    }
-    match body.get_mut(i)? {
-        Stmt::For { body, .. }
-        | Stmt::Tiles { body, .. }
-        | Stmt::Turn { body, .. }
-        | Stmt::Task { body, .. } => block(body, rest),
-        Stmt::If { then, other, .. } => {
-            let n = then.len() as u32;
-            if rest[0] < n {
-                return block(then, rest);
-            }
-            let inner = [&[rest[0] - n], &rest[1..]].concat();
-            block(other, &inner)
+    let Some((next, rest)) = rest.split_first() else { return Some((body, i)) };
+    let s = body.get_mut(i)?;
+    let (number, at) = within(s, *next)?;
+    block(s.blocks_mut().nth(number)?, &[&[at], rest].concat())
+}
+
+/// Returns the block of a statement to which an index belongs, and the index in this block. An
+/// index behind the last statement belongs to the last block.
+fn within(s: &Stmt, index: u32) -> Option<(usize, u32)> {
+    let (mut found, mut first) = (None, 0);
+    for (number, block) in s.blocks().enumerate() {
+        if index >= first {
+            found = Some((number, index - first));
         }
-        _ => None,
+        first += block.len() as u32;
     }
+    found
 }
 
 /// Returns the statement at a path.
 pub fn stmt<'k>(kernel: &'k Kernel, path: &[u32]) -> Option<&'k Stmt> {
-    fn at<'k>(list: &'k [Stmt], path: &[u32]) -> Option<&'k Stmt> {
-        let (first, rest) = path.split_first()?;
-        let s = list.get(*first as usize)?;
-        let Some(next) = rest.first() else { return Some(s) };
-        match s {
-            Stmt::For { body, .. }
-            | Stmt::Tiles { body, .. }
-            | Stmt::Turn { body, .. }
-            | Stmt::Task { body, .. } => at(body, rest),
-            Stmt::If { then, other, .. } => match (*next as usize).checked_sub(then.len()) {
-                None => at(then, rest),
-                Some(i) => {
-                    let inner = [&[i as u32], &rest[1..]].concat();
-                    at(other, &inner)
-                }
-            },
-            _ => None,
-        }
-    }
-    at(&kernel.body, path)
+    let (first, rest) = path.split_first()?;
+    let first = kernel.body.get(*first as usize)?;
+    rest.iter().try_fold(first, |s, next| {
+        let (number, at) = within(s, *next)?;
+        s.blocks().nth(number)?.get(at as usize)
+    })
 }
 
 /// Inserts statements in front of the one at a path.
@@ -84,17 +69,13 @@ pub fn ops(kernel: &Kernel) -> Vec<(Path, &Op)> {
 fn gather<'k>(list: &'k [Stmt], first: usize, path: &mut Path, out: &mut Vec<(Path, &'k Op)>) {
     for (i, s) in list.iter().enumerate() {
         path.push((first + i) as u32);
-        match s {
-            Stmt::Op(op) => out.push((path.clone(), op)),
-            Stmt::For { body, .. }
-            | Stmt::Tiles { body, .. }
-            | Stmt::Turn { body, .. }
-            | Stmt::Task { body, .. } => gather(body, 0, path, out),
-            Stmt::If { then, other, .. } => {
-                gather(then, 0, path, out);
-                gather(other, then.len(), path, out);
-            }
-            Stmt::Let { .. } | Stmt::Note { .. } => {}
+        if let Stmt::Op(op) = s {
+            out.push((path.clone(), op));
+        }
+        let mut before = 0;
+        for block in s.blocks() {
+            gather(block, before, path, out);
+            before += block.len();
         }
         path.pop();
     }
@@ -103,37 +84,23 @@ fn gather<'k>(list: &'k [Stmt], first: usize, path: &mut Path, out: &mut Vec<(Pa
 /// Returns the line of a statement in the kernel's text, as the number of lines of the body before
 /// it.
 pub fn line(kernel: &Kernel, path: &[u32]) -> Option<usize> {
+    // An `else` without statements has no line.
     fn lines(list: &[Stmt]) -> usize {
-        list.iter()
-            .map(|s| match s {
-                Stmt::For { body, .. }
-                | Stmt::Tiles { body, .. }
-                | Stmt::Turn { body, .. }
-                | Stmt::Task { body, .. } => 1 + lines(body),
-                Stmt::If { then, other, .. } if other.is_empty() => 1 + lines(then),
-                Stmt::If { then, other, .. } => 2 + lines(then) + lines(other),
-                Stmt::Let { .. } | Stmt::Note { .. } | Stmt::Op(_) => 1,
-            })
-            .sum()
+        let of = |(number, block): (usize, &Vec<Stmt>)| {
+            usize::from(number > 0 && !block.is_empty()) + lines(block)
+        };
+        list.iter().map(|s| 1 + s.blocks().enumerate().map(of).sum::<usize>()).sum()
     }
     fn at(list: &[Stmt], path: &[u32]) -> Option<usize> {
         let (first, rest) = path.split_first()?;
         let i = *first as usize;
         let s = list.get(i)?;
         let before = lines(&list[..i]);
-        let Some(next) = rest.first() else { return Some(before) };
-        let inner = match s {
-            Stmt::For { body, .. }
-            | Stmt::Tiles { body, .. }
-            | Stmt::Turn { body, .. }
-            | Stmt::Task { body, .. } => at(body, rest)?,
-            Stmt::If { then, other, .. } => match (*next as usize).checked_sub(then.len()) {
-                None => at(then, rest)?,
-                Some(i) => lines(then) + 1 + at(other, &[&[i as u32], &rest[1..]].concat())?,
-            },
-            _ => return None,
-        };
-        Some(before + 1 + inner)
+        let Some((next, rest)) = rest.split_first() else { return Some(before) };
+        let (number, index) = within(s, *next)?;
+        let earlier: usize = s.blocks().take(number).map(|block| lines(block) + 1).sum();
+        let inner = at(s.blocks().nth(number)?, &[&[index], rest].concat())?;
+        Some(before + 1 + earlier + inner)
     }
     at(&kernel.body, path)
 }
@@ -147,19 +114,7 @@ pub fn blank() -> Stmt {
 /// Removes all blanks.
 pub fn sweep(list: &mut Vec<Stmt>) {
     list.retain(|s| *s != blank());
-    for s in list {
-        match s {
-            Stmt::For { body, .. }
-            | Stmt::Tiles { body, .. }
-            | Stmt::Turn { body, .. }
-            | Stmt::Task { body, .. } => sweep(body),
-            Stmt::If { then, other, .. } => {
-                sweep(then);
-                sweep(other);
-            }
-            _ => {}
-        }
-    }
+    list.iter_mut().flat_map(Stmt::blocks_mut).for_each(sweep);
 }
 
 /// Returns the path at which to insert synchronisation for `later` against `earlier`. If some loops

@@ -29,14 +29,7 @@ pub fn counts(kernel: &Kernel) -> SyncCounts {
 fn count(list: &[Stmt], tiles: bool, out: &mut SyncCounts) {
     for s in list {
         match s {
-            Stmt::For { body, .. } | Stmt::Turn { body, .. } | Stmt::Task { body, .. } => {
-                count(body, tiles, out)
-            }
             Stmt::Tiles { body, .. } => count(body, true, out),
-            Stmt::If { then, other, .. } => {
-                count(then, tiles, out);
-                count(other, tiles, out);
-            }
             Stmt::Op(Op::Barrier(Barrier::All)) => {
                 out.all += 1;
                 out.all_in_tiles += usize::from(tiles);
@@ -44,7 +37,7 @@ fn count(list: &[Stmt], tiles: bool, out: &mut SyncCounts) {
             Stmt::Op(Op::Barrier(Barrier::Pipe(_))) => out.pipe += 1,
             Stmt::Op(Op::WaitFlag { .. }) => out.flags += 1,
             Stmt::Op(Op::MemoryBarrier) => out.dsb += 1,
-            Stmt::Op(_) | Stmt::Let { .. } | Stmt::Note { .. } => {}
+            other => other.blocks().for_each(|block| count(block, tiles, out)),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Visitors of a kernel: every expression of a statement, and the numbers in an expression.
+//! Visitors of a kernel: every operation and every expression of statements, and the numbers in an
+//! expression.
 
 use super::kernel::Stmt;
 use super::op::Op;
@@ -39,6 +40,26 @@ pub fn with_forms(e: &Expr, next: &mut impl Iterator<Item = Expr>) -> Expr {
             let a = with_forms(a, next);
             Expr::Select(Arc::new(c), Arc::new(a), Arc::new(with_forms(b, next)))
         }
+    }
+}
+
+/// Calls `f` with every operation of statements, in text order.
+pub fn each_op<'k>(body: &'k [Stmt], f: &mut impl FnMut(&'k Op)) {
+    for stmt in body {
+        if let Stmt::Op(op) = stmt {
+            f(op);
+        }
+        stmt.blocks().for_each(|block| each_op(block, f));
+    }
+}
+
+/// Calls `f` with every operation of statements, in text order, to change it.
+pub fn each_op_mut(body: &mut [Stmt], f: &mut impl FnMut(&mut Op)) {
+    for stmt in body {
+        if let Stmt::Op(op) = stmt {
+            f(op);
+        }
+        stmt.blocks_mut().for_each(|block| each_op_mut(block, f));
     }
 }
 
