@@ -260,6 +260,63 @@ fn wrong_arguments_are_refused() {
     assert!(run(&all, "half_sums --help").stdout.contains("--limit SECONDS"));
 }
 
+/// `--json` gives numbers in place of text, and null for what is not measured or has no meaning.
+#[test]
+fn measurements_are_json() {
+    let all = collectives();
+    let pair =
+        "program twins(x: f32[n] partial(sum@tp), y: f32[n] partial(sum@tp)) -> (f32[n], f32[n]) { (x, y) }";
+    let pair = all[0].1.lines().take(4).chain([pair]).map(|l| format!("{l}\n")).collect();
+    let Some(packages) = Packages::new(&[all[2].clone(), ("twins", pair)]) else { return };
+    let program = packages.all("all", &[]);
+    let json = |args: &str| -> serde_json::Value {
+        let ran = run(&program, &format!("{args} --json"));
+        assert_eq!((ran.code, ran.stderr.as_str(), ran.stdout.lines().count()), (0, "", 1), "{ran:?}");
+        serde_json::from_str(&ran.stdout).unwrap_or_else(|e| panic!("{e}: {}", ran.stdout))
+    };
+    let found = json("half_sums -n 3 -c 30 --calls 4 --repeat 2");
+    for (field, value) in [
+        ("schema", 1),
+        ("ranks", 3),
+        ("count", 30),
+        ("calls", 4),
+        ("compared", 2 * 5 * 3 * 30),
+        ("wrong", 0),
+        ("repeat", 2),
+    ] {
+        assert_eq!(found[field], value, "{field}: {found}");
+    }
+    assert_eq!((&found["program"], &found["parameter"]), (&"half_sums".into(), &"n".into()));
+    let mut blocks: Vec<f64> = found["blocks_ns"]
+        .as_array()
+        .map(|all| all.iter().filter_map(serde_json::Value::as_f64).collect())
+        .expect("a list");
+    blocks.sort_by(f64::total_cmp);
+    for (field, at) in [("min_ns", 0), ("time_ns", 2), ("max_ns", 4)] {
+        assert_eq!(found[field].as_f64(), Some(blocks[at]), "{field}: {found}");
+    }
+    // Two results have no size of which busbw could speak.
+    let found = json("twins -n 2 --repeat 1");
+    assert!(found["time_ns"].is_f64() && found["bytes"].is_null() && found["busbw"].is_null(), "{found}");
+    let found = json("twins -n 2 --repeat 0");
+    assert!(found["time_ns"].is_null() && found["blocks_ns"] == serde_json::json!([]), "{found}");
+}
+
+/// With `--until-eof` a run ends with its input, also where no rank ever waits long.
+#[test]
+fn a_run_ends_with_its_input() {
+    let Some(packages) = Packages::new(&collectives()[2..3]) else { return };
+    let all = packages.all("all", &[]);
+    let args = "half_sums -n 2 -c 9 --calls 1000000000 --repeat 0 --until-eof";
+    let mut command = Command::new(&all);
+    command.args(args.split(' ')).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut started = command.spawn().expect("it starts");
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(matches!(started.try_wait(), Ok(None)));
+    drop(started.stdin.take());
+    assert_eq!(started.wait().expect("it ends").code(), Some(1));
+}
+
 /// A wait that never ends is ended, and names rank, counter, values and statement.
 #[test]
 fn a_wait_has_a_time_limit() {

@@ -78,7 +78,8 @@ struct kbc_control {
 };
 
 struct kbc_options {
-    int64_t ranks, count, calls, repeat, seed, delays;
+    int64_t ranks, count, calls, repeat, seed;
+    int delays, json, until_eof;
     double limit;
 };
 

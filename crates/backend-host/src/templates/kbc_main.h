@@ -13,6 +13,9 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/mman.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -159,47 +162,124 @@ static void kbc_run_rank(struct kbc_run r, int64_t rank) {
 
 /* --- the program --- */
 
+/* Ends this process when the standard input does. The ranks end with it. */
+static void *kbc_input_ends(void *unused) {
+    char text[256];
+    (void)unused;
+    for (;;) {
+        const ssize_t n = read(0, text, sizeof text);
+        if (n == 0 || (n < 0 && errno != EINTR)) break;
+    }
+    _exit(1);
+}
+
+/* Called when the ranks have been started: a process with several threads must not be forked. */
+static void kbc_watch_input(const struct kbc_options *o) {
+    pthread_t thread;
+    if (o->until_eof && pthread_create(&thread, 0, kbc_input_ends, 0) != 0) {
+        kbc_say("--until-eof: a thread did not start");
+        _exit(1);
+    }
+}
+
 static int kbc_by_value(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-/* Prints what the ranks found; returns the exit code. */
-static int kbc_report(const struct kbc_run *r) {
+/* What the ranks found. Without a measurement, `time` is negative; without a size, `bytes` is. */
+struct kbc_outcome {
+    int64_t compared, wrong, bytes;
+    double block[KBC_BLOCKS], least, time, most; /* seconds of a call: as measured, and in order */
+    double factor, algbw, busbw;                 /* busbw / algbw; 10^9 bytes a second */
+};
+
+static struct kbc_outcome kbc_outcome_of(const struct kbc_run *r) {
     const struct kbc_program *p = r->program;
     const struct kbc_options *o = &r->options;
-    int64_t compared = 0, wrong = 0, bytes = 0;
+    const double share = (double)(o->ranks - 1) / (double)o->ranks;
+    struct kbc_outcome out = {0, 0, -1, {0}, -1, -1, -1, 0, 0, 0};
+    double block[KBC_BLOCKS];
     for (int64_t i = 0; i < o->ranks; ++i) {
-        compared += r->control->compared[i];
-        wrong += r->control->wrong[i];
+        out.compared += r->control->compared[i];
+        out.wrong += r->control->wrong[i];
     }
+    if (p->bus != KBC_NO_BUS) {
+        out.bytes = kbc_elements(p->input[0].dims, r->sizes.input[0]) * kbc_bytes[p->input[0].dtype];
+        if (p->bus == KBC_SHARE_OF_PART) out.bytes /= o->ranks;
+        out.factor = p->bus == KBC_TWICE ? 2 * share : p->bus == KBC_ONE ? 1 : share;
+    }
+    if (o->repeat == 0) return out;
+    /* A call takes as long as the slowest rank. */
+    for (int b = 0; b < KBC_BLOCKS; ++b) {
+        for (int64_t i = 0; i < o->ranks; ++i) out.block[b] = fmax(out.block[b], r->control->seconds[b][i]);
+    }
+    memcpy(block, out.block, sizeof block);
+    qsort(block, KBC_BLOCKS, sizeof *block, kbc_by_value);
+    out.least = block[0];
+    out.time = block[KBC_BLOCKS / 2];
+    out.most = block[KBC_BLOCKS - 1];
+    if (out.bytes >= 0 && out.time > 0) {
+        out.algbw = 1e-9 * (double)out.bytes / out.time;
+        out.busbw = out.factor * out.algbw;
+    }
+    return out;
+}
+
+static void kbc_print_text(const struct kbc_run *r, const struct kbc_outcome *found) {
+    const struct kbc_program *p = r->program;
+    const struct kbc_options *o = &r->options;
     printf("%s: %lld ranks", p->name, (long long)o->ranks);
     if (p->parameter) printf(", %s = %lld", p->parameter, (long long)o->count);
     printf("\n  %lld calls in a row%s, %lld elements compared bit for bit: ", (long long)o->calls,
-           o->repeat != 0 ? " and the last measured one" : "", (long long)compared);
-    if (wrong == 0) printf("all are equal\n");
-    else printf("%lld differ\n", (long long)wrong);
-    if (o->repeat != 0) {
-        double block[KBC_BLOCKS];
-        for (int b = 0; b < KBC_BLOCKS; ++b) {
-            block[b] = 0;
-            for (int64_t i = 0; i < o->ranks; ++i) block[b] = fmax(block[b], r->control->seconds[b][i]);
-        }
-        qsort(block, KBC_BLOCKS, sizeof *block, kbc_by_value);
-        const double time = block[KBC_BLOCKS / 2];
-        printf("  time %.3f us (median of %d blocks of %lld calls; %.3f to %.3f)", 1e6 * time, KBC_BLOCKS,
-               (long long)r->control->repeat, 1e6 * block[0], 1e6 * block[KBC_BLOCKS - 1]);
-        if (p->bus != KBC_NO_BUS && time > 0) {
-            const double share = (double)(o->ranks - 1) / (double)o->ranks;
-            bytes = kbc_elements(p->input[0].dims, r->sizes.input[0]) * kbc_bytes[p->input[0].dtype];
-            if (p->bus == KBC_SHARE_OF_PART) bytes /= o->ranks;
-            const double algbw = 1e-9 * (double)bytes / time;
-            const double factor = p->bus == KBC_TWICE ? 2 * share : p->bus == KBC_ONE ? 1 : share;
-            printf(", algbw %.3f GB/s, busbw %.3f GB/s", algbw, factor * algbw);
-        }
-        printf("\n");
+           o->repeat != 0 ? " and the last measured one" : "", (long long)found->compared);
+    if (found->wrong == 0) printf("all are equal\n");
+    else printf("%lld differ\n", (long long)found->wrong);
+    if (o->repeat == 0) return;
+    printf("  time %.3f us (median of %d blocks of %lld calls; %.3f to %.3f)", 1e6 * found->time, KBC_BLOCKS,
+           (long long)r->control->repeat, 1e6 * found->least, 1e6 * found->most);
+    if (found->bytes >= 0 && found->time > 0) {
+        printf(", algbw %.3f GB/s, busbw %.3f GB/s", found->algbw, found->busbw);
     }
-    return wrong == 0 ? 0 : 1;
+    printf("\n");
+}
+
+/* A number of JSON, or null. */
+static void kbc_print_number(const char *name, int known, double value) {
+    if (known) printf(",\"%s\":%.9g", name, value);
+    else printf(",\"%s\":null", name);
+}
+
+/* One object on one line. Names are identifiers of C, and need no escapes. */
+static void kbc_print_json(const struct kbc_run *r, const struct kbc_outcome *found) {
+    const struct kbc_program *p = r->program;
+    const struct kbc_options *o = &r->options;
+    const int measured = o->repeat != 0, sized = found->bytes >= 0, both = measured && sized && found->time > 0;
+    printf("{\"schema\":1,\"program\":\"%s\",\"ranks\":%lld", p->name, (long long)o->ranks);
+    if (p->parameter) printf(",\"parameter\":\"%s\",\"count\":%lld", p->parameter, (long long)o->count);
+    else printf(",\"parameter\":null,\"count\":null");
+    printf(",\"calls\":%lld,\"compared\":%lld,\"wrong\":%lld", (long long)o->calls, (long long)found->compared,
+           (long long)found->wrong);
+    printf(",\"repeat\":%lld,\"blocks_ns\":[", measured ? (long long)r->control->repeat : 0);
+    for (int b = 0; measured && b < KBC_BLOCKS; ++b) printf("%s%.9g", b ? "," : "", 1e9 * found->block[b]);
+    printf("]");
+    kbc_print_number("time_ns", measured, 1e9 * found->time);
+    kbc_print_number("min_ns", measured, 1e9 * found->least);
+    kbc_print_number("max_ns", measured, 1e9 * found->most);
+    if (sized) printf(",\"bytes\":%lld", (long long)found->bytes);
+    else printf(",\"bytes\":null");
+    kbc_print_number("bus_factor", sized, found->factor);
+    kbc_print_number("algbw", both, found->algbw);
+    kbc_print_number("busbw", both, found->busbw);
+    printf("}\n");
+}
+
+/* Prints what the ranks found; returns the exit code. */
+static int kbc_report(const struct kbc_run *r) {
+    const struct kbc_outcome found = kbc_outcome_of(r);
+    if (r->options.json) kbc_print_json(r, &found);
+    else kbc_print_text(r, &found);
+    return found.wrong == 0 ? 0 : 1;
 }
 
 static int kbc_usage(const char *format, ...) {
@@ -235,11 +315,13 @@ static void kbc_help(const struct kbc_program *p) {
     printf("  --limit SECONDS  longest that a wait may take (default: 30)\n");
     printf("  --seed SEED      other inputs\n");
     printf("  --delays         random delays between calls\n");
+    printf("  --json           print one JSON object in place of text\n");
+    printf("  --until-eof      end when the standard input ends\n");
 }
 
 /* Reads the arguments; returns 0, or an exit code plus 1. */
 static int kbc_arguments(const struct kbc_program *p, int argc, char **argv, struct kbc_options *o) {
-    *o = (struct kbc_options){p->claimed == 1 ? p->ranks[0] : 0, p->standard, 10, -1, 0, 0, 30};
+    *o = (struct kbc_options){p->claimed == 1 ? p->ranks[0] : 0, p->standard, 10, -1, 0, 0, 0, 0, 30};
     for (int i = 1; i < argc; ++i) {
         const char *a = argv[i];
         int64_t seconds = 0, *to = 0;
@@ -247,8 +329,12 @@ static int kbc_arguments(const struct kbc_program *p, int argc, char **argv, str
             kbc_help(p);
             return 1;
         }
-        if (strcmp(a, "--delays") == 0) {
-            o->delays = 1;
+        int *flag = 0;
+        if (strcmp(a, "--delays") == 0) flag = &o->delays;
+        if (strcmp(a, "--json") == 0) flag = &o->json;
+        if (strcmp(a, "--until-eof") == 0) flag = &o->until_eof;
+        if (flag) {
+            *flag = 1;
             continue;
         }
         if (strcmp(a, "-n") == 0) to = &o->ranks;
@@ -308,6 +394,7 @@ static int kbc_launch(struct kbc_run *r, size_t bytes) {
         rank[i] = (struct kbc_thread){*r, i};
         if (pthread_create(&thread[i], 0, kbc_thread_main, &rank[i]) != 0) return kbc_usage("a thread did not start");
     }
+    kbc_watch_input(&r->options);
     for (int64_t i = 0; i < r->options.ranks; ++i) pthread_join(thread[i], 0);
     const int code = kbc_report(r);
     free(windows);
@@ -359,6 +446,11 @@ static int kbc_launch(struct kbc_run *r, size_t bytes) {
     for (; running < n; ++running) {
         pid[running] = fork();
         if (pid[running] == 0) {
+#ifdef __linux__
+            /* A rank that computes, and never waits long, also ends with its launcher. */
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            if (getppid() != kbc_launcher) _exit(1);
+#endif
             kbc_run_rank(*r, running);
             _exit(0);
         }
@@ -369,6 +461,7 @@ static int kbc_launch(struct kbc_run *r, size_t bytes) {
             return 1;
         }
     }
+    kbc_watch_input(&r->options);
     int failed = 0;
     double end = 0;
     while (running > 0) {
