@@ -24,6 +24,7 @@ pub mod confine;
 pub mod crash;
 pub mod heap;
 pub mod memory_limit;
+pub mod native;
 pub mod outdir;
 pub mod picture;
 pub mod process_cost;

@@ -4,12 +4,13 @@
 //! Compiled programs stay in the build folder, under a name that is a hash of everything they were
 //! made from.
 
+use crate::native::NativeCompiler;
 use kbc_audit::standin::{Compiled, Job, Outputs, Runner, StandinSource, job, unit};
 use kbc_diag::Diagnostic;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Compiler flags with which the emitted text must compile.
@@ -27,7 +28,7 @@ const MODEL: &str = "standin/model.cpp";
 pub struct Standin {
     headers: PathBuf,
     build: PathBuf,
-    compiler: String,
+    compiler: NativeCompiler,
     /// Hash of the compiler, its flags and all headers.
     key: u64,
 }
@@ -68,22 +69,10 @@ impl Standin {
         if !headers.join(MODEL).is_file() {
             return Err(absent(format!("there is no {MODEL}")));
         }
-        let compiler =
-            std::env::var("CXX").ok().filter(|c| !c.is_empty()).unwrap_or_else(|| "g++".to_owned());
-        let version = match Command::new(&compiler).arg("--version").output() {
-            Ok(out) if out.status.success() => out.stdout,
-            other => {
-                let why = match other {
-                    Ok(out) => format!("{compiler} --version ended with {}", out.status),
-                    Err(e) => e.to_string(),
-                };
-                return Err(Diagnostic::error("E564", format!("the compiler `{compiler}` does not run"))
-                    .note(why)
-                    .help("emitted kernels are compiled as C++17: install g++, or set CXX"));
-            }
-        };
+        let help = "emitted kernels are compiled as C++17: install g++, or set CXX";
+        let compiler = NativeCompiler::find("CXX", "g++", help)?;
         let mut hash = DefaultHasher::new();
-        (&compiler, version, FLAGS).hash(&mut hash);
+        (&compiler, FLAGS).hash(&mut hash);
         let mut all = vec![];
         files(headers, &mut all).map_err(absent)?;
         for file in all {
@@ -117,7 +106,7 @@ impl Standin {
                 vec!["-pthread".to_owned(), "-o".to_owned(), "program".to_owned(), "unit.o".to_owned()];
             args.extend(COMMON.map(|name| objects.join(format!("{name}.o")).display().to_string()));
             let args: Vec<&str> = args.iter().map(String::as_str).collect();
-            self.call(&args, dir)
+            self.compiler.call(&args, dir)
         })?;
         Ok(Program { folder })
     }
@@ -153,13 +142,7 @@ impl Standin {
         let include = format!("-I{}", self.headers.display());
         let mut args = FLAGS.to_vec();
         args.extend([include.as_str(), "-c", source, "-o", object]);
-        self.call(&args, dir)
-    }
-
-    fn call(&self, args: &[&str], dir: &Path) -> Result<(), String> {
-        let out = Command::new(&self.compiler).args(args).current_dir(dir).output();
-        let out: Output = out.map_err(|e| format!("{}: {e}", self.compiler))?;
-        if out.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&out.stderr).into_owned()) }
+        self.compiler.call(&args, dir)
     }
 }
 

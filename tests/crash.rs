@@ -135,7 +135,9 @@ fn a_file_that_is_none_is_refused() {
 #[test]
 fn a_replay_runs_no_programs() {
     let scratch = scratch();
-    for words in ["dev bench scale start --against ./own", "bench scale start", "dev fuzz emitted"] {
+    let all =
+        ["dev bench scale start --against ./own", "bench scale start", "dev fuzz emitted", "launch own.kb"];
+    for words in all {
         scratch.write("programs.kb", format!("// kbc: {words}\n// kbc 0.1.0: stopped\n").as_bytes());
         let ran = kbc(scratch.path(), &["dev", "replay", "programs.kb"], "");
         assert!(ran.code == 2 && ran.stderr.contains("which kbc dev replay does not do"), "{}", ran.stderr);

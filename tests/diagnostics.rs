@@ -8,11 +8,12 @@ use common::{Scratch, kbc, kbc_with, short};
 use std::collections::BTreeSet;
 
 /// A failing command of every kind.
-const FAILING: [&[&str]; 33] = [
+const FAILING: [&[&str]; 34] = [
     &["compile", "bad.kb"],
     &["compile", "bad.kb", "--target", "simm"],
     &["check", "bad.kb"],
     &["run", "bad.kb"],
+    &["launch", "bad.kb"],
     &["report", "bad.kb"],
     &["import", "bad.kb"],
     &["opt", "bad.kir"],

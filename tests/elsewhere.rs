@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Commands, in an order in which later ones read what earlier ones wrote: exit code, words of the
 /// output, command line. All run without the source.
-const COMMANDS: [(i32, &str, &str); 49] = [
+const COMMANDS: [(i32, &str, &str); 50] = [
     (0, "kbc new my_ring", ""),
     (0, "next:", "new my_ring"),
     (0, "ok\n", "check my_ring/my_ring.kb"),
@@ -43,6 +43,7 @@ const COMMANDS: [(i32, &str, &str); 49] = [
     // Files of the user that do not exist.
     (2, "cannot read mine.kb: no such file\n", "compile mine.kb"),
     (2, "cannot read mine.kir: no such file\n", "opt mine.kir"),
+    (2, "cannot read mine.kb: no such file\n", "launch mine.kb"),
     (2, "cannot read mine.kb: no such file\n", "dev replay mine.kb"),
     (2, "cannot read mine.yaml: no such file\n", "sweep mine.yaml"),
     (2, "mine is not an exported program\n", "import mine -o m.kb"),
@@ -113,7 +114,7 @@ fn every_verb_works_or_says_what_it_needs() {
     }
     verbs.retain(|v| !["dev", "dev help"].contains(&v.as_str()));
     let missing: Vec<_> = verbs.difference(&tried).collect();
-    assert!(verbs.len() >= 22 && missing.is_empty(), "not tried: {missing:?} of {verbs:?}");
+    assert!(verbs.len() >= 23 && missing.is_empty(), "not tried: {missing:?} of {verbs:?}");
 }
 
 /// Where the binary finds the source in which it was built, a message names the file there.

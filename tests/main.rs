@@ -42,6 +42,7 @@ mod host;
 mod hostile;
 mod jit_alone;
 mod kernbench;
+mod launch;
 mod layers;
 mod library_everywhere;
 mod links;

@@ -80,7 +80,7 @@ fn o_is_the_output_everywhere() {
             assert_eq!(short == Some('o'), long == Some("output"), "kbc {path}: {short:?}, {long:?}");
             let old = arg.get_all_aliases().unwrap_or_default();
             // Verbs that are younger than the spelling have no other one.
-            let young = ["man", "synth"].contains(&path.as_str());
+            let young = ["man", "synth", "launch"].contains(&path.as_str());
             assert_eq!(long == Some("output") && !young, old.contains(&"out"), "kbc {path} {long:?}");
             assert!(long.is_none_or(|l| !["out", "report"].contains(&l)), "kbc {path} {long:?}");
             outputs += usize::from(long == Some("output"));
@@ -127,7 +127,9 @@ fn run_examples(these: impl Fn(&str) -> bool) {
     let mut done = BTreeSet::new();
     for (path, examples) in EXAMPLES.iter().filter(|e| these(e.0)) {
         for (line, _) in *examples {
-            if !done.insert(line) || (line.contains("fuzz emitted") && found(Need::Cxx).is_none()) {
+            let needs = if line.contains("fuzz emitted") { Some(Need::Cxx) } else { None };
+            let needs = if line.starts_with("kbc launch ") { Some(Need::C) } else { needs };
+            if !done.insert(line) || needs.is_some_and(|n| found(n).is_none()) {
                 continue;
             }
             let words = words(line);
@@ -291,7 +293,8 @@ fn results_are_json_everywhere() {
         "kbc dev bench scale start --repeat 1",
         "kbc man -o man1",
     ];
-    for line in explained.chain(others.map(str::to_owned)) {
+    let launch = found(Need::C).map(|_| "kbc launch my_ring.kb --repeat 1".to_owned());
+    for line in explained.chain(others.map(str::to_owned)).chain(launch) {
         let ran = s.line(&format!("{line} --format json"));
         assert_eq!(ran.code, 0, "{line}: {}", ran.stderr);
         assert!(json(&ran).is_object() && ran.stdout.lines().count() == 1, "{line}: {}", ran.stdout);

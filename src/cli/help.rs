@@ -44,6 +44,13 @@ pub const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "launch",
+        &[
+            ("kbc launch specs/all_reduce.kb -n 2", "two processes"),
+            ("kbc launch my_ring.kb --ranks 4 -D n=4096 -o c", "an algorithm; the C stays in a folder"),
+        ],
+    ),
+    (
         "report",
         &[
             ("kbc report layer.kb -o layer.html", ""),

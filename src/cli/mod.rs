@@ -81,6 +81,8 @@ pub enum Command {
     Run(Run),
     /// Emit code for a target, or do the same as run
     Compile(Compile),
+    /// Compile a program to C, build and run it on this computer, and measure it
+    Launch(Launch),
     /// Write an HTML page: chunks step by step, timeline, links, critical path, evidence
     Report(MakePage),
     /// Explain an error code, a choice of the compiler, or where the time goes
@@ -261,6 +263,53 @@ impl Run {
         let Run { source, execution } = self.clone();
         Compile { verb: "run", source, target: "sim".into(), execution }
     }
+}
+
+/// `kbc launch`
+#[derive(Args, Debug)]
+pub struct Launch {
+    /// A `.kb` file; `-` is standard input.
+    pub file: String,
+    /// The part of the file.
+    #[command(flatten)]
+    pub of: Selection,
+    /// Number of processes; by default that of the ranks of the program.
+    ///
+    /// It sets the parameter of the file that defines the number of ranks, or `--ranks` of an
+    /// algorithm.
+    #[arg(short = 'n', value_name = "RANKS", conflicts_with = "ranks", value_parser = clap::value_parser!(u64).range(1..))]
+    pub processes: Option<u64>,
+    /// Value of the parameter that sizes the data.
+    ///
+    /// The same as `-D` with the name of that parameter.
+    #[arg(short, long, value_name = "COUNT")]
+    pub count: Option<u64>,
+    /// Checked calls in a row.
+    #[arg(long, default_value_t = 10, value_name = "CALLS")]
+    pub calls: u64,
+    /// Calls in each of 5 measured blocks; 0 measures nothing.
+    ///
+    /// By default about 20 ms each.
+    #[arg(long, value_name = "CALLS")]
+    pub repeat: Option<u64>,
+    /// Longest that a wait may take.
+    #[arg(long, default_value_t = 30, value_name = "SECONDS")]
+    pub limit: u64,
+    /// Other inputs.
+    #[arg(hide_short_help = true, long, default_value_t = 0, value_name = "SEED")]
+    pub seed: u64,
+    /// Random delays between checked calls.
+    #[arg(hide_short_help = true, long)]
+    pub delays: bool,
+    /// Leaves the execution by kbc itself out; the processes compare every element.
+    #[arg(long)]
+    pub no_data: bool,
+    /// Keeps the C in this folder.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<String>,
+    /// Replaces a folder that kbc did not write, or that was edited.
+    #[arg(hide_short_help = true, long, requires = "output")]
+    pub force: bool,
 }
 
 /// `kbc report`

@@ -84,6 +84,12 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// Takes the parameters and the number of ranks of other options, and leaves the rest.
+    pub fn set_size(&mut self, of: options::Selection) {
+        self.define = of.define;
+        self.ranks = of.ranks;
+    }
+
     /// The same as options of the compiler.
     pub fn plain(&self) -> options::Selection {
         let Selection { define, topology, mesh, set, program, algorithm, ranks, using, order, effort, fuse } =

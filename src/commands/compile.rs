@@ -20,9 +20,33 @@ use kbc_compiler::perturb;
 use kbc_compiler::report::{EmitReport, Report};
 use kbc_compiler::run;
 use kbc_diag::{Diagnostic, Diagnostics};
-use kbc_ir::schedule::Calls;
+use kbc_ir::schedule::{Calls, Schedule};
 use kbc_views::record;
 use std::path::Path;
+
+/// What takes the results of a compilation between its steps.
+pub trait PackageReceiver {
+    /// Looks at the schedule, before it is proven.
+    ///
+    /// # Errors
+    /// Returns why it is not the wanted one.
+    fn schedule(&self, _schedule: &Schedule) -> Outcome {
+        Ok(())
+    }
+
+    /// Writes the files of a package to the folder that the command line names.
+    ///
+    /// # Errors
+    /// Returns the errors of [`outdir::write`].
+    fn package(&mut self, out: &Path, files: &[(String, Vec<u8>)], force: bool) -> Result<(), Diagnostic> {
+        outdir::write(out, files, force)
+    }
+}
+
+/// A compilation that ends with its package.
+struct PackageWriter;
+
+impl PackageReceiver for PackageWriter {}
 
 /// Runs all steps of `kbc compile` or `kbc run`.
 ///
@@ -39,6 +63,22 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
 /// # Errors
 /// As [`run()`].
 pub fn program(session: &mut Session, args: &Compile) -> Outcome {
+    match steps(session, args, &mut PackageWriter)? {
+        Some((report, print)) => finish(session, &report, print),
+        None => Ok(()),
+    }
+}
+
+/// Does everything up to the report, and returns that, with whether it is to be printed. There is
+/// none where only a text was requested.
+///
+/// # Errors
+/// As [`run()`], but a comparison that fails is none: the report is not ok then.
+pub fn steps(
+    session: &mut Session,
+    args: &Compile,
+    receiver: &mut dyn PackageReceiver,
+) -> Outcome<Option<(Report, bool)>> {
     let how = &args.execution;
     let target = emit::target(&args.target)?;
     refusals::no_post(&args.source)?;
@@ -84,8 +124,10 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
         if described.is_some() {
             return Err(silent());
         }
-        return write_artefacts(session, &asked.artefacts, &built);
+        write_artefacts(session, &asked.artefacts, &built)?;
+        return Ok(None);
     };
+    receiver.schedule(schedule)?;
     let mut report = begin(args.verb, &args.source.file, &built, schedule);
     report.ok = true;
     report.torch = std::mem::take(&mut session.torch);
@@ -105,7 +147,7 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
     let alone = asked.artefacts.iter().chain(&asked.texts).any(|a| a.1 == "-");
     if alone && nothing_more && how.data.results().is_empty() && wanted.list.is_empty() {
         // The text was requested, and it is proven; nobody would see the results of a run.
-        return Ok(());
+        return Ok(None);
     }
     let mut ran = None;
     if !how.no_data {
@@ -127,12 +169,12 @@ pub fn program(session: &mut Session, args: &Compile) -> Outcome {
             }
             _ => None,
         };
-        report.emitted = emitted(session, args, &asked, prepared, &report, own)?;
+        report.emitted = emitted(session, args, &asked, prepared, &report, (own, receiver))?;
     }
     if let Some(last) = ran.as_ref().and_then(|(_, result)| result.outputs.last()) {
         write_results(&how.data, &names, &analyse::output_types(&built), last)?;
     }
-    finish(session, &report, !alone && !wanted.takes_output())
+    Ok(Some((report, !alone && !wanted.takes_output())))
 }
 
 /// Writes the package and the texts of the kernel. The folder comes first, so that no other file is
@@ -143,7 +185,7 @@ fn emitted(
     asked: &EmitRequest,
     prepared: &Prepared,
     report: &Report,
-    own: Option<Vec<u8>>,
+    (own, receiver): (Option<Vec<u8>>, &mut dyn PackageReceiver),
 ) -> Outcome<Option<EmitReport>> {
     crash::stage(Stage::Emit);
     let mut texts = vec![];
@@ -153,7 +195,7 @@ fn emitted(
     let mut emitted = None;
     if let Some(out) = &asked.out {
         let contents = emit::contents(prepared, report, own)?;
-        outdir::write(Path::new(out), &contents.files, args.execution.watch.force)?;
+        receiver.package(Path::new(out), &contents.files, args.execution.watch.force)?;
         emitted = Some(EmitReport { out: out.clone(), ..contents.report });
     }
     for (path, text) in texts {

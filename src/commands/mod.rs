@@ -10,6 +10,7 @@ pub mod explain;
 pub mod fmt;
 pub mod fuzz;
 pub mod fuzz_readers;
+pub mod launch;
 pub mod list;
 mod man;
 pub mod msccl;
@@ -111,6 +112,10 @@ fn verb(session: &mut Session, command: &Command) -> Outcome {
         Command::Check(args) => match args.file.as_deref().and_then(|f| format_of(session, f)) {
             Some(format) => (format.check)(session, args),
             None => check::run(session, args),
+        },
+        Command::Launch(args) => match format_of(session, &args.file) {
+            Some(_) => Err(launch::no_program(&args.file)),
+            None => launch::run(session, args),
         },
         Command::New(args) => new::run(session, args),
         Command::Import(args) => torch::import(session, args),

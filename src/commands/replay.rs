@@ -55,6 +55,7 @@ fn begin(session: &mut Session, command: &[String], texts: Vec<(String, String)>
         | Command::Old(DevVerb::Bench(Bench { what: BenchWhat::Scale(_) })) => {
             Some("runs programs, which kbc dev replay does not do: run it yourself")
         }
+        Command::Launch(_) => Some("compiles and runs C, which kbc dev replay does not do: run it yourself"),
         _ => None,
     };
     if let Some(why) = refused {

@@ -7,7 +7,7 @@ use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::scalar::ScalarUn;
 use kbc_ir::schedule::Schedule;
 use kbc_ir::types::DType;
-use kbc_tiles::backend::{Backend, Pass, Support, Target, supported};
+use kbc_tiles::backend::{Backend, NativeBuild, Pass, Support, Target, supported};
 use kbc_tiles::device::Device;
 use kbc_tiles::lower::chain::Bound;
 use kbc_tiles::lower::{self, Places, Staging};
@@ -97,6 +97,10 @@ impl Target for Processor {
 
     fn test_command(&self, _: &Package<'_>) -> Vec<String> {
         ["make", "check"].map(str::to_owned).to_vec()
+    }
+
+    fn native_build(&self, kernel: &str) -> Option<NativeBuild> {
+        Some(package::build(kernel))
     }
 
     fn moved_as(&self, dtype: DType) -> DType {

@@ -13,6 +13,7 @@ use kbc_ir::expr::Expr;
 use kbc_ir::graph::{Graph, GraphOp, OpId, OpKind};
 use kbc_ir::name::Name;
 use kbc_ir::types::{CutRule, ReduceOp};
+use kbc_tiles::backend::NativeBuild;
 use kbc_tiles::package::python::fill;
 use kbc_tiles::package::{Global, Layout, Package, PackagedProgram, problems, refused};
 use kbc_tiles::tile::{COUNT, NRANKS, TensorUse};
@@ -27,6 +28,26 @@ const README: &str = include_str!("templates/README.md");
 
 /// Most dimensions of a tensor, and most mesh axes (`KBC_DIMS`, `KBC_AXES` of `kbc_data.h`).
 const MOST: (usize, usize) = (8, 16);
+
+/// Flags that the C needs.
+const STANDARD: [&str; 2] = ["-std=c11", "-D_GNU_SOURCE"];
+
+/// Flags that a user may replace.
+const OPTIMISE: [&str; 1] = ["-O3"];
+
+/// Libraries on every system, and on Linux.
+const LIBRARIES: ([&str; 2], &str) = (["-lm", "-pthread"], "-lrt");
+
+/// Returns how the Makefile of a package builds the program, for who builds it without `make`.
+pub fn build(name: &str) -> NativeBuild {
+    let linux = cfg!(target_os = "linux").then_some(LIBRARIES.1);
+    NativeBuild {
+        source: format!("{name}.c"),
+        standard: &STANDARD,
+        optimise: &OPTIMISE,
+        libraries: LIBRARIES.0.into_iter().chain(linux).collect(),
+    }
+}
 
 /// Returns the files of the package: path in the folder, and content.
 ///
@@ -53,7 +74,18 @@ pub fn files(package: &Package<'_>) -> Result<Vec<(String, Vec<u8>)>, Diagnostic
     let run = |program: &str, r: &u64, rest: &str| format!("\t./{name}{program} -n {r}{rest}\n");
     let checks: String = ranks.iter().map(|r| run("", r, "")).collect();
     let tsan: String = ranks.iter().map(|r| run("_tsan", r, " --calls 20 --delays --repeat 0")).collect();
-    let makefile = fill(MAKEFILE, &[("NAME", name), ("CHECKS", &checks), ("TSAN", &tsan)]);
+    let makefile = fill(
+        MAKEFILE,
+        &[
+            ("NAME", name),
+            ("STANDARD", &STANDARD.join(" ")),
+            ("CFLAGS", &OPTIMISE.join(" ")),
+            ("LIBS", &LIBRARIES.0.join(" ")),
+            ("LINUX", LIBRARIES.1),
+            ("CHECKS", &checks),
+            ("TSAN", &tsan),
+        ],
+    );
     Ok(vec![
         ("Makefile".into(), text(makefile)),
         ("README.md".into(), text(readme(package, &ranks))),

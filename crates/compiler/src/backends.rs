@@ -27,6 +27,11 @@ pub fn find(name: &str) -> Result<&'static dyn Target, Diagnostic> {
     }
 }
 
+/// Returns the target whose packages become programs of this computer.
+pub fn native_target() -> &'static dyn Target {
+    kbc_backend_host::HOST.default_target()
+}
+
 /// Returns the target of a `.tile` text for which the user names none.
 pub fn default_target() -> &'static dyn Target {
     BACKENDS[0].default_target()

@@ -234,6 +234,7 @@ pub mod report;
 pub mod run;
 pub mod signals;
 pub mod simulated;
+pub mod sized;
 pub mod steps;
 pub mod synthesis;
 #[doc(hidden)]

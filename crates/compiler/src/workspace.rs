@@ -192,6 +192,51 @@ pub struct EmptyEnvironment;
 
 impl Environment for EmptyEnvironment {}
 
+/// An environment whose messages and progress nobody hears.
+struct SilentEnvironment(Arc<dyn Environment>);
+
+impl Environment for SilentEnvironment {
+    fn text(&self, path: &str) -> io::Result<Vec<u8>> {
+        self.0.text(path)
+    }
+
+    fn data(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.0.data(path)
+    }
+
+    fn remedy(&self, path: &Path) -> Option<String> {
+        self.0.remedy(path)
+    }
+
+    fn same_file(&self, a: &Path, b: &Path) -> Option<bool> {
+        self.0.same_file(a, b)
+    }
+
+    fn kind(&self, path: &Path) -> Option<PathKind> {
+        self.0.kind(path)
+    }
+
+    fn entries(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+        self.0.entries(folder)
+    }
+
+    fn absolute(&self, path: &Path) -> Option<PathBuf> {
+        self.0.absolute(path)
+    }
+
+    fn memory(&self) -> Option<u64> {
+        self.0.memory()
+    }
+
+    fn was_read(&self, name: &str, text: &Arc<String>) {
+        self.0.was_read(name, text);
+    }
+
+    fn thread(&self) -> Box<dyn FnOnce() + Send> {
+        self.0.thread()
+    }
+}
+
 /// The state of a compilation.
 pub struct Workspace {
     /// All texts.
@@ -264,6 +309,12 @@ impl Workspace {
     /// for files are those of this one.
     pub fn within(&self, environment: Arc<dyn Environment>) -> Self {
         Workspace { environment, texts: self.texts.clone(), data: self.data.clone(), ..self.fresh(vec![]) }
+    }
+
+    /// Creates a workspace that has read nothing, and whose warnings nobody hears: for a look at a
+    /// program that is compiled afterwards.
+    pub fn silent(&self) -> Self {
+        self.within(Arc::new(SilentEnvironment(self.environment.clone())))
     }
 
     /// Lets a text stand for the file of that name from now on.

@@ -52,6 +52,19 @@ pub struct Pass {
     pub doc: &'static str,
 }
 
+/// How the C compiler of this computer makes a program of a package.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NativeBuild {
+    /// The file of the package that is compiled.
+    pub source: String,
+    /// Flags that the text needs.
+    pub standard: &'static [&'static str],
+    /// Flags that a user may replace: those of the environment variable `CFLAGS`.
+    pub optimise: &'static [&'static str],
+    /// Flags behind the file: libraries.
+    pub libraries: Vec<&'static str>,
+}
+
 /// A backend: a family of targets that share passes and a printer.
 pub trait Backend: Sync {
     /// Returns the name of the backend.
@@ -134,6 +147,12 @@ pub trait Target: Device {
     /// Returns the command that runs the test of a package, to be started in its folder: the
     /// program and its arguments.
     fn test_command(&self, package: &Package<'_>) -> Vec<String>;
+
+    /// Returns how the package of a kernel of this name becomes a program of this computer, which
+    /// runs the ranks. `None` if it needs a device or a runtime.
+    fn native_build(&self, _kernel: &str) -> Option<NativeBuild> {
+        None
+    }
 
     /// Returns the type that stands for a type in a kernel. Types that a target has not are moved
     /// as bytes.

@@ -53,6 +53,19 @@ pub struct Family {
     pub reasons: SizeReasons,
 }
 
+/// Returns the parameter of a program that is the element count of its kernel, if there is one.
+///
+/// # Errors
+/// Returns the errors of lowering the program at its own size.
+pub fn count_parameter(
+    workspace: &mut Workspace,
+    built: &Built,
+    own: &Schedule,
+    target: &'static dyn Target,
+) -> Result<Option<String>, Diagnostics> {
+    Ok(Makers::new(workspace, built, own, target)?.count().map(|c| c.0))
+}
+
 /// Returns the kernel of a program for as many sizes as possible.
 ///
 /// # Errors

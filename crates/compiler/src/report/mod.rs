@@ -3,12 +3,14 @@
 
 pub mod amounts;
 pub mod human;
+pub mod launch;
 pub mod order;
 pub mod path;
 pub mod timed;
 mod torch;
 
 pub use human::human;
+pub use launch::LaunchReport;
 pub use order::{OrderOfAdditions, OrdersOfValue};
 pub use torch::{TorchCollective, TorchCount, TorchGroup, TorchPlaced, TorchPlacements, TorchReport};
 
@@ -22,7 +24,7 @@ pub const SCHEMA: u32 = 1;
 pub struct Report {
     /// The version [`SCHEMA`].
     pub schema: u32,
-    /// `compile`, `check` or `run`.
+    /// `compile`, `check`, `run` or `launch`.
     pub command: &'static str,
     /// The file as given.
     pub file: String,
@@ -118,6 +120,9 @@ pub struct Report {
     pub programs: Vec<ProgramReport>,
     /// The package that was emitted for a target.
     pub emitted: Option<EmitReport>,
+    /// The run of the emitted program on this computer (`launch`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub launched: Option<LaunchReport>,
     /// A schedule that another program wrote, and its verdict.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub imported: Option<ImportReport>,
