@@ -228,6 +228,10 @@ fn golden_values_of_packages() {
         ("tiles.kb", "ERRORS = {\"erf\": ("),
         ("embedding.kb", "    return {2: max(1, 50), 3: max(1, 50)}"),
         ("ragged.kb", "Type(\"x\", \"f32\", (((5, 13, 13, 0, 21), (\"ep\",)), None))"),
+        // A shift by 2 of 6 blocks, and by 2 of 12.
+        ("moves.kb", "MOVED = {6: ((6, 6, ((0, (4,), None), (1, (5,), None), (2, (0,), None), "),
+        ("moves.kb", "12: ((12, 12, ((0, (10,), None), (1, (11,), None), (2, (0,), None), "),
+        ("moves.kb", "    a = rearranged(x, 0, MOVED[PARTS][0])\n    c = (a + "),
     ] {
         let dir = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("golden-{spec}"));
         let out = std::process::Command::new(env!("CARGO_BIN_EXE_kbc"))

@@ -98,6 +98,7 @@ pub fn package<'a>(kernel: &'a Kernel, text: &str) -> Package<'a> {
             axes: vec![("tp".into(), ranks())],
             inputs: vec![global("x", partial(1000))],
             results: vec![global("result", TensorType::replicated(DType::F32, &[1000]))],
+            moved: Default::default(),
         },
         claim: Claim {
             ranks: vec![2, 3, 4],

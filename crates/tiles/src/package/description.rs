@@ -5,7 +5,7 @@ use kbc_diag::Diagnostic;
 use kbc_ir::expr::Expr;
 use kbc_ir::graph::Graph;
 use kbc_ir::name::Name;
-use kbc_ir::types::TensorType;
+use kbc_ir::types::{ReduceOp, TensorType};
 use std::collections::BTreeMap;
 
 /// Facts that the text of a kernel states in addition to the kernel.
@@ -55,6 +55,31 @@ pub struct PackagedProgram {
     pub inputs: Vec<Global>,
     /// Results, in the order of `graph.results`.
     pub results: Vec<Global>,
+    /// For each number of ranks, what its collectives by contract move, in order. A contract may
+    /// depend on the number of ranks.
+    pub moved: BTreeMap<u64, Vec<MovedBlocks>>,
+}
+
+/// What a collective that a contract defines moves along its dimension, in blocks of equal length.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MovedBlocks {
+    /// Number of blocks of the operand.
+    pub before: u64,
+    /// Number of blocks of the result.
+    pub after: u64,
+    /// The blocks of the result that the contract names. All others are 0.
+    pub named: Vec<MovedBlock>,
+}
+
+/// A block of a result.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MovedBlock {
+    /// Its number.
+    pub at: u64,
+    /// Numbers of the blocks of the operand that it holds.
+    pub from: Vec<u64>,
+    /// How these are combined; None for a copy of the last one.
+    pub combiner: Option<ReduceOp>,
 }
 
 /// The claim of a family about its variable count.

@@ -2,14 +2,16 @@
 //! (`golden.py`).
 //!
 //! The module owns the translation of a typed graph without its placements. Collectives and demands
-//! are the identity, and a partial input is combined along its leading axis. The module also owns
-//! the closed forms of inputs for a program that is a single collective.
+//! are the identity, except those that a contract defines (`contracts`), and a partial input is
+//! combined along its leading axis. The module also owns the closed forms of inputs for a program
+//! that is a single collective.
 //!
 //! Where integers stay exact, values are plain tensors and bits are compared. Elsewhere
 //! ([`Numbers::Bounded`]), every value carries a bound on the rounding error of the kernel
 //! (`templates/bounds.py`), and the slices of a partial value are tracked one by one up to where
 //! the ranks combine them.
 
+mod contracts;
 mod elementwise;
 mod errors;
 mod functions;
@@ -17,15 +19,16 @@ mod needed;
 mod rows;
 mod tiles;
 
-use super::description::{Global, Package, refused};
+use super::description::{Global, MovedBlocks, Package, refused};
 use super::python::{self, float, quoted, tuple};
 use crate::lower::chain::Bound;
+pub(super) use contracts::moved_blocks;
 pub use elementwise::Numbers;
 use elementwise::{Elementwise, Names, arguments, broken, stored};
 use kbc_diag::Diagnostic;
 use kbc_ir::dtype::FloatFormat;
 use kbc_ir::fill::FillContent;
-use kbc_ir::graph::{Graph, GraphOp, OpId, OpKind};
+use kbc_ir::graph::{CollKind, Graph, GraphOp, OpId, OpKind};
 use kbc_ir::name::Name;
 use kbc_ir::parts::Parts;
 use kbc_ir::scalar::ScalarUn;
@@ -37,6 +40,7 @@ use std::fmt::Write;
 const TEMPLATE: &str = include_str!("templates/golden.py");
 const EXACT: &str = include_str!("templates/exact.py");
 const BOUNDS: &str = include_str!("templates/bounds.py");
+const MOVED: &str = include_str!("templates/moved.py");
 
 /// Prints `golden.py`.
 ///
@@ -74,17 +78,28 @@ pub fn print(package: &Package<'_>, bound: &dyn Fn(ScalarUn) -> Option<Bound>) -
         .collect();
     let kind = Numbers::of(package);
     let (params, body) = body(&program.graph, kind)?;
-    let numbers = match kind {
-        Numbers::Plain => EXACT.to_owned(),
+    let moves_by_contract = program.moved.values().any(|all| !all.is_empty());
+    let mut numbers = match kind {
+        // The number of ranks, by which the table of a contract is chosen.
+        Numbers::Plain => {
+            let parts = if moves_by_contract { "    global PARTS\n    PARTS = nranks\n" } else { "" };
+            python::fill(EXACT, &[("RANKS", parts)])
+        }
         Numbers::Bounded => {
             let errors = errors::errors(&program.graph, bound);
             let table = super::python::fill(&library(), &[("ERRORS", &errors)]);
             needed::needed(&table, &format!("evaluated(feeds)\n{body}"))
         }
     };
+    if moves_by_contract {
+        let tables = |all: &[MovedBlocks]| tuple(all.iter().map(contracts::table));
+        let all: Vec<String> = program.moved.iter().map(|(r, all)| format!("{r}: {}", tables(all))).collect();
+        numbers += &python::fill(MOVED, &[("TABLES", &all.join(", "))]);
+    }
     let moves = |op: &GraphOp| {
         use OpKind::{Collective, Demand, Input, Output};
-        matches!(op.kind, Input(_) | Collective(_) | Demand | Output(_))
+        contracts::by_contract(op).is_none()
+            && matches!(op.kind, Input(_) | Collective(_) | Demand | Output(_))
     };
     let alone = program.graph.order().iter().all(|id| moves(program.graph.op(*id)));
     let rows = rows::rows(program);
@@ -181,13 +196,15 @@ struct PythonValue {
 pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, String), Diagnostic> {
     let bounded = numbers == Numbers::Bounded;
     let mut names = Names::default();
-    if bounded {
-        names.0.extend(library().split("\n\n\n").flat_map(needed::defined).map(str::to_owned));
-    }
+    let library = if bounded { library() } else { EXACT.to_owned() };
+    names.0.extend(library.split("\n\n\n").flat_map(needed::defined).map(str::to_owned));
+    names.0.extend(["rearranged", "MOVED", "PARTS"].map(str::to_owned));
     let params: Vec<String> = graph.inputs.iter().map(|i| names.fresh(&i.name)).collect();
     let mut values: BTreeMap<OpId, PythonValue> = BTreeMap::new();
     let mut outputs: BTreeMap<usize, String> = BTreeMap::new();
     let mut out = String::new();
+    // Number of collectives by contract so far.
+    let mut contracts = 0;
     for (name, input) in params.iter().zip(&graph.inputs).filter(|_| !bounded) {
         if let Some((op, _)) = &input.ty.partial {
             let value = stored(&format!("combined({name}, \"{op}\")"), input.ty.dtype);
@@ -235,6 +252,23 @@ pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, Stri
                     true => writeln!(out, "    {name} = moved(lambda t: t[0][list({order})], {from})"),
                     false => writeln!(out, "    {name} = {from}[list({order})]"),
                 };
+                PythonValue { name, slices, dims }
+            }
+            OpKind::Collective(c) if c.kind == CollKind::ByContract => {
+                let dim = c.dim.ok_or_else(|| broken(op, "its dimension is not known"))?;
+                let (name, from) = (names.fresh(&op.name), same()?.name);
+                let table = format!("MOVED[PARTS][{contracts}]");
+                let dtype = op.ty.as_ref().map_or(DType::F32, |t| t.dtype);
+                contracts += 1;
+                let value = match (bounded, slices.is_some(), contracts::combines(c)) {
+                    (_, true, _) => return Err(broken(op, "its operand is partial")),
+                    (true, _, true) => {
+                        return Err(broken(op, "there is no error bound for what its contract combines"));
+                    }
+                    (true, _, false) => format!("moved(lambda t: rearranged(t[0], {dim}, {table}), {from})"),
+                    (false, ..) => stored(&format!("rearranged({from}, {dim}, {table})"), dtype),
+                };
+                let _ = writeln!(out, "    {name} = {value}");
                 PythonValue { name, slices, dims }
             }
             OpKind::Collective(_) | OpKind::Demand | OpKind::PartialDemand(_) | OpKind::Wait => same()?,

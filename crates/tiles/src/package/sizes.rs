@@ -13,6 +13,7 @@ use kbc_ir::graph::{Graph, OpKind};
 use kbc_ir::name::Name;
 use kbc_ir::parts::Parts;
 use kbc_ir::types::{CutRule, Mesh, TensorType};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The sizes of one instance of a family.
@@ -121,6 +122,11 @@ impl PackagedProgram {
         let fitted = sized(&all, &|_, m| m.axes.iter().map(|a| a.size).collect())?;
         let axes = mesh.axes.iter().map(|a| a.name.clone()).zip(fitted).collect();
         let name = graph.name.clone().unwrap_or_else(|| "program".into());
-        Ok(PackagedProgram { name, file: file.to_owned(), graph: (*graph).clone(), axes, inputs, results })
+        let mut moved = BTreeMap::new();
+        for (at, g, _) in instances {
+            moved.insert(at.nranks, golden::moved_blocks(g)?);
+        }
+        let (file, graph) = (file.to_owned(), (*graph).clone());
+        Ok(PackagedProgram { name, file, graph, axes, inputs, results, moved })
     }
 }

@@ -32,7 +32,7 @@ def combined(x, op):
 
 def evaluated(feeds, nranks):
     """The results, and how far from them the kernel's may be: not at all, so bits are compared."""
-    results = program(*feeds)
+@RANKS@    results = program(*feeds)
     return results, tuple(torch.zeros(()).expand(r.shape) for r in results)
 
 
