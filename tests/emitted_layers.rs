@@ -231,7 +231,7 @@ fn golden_values_of_packages() {
         // A shift by 2 of 6 blocks, and by 2 of 12.
         ("moves.kb", "MOVED = {6: ((6, 6, ((0, (4,), None), (1, (5,), None), (2, (0,), None), "),
         ("moves.kb", "12: ((12, 12, ((0, (10,), None), (1, (11,), None), (2, (0,), None), "),
-        ("moves.kb", "    a = rearranged(x, 0, MOVED[PARTS][0])\n    c = (a + "),
+        ("moves.kb", "    a = rearranged(x, 0, MOVED[PARTS][0])\n    b = stored(rearranged(y, 0, "),
     ] {
         let dir = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("golden-{spec}"));
         let out = std::process::Command::new(env!("CARGO_BIN_EXE_kbc"))

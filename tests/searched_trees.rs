@@ -1,5 +1,5 @@
-//! Tests of the packed trees that `select` finds: more effort finds faster ones, and numbers of trees
-//! are priced and kept.
+//! Tests of the packed trees that `select` finds: more effort finds faster ones, and numbers of
+//! trees are priced and kept.
 
 use crate::common;
 use crate::synth::{COLLECTIVES, program};

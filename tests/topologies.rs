@@ -315,7 +315,7 @@ fn gathers_and_scatters_reach_their_bounds_on_grids() {
 fn boxes_of_a_list_of_links_are_found() {
     let (gather, reduce) = ("specs/all_gather.kb", "specs/all_reduce.kb");
     for (file, machine, algorithm, least) in [
-        (gather, "a100_2x8", "rails_flat(g: 8", 80.0),
+        (gather, "a100_4x8", "rails_flat(g: 8", 80.0),
         (reduce, "a100_2x8", "rails_flat(g: 8", 80.0),
         (gather, "dragonfly_5x4x1", "rails_flat", 90.0),
     ] {
@@ -361,8 +361,15 @@ fn the_model_knows_cores() {
                 let (_, ns, streams) = all.iter().find(|a| a.0 == c.call()).expect("timed");
                 // The model assumes one core per rank: an algorithm on several streams may be
                 // faster by that factor.
+                // An estimate that is marked as a low one need not be near.
+                let least = if p.low { 0.0 } else { 0.6 };
                 let (off, most) = (p.ns / ns, 1.45 * *streams as f64);
-                assert!((0.6..=most).contains(&off), "{machine}, n = {n}: {} {} of {ns}", c.algorithm, p.ns);
+                assert!(
+                    (least..=most).contains(&off),
+                    "{machine}, n = {n}: {} {} of {ns}",
+                    c.algorithm,
+                    p.ns
+                );
             }
         }
     }

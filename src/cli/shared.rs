@@ -70,7 +70,7 @@ pub struct Selection {
     pub order: Option<String>,
     /// Effort of the search of `select`: 0 to 16.
     ///
-    /// With k, it considers packed trees of up to 16,384 k messages, compositions of algorithms of
+    /// With k, it considers packed trees of about 16,384 k messages, compositions of algorithms of
     /// 262,144 k messages in all, and options; with 0 none of them. The default is 1, and 0 for
     /// targets with kernels.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u8).range(0..=MOST_EFFORT as i64), help_heading = "Program")]

@@ -7,7 +7,7 @@ use crate::session::{Failure, Outcome, Session};
 use kbc_compiler::artefacts;
 use kbc_compiler::load::refuse;
 use kbc_compiler::machine::machine;
-use kbc_compiler::synthesis::{AlgorithmFile, CUT_MESSAGES, PackedRequest, TreeMethod, synthesize};
+use kbc_compiler::synthesis::{AlgorithmFile, MessageLimit, PackedRequest, TreeMethod, synthesize};
 use kbc_compiler::{Options, Source, compile};
 use kbc_diag::Diagnostic;
 use kbc_machine::topology::Topology;
@@ -37,7 +37,7 @@ pub fn run(session: &mut Session, args: &Synth) -> Outcome {
     let no_file = args.instances > 1 && args.output.is_none();
     refuse(&[("--instances", no_file)], "a summary: the option stands in the program that -o writes")?;
     let root = root.unwrap_or(0);
-    let (elements, messages) = (0, CUT_MESSAGES);
+    let (elements, messages) = (0, MessageLimit::of_effort(1));
     // Pieces are those of trees of one kind, and packed trees are what `--trees` has always meant.
     let method = match method {
         Some(method) => method,

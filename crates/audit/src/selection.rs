@@ -14,9 +14,9 @@ use kbc_frontend::lower::{LowerOptions, lower};
 use kbc_frontend::machine;
 use kbc_ir::Module;
 use kbc_machine::topology::Shape;
-use kbc_passes::PassCx;
 use kbc_passes::findings::select::{Selection, Verdict};
 use kbc_passes::pipeline::Pipeline;
+use kbc_passes::{PassCx, TimeModel};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -135,17 +135,20 @@ fn program(p: &SelectionPoint) -> String {
     )
 }
 
-fn selected(loaded: &Loaded, machine: &str, passes: &str) -> Result<Selection, Diagnostics> {
-    let options =
-        LowerOptions { machine: Some(machine::read(machine, FileId::default())?), ..LowerOptions::default() };
-    let lowered = lower(loaded, &options)?;
+/// Returns what `select` chooses with these options, and the time of the finished schedule in ns.
+fn selected(loaded: &Loaded, machine: &str, options: &str) -> Result<(Selection, f64), Diagnostics> {
+    let machine = Some(machine::read(machine, FileId::default())?);
+    let lowered = lower(loaded, &LowerOptions { machine, ..LowerOptions::default() })?;
     let mut module: Module = lowered.module;
     let time = Simulated { topology: &lowered.topology };
     let cx = PassCx::new(&lowered.library, Some(&lowered.topology)).with_time(&time);
-    Pipeline::parse(passes, FileId::default())?.run(&mut module, &cx, &mut [])?;
+    let passes = format!("infer,place,select{options}");
+    Pipeline::parse(&passes, FileId::default())?.run(&mut module, &cx, &mut [])?;
+    Pipeline::named("lower")?.run(&mut module, &cx, &mut [])?;
+    let ns = time.nanoseconds(&module)?;
     let table = cx.findings.into_inner().select;
-    let none = || Diagnostic::error("E991", "a program with one collective has a choice to make").into();
-    table.entries.into_iter().next().ok_or_else(none)
+    let none = || Diagnostic::error("E991", "a program with one collective has a choice to make");
+    Ok((table.entries.into_iter().next().ok_or_else(none)?, ns))
 }
 
 /// Chooses an algorithm, and simulates every possible choice.
@@ -154,9 +157,9 @@ fn selected(loaded: &Loaded, machine: &str, passes: &str) -> Result<Selection, D
 /// Returns errors of lowering or of a pass, which no point of the grid should have.
 pub fn compare(p: &SelectionPoint) -> Result<Choice, Diagnostics> {
     let loaded = fuzz::read(&program(p))?;
-    let chosen = selected(&loaded, &p.machine, "infer,place,select")?;
-    let model = selected(&loaded, &p.machine, "infer,place,select{by=model}")?;
-    let all = selected(&loaded, &p.machine, "infer,place,select{by=time}")?;
+    let chosen = selected(&loaded, &p.machine, "")?;
+    let model = selected(&loaded, &p.machine, "{by=model}")?;
+    let (all, _) = selected(&loaded, &p.machine, "{by=time}")?;
     let timed = |s: &Selection| -> Vec<(String, f64)> {
         s.candidates
             .iter()
@@ -166,18 +169,13 @@ pub fn compare(p: &SelectionPoint) -> Result<Choice, Diagnostics> {
             })
             .collect()
     };
-    // Options are tried for the best of each choice, which need not be the same.
-    let simulated = [timed(&all), timed(&chosen)].concat();
-    let none = || Diagnostics::from(Diagnostic::error("E991", "what is chosen has no simulated time"));
-    let of = |s: &Selection| simulated.iter().find(|c| c.0 == s.call()).cloned().ok_or_else(none);
-    let best = simulated.iter().min_by(|a, b| a.1.total_cmp(&b.1));
-    Ok(Choice {
-        point: p.clone(),
-        chosen: of(&chosen)?,
-        best: best.cloned().ok_or_else(none)?,
-        candidates: timed(&all).len(),
-        model: of(&model)?,
-    })
+    let candidates = timed(&all).len();
+    let [chosen, model] = [chosen, model].map(|(s, ns)| (s.call(), ns));
+    // Options and arguments are tried for the best of each choice, which need not be the same.
+    let simulated = [timed(&all), vec![chosen.clone(), model.clone()]].concat();
+    let best = simulated.into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
+    let none = || Diagnostic::error("E991", "a program with one collective has a choice to make");
+    Ok(Choice { point: p.clone(), chosen, best: best.ok_or_else(none)?, candidates, model })
 }
 
 /// Allowed ratio of the time of a choice to that of the best algorithm.

@@ -99,8 +99,9 @@ pub struct Price {
     pub sent: u64,
     /// The method that found the price.
     pub method: Method,
-    /// Whether the estimate is a low one: it lets a stream that only sends wait for nothing, and in
-    /// the finished schedule it may wait for a slot or for its turn on a link.
+    /// Whether the estimate is a low one: it lets streams run beside each other. In the finished
+    /// schedule, one may wait for a slot or for its turn on a link, and a schedule that is written
+    /// out for each rank has a single stream, which is known only when it is lowered.
     pub low: bool,
 }
 
@@ -198,29 +199,34 @@ fn routed(topology: &Topology, rounds: &Rounds) -> Result<(), String> {
     }
 }
 
-/// Returns when ranks take messages in the schedule of a call. A stream takes what it touches, so a
-/// stream that only sends waits for nothing that other streams forward. Which other algorithms are
-/// written out for each rank is known only when they are lowered.
-fn receipts(job: &Job<'_>, call: &Call, rounds: &Rounds) -> Receipts {
-    // From a queue a rank takes a message in its round.
-    let queues = job.topology.settings().queues().is_some();
-    let several = || streams::streams(rounds).iter().any(|s| *s > 0);
-    match !queues && (is_packed(job.library, call.alg) || several()) {
-        true => Receipts::Late,
-        false => Receipts::InTheirRound,
+/// Returns when ranks take messages in the schedule of a call, and whether the estimate is then a
+/// low one ([`Price::low`]).
+///
+/// A stream takes what it touches, so a stream that only sends waits for nothing that other streams
+/// forward. Where cores send, a stream is busy with its messages, and rounds are nearer.
+fn receipts(job: &Job<'_>, call: &Call, rounds: &Rounds) -> (Receipts, bool) {
+    let settings = job.topology.settings();
+    if settings.queues().is_some() {
+        // From a queue a rank takes a message in its round.
+        return (Receipts::InTheirRound, false);
     }
+    if is_packed(job.library, call.alg) {
+        return (Receipts::Late, false);
+    }
+    let several = streams::streams(rounds).iter().any(|s| *s > 0);
+    let cores = settings.cores.get_limit().or(settings.cores.put_limit()).is_some();
+    (if several && !cores { Receipts::Late } else { Receipts::InTheirRound }, several)
 }
 
 /// Returns the price by simulating the rounds, or none if it is more than `limit` nanoseconds.
 fn by_its_rounds(job: &Job<'_>, call: &Call, rounds: &Rounds, limit: f64) -> Option<Price> {
-    let receipts = receipts(job, call, rounds);
+    let (receipts, low) = receipts(job, call, rounds);
     let messages = rounds.transfers().filter(|(_, x)| x.is_remote()).count().max(1);
     let all = job.groups.len();
     let simulated_groups = (MAX_MESSAGES / messages).clamp(1, all.max(1));
     let method =
         if simulated_groups < all { Method::SomeGroups(simulated_groups, all) } else { Method::Rounds };
     let (ns, sent) = simulate(job, rounds, receipts, simulated_groups, limit)?;
-    let low = matches!(receipts, Receipts::Late) && !is_packed(job.library, call.alg);
     let rounds = kbc_rounds::cost(rounds).rounds.into();
     Some(Price { ns, simulated: None, rounds, sent, method, low })
 }
@@ -279,7 +285,7 @@ fn point(job: &Job<'_>, call: &Call, small: &Smaller<'_>, p: u64) -> Result<Poin
     routed(&small.topology, &rounds)?;
     // No finished schedule corrects a low estimate here.
     let receipts = match is_packed(job.library, call.alg) {
-        true => receipts(job, &call, &rounds),
+        true => receipts(job, &call, &rounds).0,
         false => Receipts::InTheirRound,
     };
     let one = Job { topology: &small.topology, groups: small.groups.clone(), ..job.clone() };

@@ -19,16 +19,18 @@
 //!   [adr/077](../adr/077-packed-uses.md)). They are taken if they need at most 95 % of the time of
 //!   the best other algorithm, because their schedules are written out for every rank. If the
 //!   estimate of their rounds is longer than that, they are not looked at any further. The option
-//!   `effort` says how many messages they may have; on average a message has at least 4 KiB. Where
-//!   the estimate does not hold, trees of other kinds and 1, 2, 4 or 8 trees per root are priced as
-//!   well ([adr/096](../adr/096-time-of-the-search.md)).
+//!   `effort` says how many messages they may have; on average a message has at least 4 KiB. As
+//!   long as each doubling of the pieces gains 3 %, they may have four times as many
+//!   ([adr/099](../adr/099-more-pieces.md)). Where the estimate does not hold, trees of other kinds
+//!   and 1, 2, 4 or 8 trees per root are priced as well
+//!   ([adr/096](../adr/096-time-of-the-search.md)).
 //! * Parameters that are algorithms are tried with the other algorithms of the same collective
 //!   ([adr/088](../adr/088-search-of-compositions.md)): `two_phase(first: ring, then: bruck)`. The
 //!   search starts from the best arguments that are known, and changes one parameter after another.
 //!   The two best compositions that are estimated to need at most 95 % of the time of everything
 //!   else are simulated. The option `effort` says how many messages the compositions may have.
-//! * The candidate that would be taken is simulated with the options `pipeline` and `instances`,
-//!   which are taken if they gain 5 %.
+//! * The three best algorithms without packed trees are simulated with the options `pipeline` and
+//!   `instances`, which are taken if they gain 2 %.
 //!
 //! For targets that emit kernels the effort is 0, and only numbers are searched: a kernel of
 //! thousands of messages takes minutes to emit. The program can name what it wants there. With a
@@ -154,7 +156,7 @@ pub static INFO: PassInfo = PassInfo {
         },
         PassOption {
             name: "effort",
-            summary: "the search: 0 packs no trees and composes nothing, k cuts trees up to 16,384 k messages and composes algorithms of 262,144 k",
+            summary: "the search: 0 packs no trees and composes nothing, k cuts trees up to about 16,384 k messages and composes algorithms of 262,144 k",
             kind: OptionKind::Count { least: 0, most: MOST_EFFORT },
             default: "1",
         },
@@ -430,7 +432,7 @@ impl Chooser<'_> {
             out.sort_by(order);
         }
         if record.skipped.is_none() {
-            let more = self.optioned(site, &job, out.first_mut(), &mut record)?;
+            let more = self.optioned(site, &job, &mut out, &mut record)?;
             out.extend(more);
             out.sort_by(order);
         }

@@ -3,7 +3,8 @@
 use kbc_diag::FileId;
 use kbc_machine::topology::Topology;
 use kbc_passes::packed::{
-    MachineNetwork, PackedCollective, PackedRequest, TreeMethod, phases, routed_network, whole_network,
+    MachineNetwork, MessageLimit, PackedCollective, PackedRequest, TreeMethod, phases, routed_network,
+    whole_network,
 };
 
 fn network(text: &str) -> MachineNetwork {
@@ -113,7 +114,7 @@ fn plans_do_not_depend_on_earlier_requests() {
                         pieces: None,
                         bytes,
                         elements: 0,
-                        messages: 2048,
+                        messages: MessageLimit { usual: 2048, most: 8192 },
                     };
                     let found = [phases(&kept, &request), phases(&network(machine), &request)];
                     let [known, new] = found.map(|found| {

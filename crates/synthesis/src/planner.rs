@@ -17,6 +17,9 @@ const TRIED: usize = 1 << 16;
 const PATIENCE: usize = 2;
 /// A larger number of pieces is taken if it is faster by this part.
 const GAIN: f64 = 0.02;
+/// Beyond the usual number of messages, trees are cut further while each doubling is faster by this
+/// part. Deep trees need many pieces, because links are idle until the first piece arrives.
+const FURTHER_GAIN: f64 = 0.03;
 /// Part by which a known order may take longer than its times before others are tried.
 const KEPT: f64 = 0.01;
 
@@ -184,13 +187,15 @@ impl Planner {
         self.finished(tried)
     }
 
-    /// Returns the fastest order that is found with at most so many messages: powers of 2 are
-    /// tried, and the largest possible number.
-    pub fn fastest(mut self, most_messages: usize) -> Option<(Orders, Tried)> {
-        let most = most_messages / self.messages().max(1);
-        let powers = std::iter::successors(Some(1usize), |c| c.checked_mul(2)).take_while(|c| *c < most);
+    /// Returns the fastest order that is found with at most `usual` messages: powers of 2 are
+    /// tried, and the largest possible number. Where more pieces still gain much there, the number
+    /// is doubled, up to `most` messages.
+    pub fn fastest(mut self, usual: usize, most: usize) -> Option<(Orders, Tried)> {
+        let limit = |messages: usize| messages / self.messages().max(1);
+        let (usual, most) = (limit(usual), limit(most));
+        let powers = std::iter::successors(Some(1usize), |c| c.checked_mul(2)).take_while(|c| *c < usual);
         let (mut best, mut worse) = (None, 0);
-        for cuts in powers.chain([most]).filter(|c| *c > 0).collect::<Vec<_>>() {
+        for cuts in powers.chain([usual]).filter(|c| *c > 0).collect::<Vec<_>>() {
             let tried = self.tried(cuts)?;
             if best.as_ref().is_none_or(|b: &Tried| tried.ns < b.ns * (1.0 - GAIN)) {
                 (best, worse) = (Some(tried), 0);
@@ -201,7 +206,16 @@ impl Planner {
                 break;
             }
         }
-        self.finished(best?)
+        let mut best = best?;
+        // The number at the limit may have been too little more than the power of two before it.
+        while 2 * best.cuts > usual && 2 * best.cuts <= most {
+            let tried = self.tried(2 * best.cuts)?;
+            if tried.ns >= best.ns * (1.0 - FURTHER_GAIN) {
+                break;
+            }
+            best = tried;
+        }
+        self.finished(best)
     }
 
     fn finished(mut self, tried: Tried) -> Option<(Orders, Tried)> {

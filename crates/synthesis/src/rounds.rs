@@ -50,6 +50,13 @@ pub enum PieceNumber {
     Fixed(u64),
     /// The fastest number among those with at most so many messages.
     FastestUpTo(usize),
+    /// The same with `usual` messages, and with more, up to `most`, where these are much faster.
+    FastestAbout {
+        /// Messages up to which any gain counts.
+        usual: usize,
+        /// Messages up to which only large gains count.
+        most: usize,
+    },
 }
 
 /// Returns the rounds in which trees carry the data. `edges` has the times of every edge of the
@@ -57,7 +64,7 @@ pub enum PieceNumber {
 ///
 /// # Errors
 /// [`SynthesisError::Overflow`] if there are more than 2^22 messages, or if one piece of each tree
-/// is more messages than [`PieceNumber::FastestUpTo`] allows; [`SynthesisError::ZeroPieces`] and
+/// is more messages than the number of pieces allows; [`SynthesisError::ZeroPieces`] and
 /// [`SynthesisError::NotATime`]; [`SynthesisError::Inconsistent`] for an edge without times, and
 /// for a packing whose parts do not fit together, which is none that this crate returns.
 pub fn tree_rounds<'a>(
@@ -70,7 +77,7 @@ pub fn tree_rounds<'a>(
     possible(bytes, edges)?;
     let cuts = match pieces {
         PieceNumber::Fixed(cuts) => cuts,
-        PieceNumber::FastestUpTo(_) => 1,
+        PieceNumber::FastestUpTo(_) | PieceNumber::FastestAbout { .. } => 1,
     };
     let (planner, number) = match trees.into() {
         CarryingTrees::Rooted(packing) => {
@@ -87,7 +94,8 @@ pub fn tree_rounds<'a>(
     };
     let found = match pieces {
         PieceNumber::Fixed(cuts) => planner.fixed(cuts as usize),
-        PieceNumber::FastestUpTo(messages) => planner.fastest(messages),
+        PieceNumber::FastestUpTo(most) => planner.fastest(most, most),
+        PieceNumber::FastestAbout { usual, most } => planner.fastest(usual, most),
     };
     finished(found, number)
 }

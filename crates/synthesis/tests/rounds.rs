@@ -187,6 +187,30 @@ fn pieces_fill_the_edges() {
     }
 }
 
+/// Deep trees are cut into more pieces than usual where these gain much, and into no more where
+/// data is small.
+#[test]
+fn more_messages_than_usual_must_gain_much() {
+    let network = topologies::grid(&[8, 8], true).network();
+    let times = timing(&network);
+    let packing = pack_trees(&network, TreeCollective::Broadcast { root: 0 }).expect("trees");
+    let (usual, most) = (4096, 32_768);
+    for waiting in WAITING {
+        let plan = |pieces, bytes| tree_rounds(&packing, pieces, bytes, &times, waiting).expect("plan");
+        for bytes in [1e6, 1e9] {
+            let few = plan(PieceNumber::FastestUpTo(usual), bytes);
+            let more = plan(PieceNumber::FastestAbout { usual, most }, bytes);
+            if few.cuts == more.cuts {
+                assert!(bytes < 1e9, "{waiting:?}: {} pieces", few.cuts);
+                continue;
+            }
+            let doubled = (more.cuts / few.cuts).ilog2() as i32;
+            assert!(more.cuts > few.cuts && more.rounds.iter().map(Vec::len).sum::<usize>() <= most);
+            assert!(more.ns < few.ns * 0.97f64.powi(doubled), "{waiting:?}: {} and {}", more.ns, few.ns);
+        }
+    }
+}
+
 #[test]
 fn the_number_of_pieces_follows_the_bytes() {
     let network = topologies::grid(&[4, 4], true).network();

@@ -62,7 +62,10 @@ fn turns(kernel: &mut Kernel) {
                     body.push(stored(true, 0));
                     true
                 }
-                other => other.blocks_mut().fold(false, |any, block| mark(block) || any),
+                other => {
+                    let marked: Vec<bool> = other.blocks_mut().map(mark).collect();
+                    marked.contains(&true)
+                }
             };
         }
         any

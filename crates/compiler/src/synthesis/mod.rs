@@ -25,7 +25,7 @@ use std::rc::Rc;
 
 pub use shown::{EdgeOnMachine, TreeOnMachine, packed_trees, trees_on_machine};
 
-pub use kbc_passes::packed::{CUT_MESSAGES, PackedCollective, PackedRequest, TreeMethod};
+pub use kbc_passes::packed::{MessageLimit, PackedCollective, PackedRequest, TreeMethod};
 
 /// A synthesised algorithm.
 pub struct SynthesizedAlgorithm {
@@ -155,7 +155,7 @@ fn limit(machine: &MachineNetwork, request: &PackedRequest, phase: &OrderedPhase
             (packing.rate.to_f64() * machine.unit, why)
         }
         PhaseTrees::Matched(_) => {
-            let rate = request.root_bytes(machine) / phase.plan.least_ns * 1e9;
+            let rate = machine.root_bytes(request) / phase.plan.least_ns * 1e9;
             (rate, "matched greedily for these bytes, with no proof that nothing is faster".to_owned())
         }
     }

@@ -5,7 +5,7 @@ use crate::build::Built;
 use kbc_ir::graph::{Collective, GraphOp, OpKind, Using};
 use kbc_machine::topology::DeviceId;
 use kbc_passes::findings::select::called;
-use kbc_passes::packed::{PackedSite, PackedTrees, PhaseTrees, is_packed};
+use kbc_passes::packed::{MessageLimit, PackedSite, PackedTrees, PhaseTrees, is_packed};
 use kbc_synthesis::{MatchedEdge, TreeEdge};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ fn trees_of_uses(built: &Built) -> Vec<TreesOfUse> {
             collective: c,
             elements: 0,
             bytes: 0,
-            messages: 0,
+            messages: MessageLimit::NONE,
             via: false,
         };
         // A use without trees was refused when the program was compiled.

@@ -5,7 +5,7 @@
 //! the same for both forms of an expression ([`Evaluated`]).
 
 use super::compiled::{CRef, Compiled, LocalNumber};
-use super::place::{Evaluated, Place};
+use super::place::{Evaluated, RegionPlace};
 use super::{Access, Concrete, Fault};
 use crate::expr::Expr;
 use crate::name::Name;
@@ -17,7 +17,7 @@ use std::convert::Infallible;
 
 /// Translation of operations at a place of a walk into concrete ones.
 pub(super) struct At<'c, 'p> {
-    pub(super) place: &'c Place<'p>,
+    pub(super) place: &'c RegionPlace<'p>,
     pub(super) span: Span,
 }
 

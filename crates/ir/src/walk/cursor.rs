@@ -2,7 +2,7 @@
 
 use super::act::At;
 use super::compiled::{COp, CRegion, CStmt, Program};
-use super::place::{Evaluated, Place};
+use super::place::{Evaluated, RegionPlace};
 use super::written::Written;
 use super::{Act, Fault};
 use crate::op::SOp;
@@ -69,7 +69,7 @@ struct Frame<'p> {
 /// Position in one stream of one rank in one call.
 #[derive(Clone)]
 pub struct Cursor<'p> {
-    place: Place<'p>,
+    place: RegionPlace<'p>,
     stream: u32,
     inside: bool,
     frames: Vec<Frame<'p>>,
@@ -85,7 +85,7 @@ impl<'p> Cursor<'p> {
         let mut env = program.mesh_env(rank);
         env[0] = call;
         Cursor {
-            place: Place { program, rank, region: 0, env },
+            place: RegionPlace { program, rank, region: 0, env },
             stream,
             inside: false,
             frames: vec![],
@@ -115,7 +115,7 @@ impl<'p> Cursor<'p> {
         region: usize,
     ) -> Self {
         Cursor {
-            place: Place { program, rank, region, env },
+            place: RegionPlace { program, rank, region, env },
             stream,
             inside: true,
             frames: vec![],

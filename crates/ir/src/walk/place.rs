@@ -46,7 +46,7 @@ impl Evaluated for Expr {
 
 /// A region that a rank is in, with the values of the names there.
 #[derive(Clone)]
-pub(super) struct Place<'p> {
+pub(super) struct RegionPlace<'p> {
     pub(super) program: &'p Program<'p>,
     pub(super) rank: u64,
     /// The number of the region.
@@ -55,7 +55,7 @@ pub(super) struct Place<'p> {
     pub(super) env: Vec<i64>,
 }
 
-impl<'p> Place<'p> {
+impl<'p> RegionPlace<'p> {
     /// Sets the coordinates for a region and returns the rank's role.
     pub(super) fn role(&mut self, region: &CRegion<'_>) -> Result<Option<usize>, Fault> {
         let mut index = self.program.group_index(RegionId(self.region as u32), self.rank);

@@ -2,9 +2,8 @@
 
 use super::memo::SynthesisResult;
 use super::network::MachineNetwork;
-use super::phases::{
-    OrderedPhase, PackedCollective, PackedRequest, PhaseTrees, WORTH, ordered, planned_ns, rate, trees_of,
-};
+use super::order::{WORTH, ordered, rate, trees_of};
+use super::phase::{OrderedPhase, PackedCollective, PackedRequest, PhaseTrees, planned_ns};
 use kbc_synthesis::{MatchedRoots, Matching, SynthesisError, match_all_reduce, match_moves};
 use std::rc::Rc;
 
@@ -43,7 +42,7 @@ fn matched_pair(
     // What the links need at least, where that is known.
     let least = |part: &PackedRequest| {
         rate(machine, part.collective, part.root)
-            .map_or(0.0, |rate| part.root_bytes(machine) / (rate * machine.unit) * 1e9)
+            .map_or(0.0, |rate| machine.root_bytes(part) / (rate * machine.unit) * 1e9)
     };
     let later = least(&second);
     if least(&first) + later > limit {
@@ -89,7 +88,8 @@ fn matched_phase(
     let mut worse = 0;
     for trees in numbers {
         // More trees are more messages. One tree for each root is always tried.
-        if trees > 1 && request.trees.is_none() && messages(machine, request, trees) > request.messages {
+        if trees > 1 && request.trees.is_none() && messages(machine, request, trees) > request.messages.usual
+        {
             break;
         }
         let mut gained = false;
@@ -158,7 +158,7 @@ fn made(
             return Ok(Rc::new(matching));
         }
         let wanted = trees_of(request.collective, request.root)?;
-        let bytes = request.root_bytes(machine);
+        let bytes = machine.root_bytes(request);
         let moves = || match_moves(network, times, wanted, trees, bytes).map(Rc::new);
         Ok(Rc::new(memo.moves.get_if(machine.keeps_plans(), (rooted, trees), moves)?.matching()))
     })
@@ -166,7 +166,7 @@ fn made(
 
 /// Whether no order of a matching's messages is likely to be faster than a plan.
 fn hopeless(machine: &MachineNetwork, request: &PackedRequest, matching: &Matching, known: f64) -> bool {
-    let busiest = matching.busiest_ns(request.root_bytes(machine), &machine.timings);
+    let busiest = matching.busiest_ns(machine.root_bytes(request), &machine.timings);
     busiest > known || (request.collective.has_blocks() && matching.ns > HOPELESS * known)
 }
 

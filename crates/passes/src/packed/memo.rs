@@ -1,7 +1,7 @@
 //! What was made for a network so far. A search asks for trees of several kinds, and some kinds
 //! have parts in common.
 
-use super::phases::{OrderedPhase, PackedCollective, PackedRequest};
+use super::phase::{OrderedPhase, PackedCollective, PackedRequest};
 use kbc_synthesis::{MatchedMoves, MatchedRoots, Matching, SpanningPacking, SynthesisError, TreePacking};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -13,14 +13,16 @@
 mod matched;
 mod memo;
 mod network;
+mod order;
+mod phase;
 mod phases;
 mod tables;
 
 pub use network::{MachineNetwork, group_network, routed_network, whole_network};
-pub use phases::{
-    CUT_MESSAGES, OrderedFlow, OrderedPhase, PackedCollective, PackedParameters, PackedRequest, PhaseTrees,
-    TreeMethod, best_phases, ordered_flow, parameters, phases, planned_ns,
+pub use phase::{
+    MessageLimit, OrderedPhase, PackedCollective, PackedRequest, PhaseTrees, TreeMethod, planned_ns,
 };
+pub use phases::{OrderedFlow, PackedParameters, best_phases, ordered_flow, parameters, phases};
 pub use tables::{PackedTable, flow_tables, tables};
 
 use crate::groups::device_groups;
@@ -180,6 +182,11 @@ pub struct PackedTrees {
     pub phases: Vec<Rc<OrderedPhase>>,
 }
 
+/// Returns the arguments of a complete use that say which trees it has, without their pieces.
+pub fn without_pieces(args: &[(Name, UsingArg)]) -> Vec<(Name, UsingArg)> {
+    args.iter().filter(|(name, _)| **name != *PIECES && **name != *BYTES).cloned().collect()
+}
+
 /// A use of a packed algorithm.
 #[derive(Clone, Copy, Debug)]
 pub struct PackedSite<'a> {
@@ -193,8 +200,8 @@ pub struct PackedSite<'a> {
     pub elements: u64,
     /// Its bytes there.
     pub bytes: u64,
-    /// Messages up to which trees are cut into more pieces.
-    pub messages: u64,
+    /// How many messages trees may have when they are cut into pieces.
+    pub messages: MessageLimit,
     /// Whether messages may name the relays that they pass, where the arguments do not say.
     pub via: bool,
 }
@@ -283,7 +290,7 @@ impl<'a> PackedSite<'a> {
         };
         let (root, bytes) = (c.root.unwrap_or(0), given(BYTES)?.unwrap_or(self.bytes));
         // With pieces that are given no number of messages is chosen.
-        let messages = if pieces.is_some() { 0 } else { self.messages };
+        let messages = if pieces.is_some() { MessageLimit::NONE } else { self.messages };
         let elements = self.elements;
         Ok(PackedRequest { collective, root, method, trees, gather, pieces, bytes, elements, messages })
     }

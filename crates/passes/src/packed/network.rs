@@ -3,6 +3,7 @@
 
 use super::PackedFailure;
 use super::memo::NetworkMemo;
+use super::phase::PackedRequest;
 use kbc_ir::expr::gcd;
 use kbc_machine::topology::{DeviceId, Link, LinkId, Topology};
 use kbc_synthesis::{EdgeTiming, Network, NetworkEdge, SynthesisError, Waiting};
@@ -73,6 +74,12 @@ fn of_links(topology: &Topology, links: &[Link]) -> Result<MachineNetwork, Synth
 }
 
 impl MachineNetwork {
+    /// Returns the bytes of each root of a request: of a rank's block, or of the whole vector.
+    pub fn root_bytes(&self, request: &PackedRequest) -> f64 {
+        let blocks = if request.collective.has_blocks() { self.network.members().len() } else { 1 };
+        request.bytes as f64 / blocks as f64
+    }
+
     /// Returns whether plans are kept in case they are asked for again.
     pub(super) fn keeps_plans(&self) -> bool {
         NetworkMemo::keeps(self.network.members().len())

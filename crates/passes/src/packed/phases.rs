@@ -1,183 +1,24 @@
-//! Phases of a packed algorithm: which trees are taken, in how many pieces, in which order.
+//! Phases of a packed algorithm: which trees are taken, and which kind of them is faster.
 
 use super::matched::matched;
 use super::memo::SynthesisResult;
 use super::network::MachineNetwork;
+use super::order::{MOST_MESSAGES, WORTH, ordered, rate, trees_of};
+use super::phase::{OrderedPhase, PackedCollective, PackedRequest, PhaseTrees, TreeMethod, planned_ns};
 use kbc_ir::expr::gcd;
-use kbc_ir::graph::CollKind;
 use kbc_machine::topology::Topology;
 use kbc_synthesis::{
-    AllToAllFlow, AllToAllPlan, CarryingTrees, Matching, PieceNumber, RoundCost, RoundPlan, SpanningPacking,
-    SynthesisError, TreeCollective, TreePacking, all_to_all_flow, all_to_all_rounds, best_rate,
-    fastest_all_to_all_rounds, pack_some_trees, pack_spanning_trees, pack_trees, tree_rounds,
+    AllToAllFlow, AllToAllPlan, RoundCost, SpanningPacking, SynthesisError, TreePacking, all_to_all_flow,
+    all_to_all_rounds, fastest_all_to_all_rounds, pack_some_trees, pack_spanning_trees, pack_trees,
 };
 use std::rc::Rc;
 
-/// A collective for which trees can be packed.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum PackedCollective {
-    /// Every rank has the blocks of all.
-    AllGather,
-    /// Every rank has the reduction of its block.
-    ReduceScatter,
-    /// Every rank has the reduction of all vectors.
-    AllReduce,
-    /// Every rank has the vector of the root.
-    Broadcast,
-    /// The root has the reduction of all vectors.
-    Reduce,
-    /// Every rank has its block of all vectors. Paths take the place of trees.
-    AllToAll,
-}
-
-impl PackedCollective {
-    /// All of them.
-    pub const ALL: [PackedCollective; 6] = {
-        use PackedCollective::*;
-        [AllGather, ReduceScatter, AllReduce, Broadcast, Reduce, AllToAll]
-    };
-
-    /// Returns the collective of a kind, if trees can be packed for it.
-    pub fn of(kind: CollKind) -> Option<PackedCollective> {
-        Self::ALL.into_iter().find(|c| c.kind() == kind)
-    }
-
-    /// Returns its kind in programs.
-    #[must_use]
-    pub fn kind(self) -> CollKind {
-        match self {
-            PackedCollective::AllGather => CollKind::AllGather,
-            PackedCollective::ReduceScatter => CollKind::ReduceScatter,
-            PackedCollective::AllReduce => CollKind::AllReduce,
-            PackedCollective::Broadcast => CollKind::Broadcast,
-            PackedCollective::Reduce => CollKind::Reduce,
-            PackedCollective::AllToAll => CollKind::AllToAll,
-        }
-    }
-
-    /// Returns its name in programs.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.kind().name()
-    }
-
-    /// Whether one rank is the root.
-    #[must_use]
-    pub fn has_root(self) -> bool {
-        self.kind().rooted()
-    }
-
-    /// Whether the vector is divided into a block for each rank.
-    #[must_use]
-    pub fn has_blocks(self) -> bool {
-        matches!(self, PackedCollective::AllGather | PackedCollective::ReduceScatter)
-    }
-}
-
-/// Where trees come from.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum TreeMethod {
-    /// Whichever is faster.
-    Fastest,
-    /// Packed trees, at the best rate of the machine.
-    Trees,
-    /// Trees by greedy matching, of low latency.
-    Greedy,
-}
-
-impl TreeMethod {
-    /// All of them.
-    pub const ALL: [TreeMethod; 3] = [TreeMethod::Fastest, TreeMethod::Trees, TreeMethod::Greedy];
-
-    /// Returns its name on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            TreeMethod::Fastest => "fastest",
-            TreeMethod::Trees => "trees",
-            TreeMethod::Greedy => "greedy",
-        }
-    }
-}
-
-/// What to pack.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct PackedRequest {
-    /// The collective, over all members of the network.
-    pub collective: PackedCollective,
-    /// The root, where there is one.
-    pub root: u64,
-    /// Where its trees come from.
-    pub method: TreeMethod,
-    /// Trees per root. None takes, of packed trees, the number that reaches the best rate, or few
-    /// trees near it if that is large; of matched trees, the fastest number. With a number, an
-    /// all-reduce of packed trees is a reduce-scatter and an all-gather.
-    pub trees: Option<u64>,
-    /// Matched trees per root of the all-gather. With a number, an all-reduce of matched trees is a
-    /// reduce-scatter of `trees` per root and this all-gather; with None it has the faster form.
-    pub gather: Option<u64>,
-    /// Pieces into which the data of a tree is cut; None takes what is fastest for `bytes`.
-    pub pieces: Option<u64>,
-    /// Bytes of the whole vector, for which the messages are ordered.
-    pub bytes: u64,
-    /// Elements of the whole vector, or 0 if it can have any number. Pieces of an all-to-all must
-    /// have equal length.
-    pub elements: u64,
-    /// Messages up to which trees are cut into more pieces.
-    pub messages: u64,
-}
-
-impl PackedRequest {
-    /// Returns the bytes of each root: of a rank's block, or of the whole vector.
-    #[must_use]
-    pub fn root_bytes(&self, machine: &MachineNetwork) -> f64 {
-        let blocks = if self.collective.has_blocks() { machine.network.members().len() } else { 1 };
-        self.bytes as f64 / blocks as f64
-    }
-}
-
-/// The trees of a phase.
-pub enum PhaseTrees {
-    /// Trees from or to every root.
-    Rooted(Rc<TreePacking>),
-    /// Spanning trees, each up and then down.
-    Spanning(Rc<SpanningPacking>),
-    /// Matched trees of all kinds.
-    Matched(Rc<Matching>),
-}
-
-/// A phase with its rounds.
-pub struct OrderedPhase {
-    /// What the phase does. An all-reduce may be a reduce-scatter and an all-gather.
-    pub collective: PackedCollective,
-    /// The trees.
-    pub trees: PhaseTrees,
-    /// The messages in rounds.
-    pub plan: RoundPlan,
-}
-
-impl OrderedPhase {
-    /// Returns the number of messages.
-    pub fn messages(&self) -> usize {
-        self.plan.rounds.iter().map(Vec::len).sum()
-    }
-}
-
-/// Largest number of messages of a synthesised phase. A schedule without symmetry is written out
-/// for every rank, which has a limit of 500,000 transfers.
-const MOST_MESSAGES: u128 = 480_000;
-/// Messages up to which trees are cut into more pieces, where the caller asks for no other number,
-/// and for each unit of the option `effort` of `select`.
-pub const CUT_MESSAGES: u64 = 16_384;
 /// Trees per root up to which the best rate is taken as it is.
 const MANY_TREES: u128 = 16;
 /// Numbers of trees per root that are tried if the optimal number is larger.
 const FEW_TREES: [u64; 8] = [1, 2, 3, 4, 5, 8, 12, 16];
 /// Share of the best rate with which few trees are enough.
 const NEAR: f64 = 0.99;
-/// Matched trees are taken if they need at most this share of the time of packed trees, whose rate
-/// has a proof.
-pub(super) const WORTH: f64 = 0.98;
 
 /// Paths of an all-to-all, and the order of their messages.
 pub struct OrderedFlow {
@@ -204,7 +45,7 @@ pub fn ordered_flow(
     let most = MOST_MESSAGES as u64;
     let plan = match request.pieces {
         Some(pieces) => all_to_all_rounds(&flow, pieces, most)?,
-        None => match fastest_all_to_all_rounds(&flow, cost, request.messages) {
+        None => match fastest_all_to_all_rounds(&flow, cost, request.messages.usual) {
             // Whole blocks may be more messages than trees are cut into.
             Err(SynthesisError::Overflow { .. }) => all_to_all_rounds(&flow, 1, most)?,
             other => other?,
@@ -284,11 +125,6 @@ pub fn best_phases(
             (plain, Err(_)) => plain.map(|found| (machine, found)),
         },
     }
-}
-
-/// Returns the estimated nanoseconds of phases.
-pub fn planned_ns(phases: &[Rc<OrderedPhase>]) -> f64 {
-    phases.iter().map(|p| p.plan.ns).sum()
 }
 
 /// Returns the phases of packed trees.
@@ -380,33 +216,6 @@ pub fn parameters(
     }
 }
 
-/// Returns the best rate of trees of a collective, in units of the network.
-pub(super) fn rate(
-    machine: &MachineNetwork,
-    collective: PackedCollective,
-    root: u64,
-) -> SynthesisResult<f64> {
-    let found = || Ok(best_rate(&machine.network, trees_of(collective, root)?)?.rate.to_f64());
-    machine.memo.rates.get((collective, root), found)
-}
-
-/// Returns which trees a collective has. An all-reduce begins with those of a reduce-scatter.
-///
-/// # Errors
-/// [`SynthesisError::Inconsistent`] for an all-to-all, which has none.
-pub(super) fn trees_of(collective: PackedCollective, root: u64) -> SynthesisResult<TreeCollective> {
-    let root = root as usize;
-    Ok(match collective {
-        PackedCollective::AllGather => TreeCollective::AllGather,
-        PackedCollective::ReduceScatter | PackedCollective::AllReduce => TreeCollective::ReduceScatter,
-        PackedCollective::Broadcast => TreeCollective::Broadcast { root },
-        PackedCollective::Reduce => TreeCollective::Reduce { root },
-        PackedCollective::AllToAll => {
-            return Err(SynthesisError::Inconsistent { step: "the choice of trees" });
-        }
-    })
-}
-
 fn trees(
     machine: &MachineNetwork,
     request: &PackedRequest,
@@ -477,33 +286,4 @@ fn total_trees(packing: &TreePacking) -> u128 {
 
 fn spanning_messages(packing: &SpanningPacking) -> u128 {
     packing.trees * packing.classes.first().map_or(0, |c| 2 * c.edges.len() as u128)
-}
-
-/// Orders the messages of a phase, in the number of pieces that the request gives or else in the
-/// one that is fastest.
-pub(super) fn ordered(
-    collective: PackedCollective,
-    trees: PhaseTrees,
-    machine: &MachineNetwork,
-    request: &PackedRequest,
-) -> SynthesisResult<Rc<OrderedPhase>> {
-    let bytes = PackedRequest { collective, ..*request }.root_bytes(machine);
-    let (times, waiting, most) = (&machine.timings, machine.waiting, request.messages as usize);
-    let carrying = match &trees {
-        PhaseTrees::Rooted(packing) => CarryingTrees::Rooted(packing),
-        PhaseTrees::Spanning(packing) => CarryingTrees::Spanning(packing),
-        PhaseTrees::Matched(matching) => CarryingTrees::Matched(matching),
-    };
-    let rounds = |pieces: PieceNumber| tree_rounds(carrying, pieces, bytes, times, waiting);
-    let pieces = request.pieces.map_or(PieceNumber::FastestUpTo(most), PieceNumber::Fixed);
-    let plan = match rounds(pieces) {
-        // Whole trees may be more messages than trees are cut into.
-        Err(SynthesisError::Overflow { .. }) if request.pieces.is_none() => rounds(PieceNumber::Fixed(1))?,
-        other => other?,
-    };
-    let phase = OrderedPhase { collective, trees, plan };
-    match phase.messages() as u128 > MOST_MESSAGES {
-        true => Err(SynthesisError::Overflow { what: "the number of messages" }),
-        false => Ok(Rc::new(phase)),
-    }
 }

@@ -2,7 +2,7 @@
 //! `specs/lib/packed.kb`.
 
 use super::network::MachineNetwork;
-use super::phases::{OrderedPhase, PackedCollective, PackedRequest};
+use super::phase::{OrderedPhase, PackedCollective, PackedRequest};
 use kbc_diag::{FileId, Span};
 use kbc_machine::topology::Topology;
 use kbc_rounds::ast::{Expr, ExprKind, FnBody, FnDecl, Ident};

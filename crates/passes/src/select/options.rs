@@ -6,31 +6,38 @@
 
 use super::bind::legal;
 use super::search::{WORTH, values};
+use super::simulated::CLOSE;
 use super::{Chooser, SelectSite};
 use crate::cost::{self, Job};
 use crate::findings::select::{Candidate, SearchRecord, Verdict};
 use crate::packed::is_packed;
 use kbc_diag::Diagnostic;
+use kbc_ir::Name;
 use kbc_ir::graph::UsingArg;
+use kbc_rounds::AlgId;
 
 /// The options that are tried, with their numbers of lanes. A larger number is tried if the one
 /// before it gains.
 const OPTIONS: [(&str, &[i64]); 2] = [("pipeline", &[2, 4, 8]), ("instances", &[2, 4])];
 
-/// A larger number of lanes must take at most this share of the time of the one before it.
+/// A number of lanes must take at most this share of the time of the one before it.
 const GAIN: f64 = 0.98;
 
+/// Number of algorithms of which the options are tried.
+const OPTIONED: usize = 3;
+
 impl Chooser<'_> {
-    /// Returns the best candidate with options, simulated, where it then needs at most [`WORTH`] of
-    /// its time. Sets the simulated time of the candidate itself.
+    /// Returns candidates with options, simulated, where they then need at most [`GAIN`] of their
+    /// time: the best ones that have no packed trees, which have pieces of their own, if they are
+    /// close to the first one. Nothing is tried within [`WORTH`] of the bound. `list` is sorted;
+    /// sets the simulated times of the candidates themselves.
     pub(super) fn optioned(
         &self,
         site: &SelectSite<'_>,
         job: &Job<'_>,
-        best: Option<&mut Candidate>,
+        list: &mut [Candidate],
         record: &mut SearchRecord,
     ) -> Result<Vec<Candidate>, Diagnostic> {
-        let (Some(time), Some(best)) = (self.cx.time, best) else { return Ok(vec![]) };
         let settings = self.topology.settings();
         let fetched = settings.cores.get_limit() != settings.cores.put_limit();
         // Lanes over queues share their slots, and who fetches is chosen for one form of a
@@ -38,16 +45,42 @@ impl Chooser<'_> {
         if self.options.word("by") == Some("model") || settings.queues().is_some() || fetched {
             return Ok(vec![]);
         }
-        let using = best.using();
-        let Verdict::Priced(price) = &mut best.verdict else { return Ok(vec![]) };
-        let Ok(alg) = job.library.find_algorithm(site.file, site.id, &using.alg, site.op.span) else {
-            return Ok(vec![]);
+        let known = |c: &Candidate| match &c.verdict {
+            Verdict::Priced(price) => Some(price.simulated.unwrap_or(price.ns)),
+            _ => None,
         };
+        let Some(best) = list.first().and_then(known) else { return Ok(vec![]) };
         let bound = record.bound.as_ref().map_or(0.0, |b| b.0);
-        // Packed trees have pieces of their own.
-        if is_packed(job.library, alg) || bound > WORTH * price.simulated.unwrap_or(price.ns) {
+        if bound > WORTH * best {
             return Ok(vec![]);
         }
+        let (mut out, mut tried): (Vec<Candidate>, Vec<Name>) = (vec![], vec![]);
+        for c in list {
+            if tried.len() == OPTIONED || known(c).is_none_or(|ns| ns > CLOSE * best) {
+                break;
+            }
+            let found = job.library.find_algorithm(site.file, site.id, &c.algorithm, site.op.span);
+            let plain = found.ok().filter(|alg| !is_packed(job.library, *alg));
+            if let Some(alg) = plain
+                && !tried.contains(&c.algorithm)
+            {
+                tried.push(c.algorithm.clone());
+                out.extend(self.in_lanes(site, job, (alg, c), record)?);
+            }
+        }
+        Ok(out)
+    }
+
+    /// Returns a candidate with options where they gain.
+    fn in_lanes(
+        &self,
+        site: &SelectSite<'_>,
+        job: &Job<'_>,
+        (alg, c): (AlgId, &mut Candidate),
+        record: &mut SearchRecord,
+    ) -> Result<Vec<Candidate>, Diagnostic> {
+        let using = c.using();
+        let (Some(time), Verdict::Priced(price)) = (self.cx.time, &mut c.verdict) else { return Ok(vec![]) };
         let args = values(site.file, &using.args);
         let Ok(call) = legal(job.library, alg, site.axis, site.coll.root, args) else { return Ok(vec![]) };
         let least = cost::price(&Job { elements: 0, ..job.clone() }, &call).map_or(0.0, |p| p.ns);
@@ -73,11 +106,9 @@ impl Chooser<'_> {
                     break;
                 }
                 last = ns;
-                if ns <= WORTH * own {
-                    let verdict = Verdict::Priced(cost::Price { simulated: Some(ns), ..price.clone() });
-                    let (algorithm, arguments) = (with.alg, with.args);
-                    out.push(Candidate { algorithm, arguments, options: with.options, verdict });
-                }
+                let verdict = Verdict::Priced(cost::Price { simulated: Some(ns), ..price.clone() });
+                let (algorithm, arguments) = (with.alg, with.args);
+                out.push(Candidate { algorithm, arguments, options: with.options, verdict });
             }
         }
         if !out.is_empty() {

@@ -5,7 +5,7 @@ use super::bind::legal;
 use super::{Chooser, SelectSite};
 use crate::cost::{self, Job, Price};
 use crate::findings::select::{Candidate, Verdict};
-use crate::packed::{CUT_MESSAGES, PackedSite, PackedUse, is_packed, refused};
+use crate::packed::{MessageLimit, PackedSite, PackedUse, is_packed, refused, without_pieces};
 use kbc_diag::{Diagnostic, FileId};
 use kbc_ir::Name;
 use kbc_ir::graph::{CollKind, Using, UsingArg};
@@ -56,7 +56,7 @@ impl Chooser<'_> {
         }
         let at = if using.span.is_none() { site.op.span } else { using.span };
         // Whoever names packed trees has them, whatever the effort.
-        let messages = CUT_MESSAGES.saturating_mul(self.effort().max(1));
+        let messages = MessageLimit::of_effort(self.effort().max(1));
         let found = self.packed_site(site, messages).pack(&using.args, &self.cx.packed);
         found.map(Some).map_err(|why| refused(Some(self.topology), using, at, &why))
     }
@@ -91,7 +91,7 @@ impl Chooser<'_> {
         Some((bound.ns, bound.bottleneck))
     }
 
-    fn packed_site<'s>(&'s self, site: &'s SelectSite<'_>, messages: u64) -> PackedSite<'s> {
+    fn packed_site<'s>(&'s self, site: &'s SelectSite<'_>, messages: MessageLimit) -> PackedSite<'s> {
         PackedSite {
             topology: self.topology,
             mesh: self.mesh,
@@ -135,10 +135,11 @@ impl Chooser<'_> {
             out.verdict = Verdict::Pruned(why);
             return out;
         }
-        let mut from = self.packed_site(site, CUT_MESSAGES.saturating_mul(effort));
+        let mut from = self.packed_site(site, MessageLimit::of_effort(effort));
         // An all-reduce moves the vector of every rank twice; other collectives move less.
         let moved = from.bytes.saturating_mul(2 * site.axis.size);
-        from.messages = from.messages.min((moved / LEAST_BYTES).max(1));
+        let limit = from.messages.at_most((moved / LEAST_BYTES).max(1));
+        from.messages = limit.usual();
         let search = from.search(&self.cx.packed);
         let packed = match search.pack(&[]) {
             Err(why) => {
@@ -189,6 +190,20 @@ impl Chooser<'_> {
                 }
                 planned = other.ns;
                 known = improve(&other, OTHER_NUMBER);
+            }
+        }
+        // More pieces than usual of the trees that are best so far. Their plan is far from their
+        // price on some machines, so the price decides.
+        let known = price.as_ref().map_or(f64::INFINITY, |p| p.ns);
+        if limit.most > limit.usual && known > bound / WORTH {
+            let trees = without_pieces(&out.arguments);
+            let more = PackedSite { messages: limit, ..from }.pack(&trees, &self.cx.packed).ok();
+            let faster = more.filter(|m| m.ns < OTHER_NUMBER * known && m.arguments() != out.arguments);
+            if let Some(more) = faster
+                && let Ok(Some(found)) = self.price_of_packed(site, (alg, job), &more, OTHER_NUMBER * known)
+            {
+                out.arguments = more.arguments();
+                price = Ok(found);
             }
         }
         out.verdict = match price {

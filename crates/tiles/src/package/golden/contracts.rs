@@ -1,9 +1,9 @@
 //! Collectives that a contract defines (`shift`, `permute`, `send_recv` and those of a program's
 //! file): which blocks of the operand each block of the result holds.
 
-use super::super::description::{MovedBlock, MovedBlocks};
-use super::super::python::{quoted, tuple};
 use super::elementwise::broken;
+use crate::package::description::{MovedBlock, MovedBlocks};
+use crate::package::python::{quoted, tuple};
 use kbc_diag::Diagnostic;
 use kbc_ir::contract::Clause;
 use kbc_ir::contract_sides::{HeldPart, sides};
@@ -14,7 +14,7 @@ use kbc_ir::graph::{CollKind, Collective, Graph, GraphOp, OpKind};
 ///
 /// # Errors
 /// Returns E457 for a contract that is not known or does not map one value to one value.
-pub(in super::super) fn moved_blocks(graph: &Graph) -> Result<Vec<MovedBlocks>, Diagnostic> {
+pub fn moved_blocks(graph: &Graph) -> Result<Vec<MovedBlocks>, Diagnostic> {
     let all = graph.order().iter().map(|id| graph.op(*id));
     all.filter_map(|op| by_contract(op).map(|c| blocks(op, c))).collect()
 }
