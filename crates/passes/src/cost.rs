@@ -42,7 +42,6 @@
 //! shape. An algorithm that does not exist on fewer ranks is priced by its own rounds if they are
 //! few.
 
-mod hashing;
 mod model;
 mod smaller;
 mod streams;

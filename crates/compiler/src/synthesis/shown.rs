@@ -5,7 +5,7 @@ use crate::build::Built;
 use kbc_ir::graph::{Collective, GraphOp, OpKind, Using};
 use kbc_machine::topology::DeviceId;
 use kbc_passes::findings::select::called;
-use kbc_passes::packed::{MessageLimit, PackedSite, PackedTrees, PhaseTrees, is_packed};
+use kbc_passes::packed::{PackedSite, PackedTrees, PhaseTrees, is_packed};
 use kbc_synthesis::{MatchedEdge, TreeEdge};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -25,15 +25,7 @@ fn trees_of_uses(built: &Built) -> Vec<TreesOfUse> {
         let op = built.arranged.op(*id);
         let OpKind::Collective(c) = &op.kind else { continue };
         let Some(using) = c.using.as_ref().filter(|u| packed(built, op, c, u)) else { continue };
-        let of = PackedSite {
-            topology: &built.topology,
-            mesh: &built.module.mesh,
-            collective: c,
-            elements: 0,
-            bytes: 0,
-            messages: MessageLimit::NONE,
-            via: false,
-        };
+        let of = PackedSite::complete(&built.topology, &built.module.mesh, c);
         // A use without trees was refused when the program was compiled.
         let Ok(Some(trees)) = of.trees(&using.args) else { continue };
         let axes: Vec<String> = c.axes().iter().map(ToString::to_string).collect();

@@ -1,10 +1,8 @@
 //! Boxes of a machine: runs of ranks that are nearer to each other than to others.
 
-use std::collections::{BTreeSet, VecDeque};
-
-use petgraph::unionfind::UnionFind;
-
 use super::{DeviceId, Link, Topology};
+use petgraph::unionfind::UnionFind;
+use std::collections::{BTreeSet, VecDeque};
 
 impl Topology {
     /// Returns the sizes of the boxes of a list of links, ascending: numbers g, of which 1 and the

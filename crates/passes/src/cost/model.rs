@@ -3,7 +3,6 @@
 //!
 //! [`super`] says what the model contains and what it leaves out.
 
-use super::hashing::ByNumber;
 use super::streams;
 use crate::late;
 use kbc_ir::types::CutRule;
@@ -11,8 +10,9 @@ use kbc_machine::topology::cores::Mover;
 use kbc_machine::topology::{DeviceId, Direction, Forward, LinkId, Route, Topology, WayOfMessage};
 use kbc_rounds::rounds::Buffer;
 use kbc_rounds::{Library, Rounds, Transfer};
+use rustc_hash::FxBuildHasher;
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 /// A collective to be priced.
 #[derive(Clone, Debug)]
@@ -56,6 +56,9 @@ pub(super) fn simulate(
     let most = sent.iter().copied().fold(0.0, f64::max);
     Some((Engine::new(job, &messages, simulated_groups).run(limit)?, most as u64))
 }
+
+/// A map from small numbers that no user chooses.
+type ByNumber<K, V> = HashMap<K, V, FxBuildHasher>;
 
 /// A message: what one rank sends another in a round.
 #[derive(Default)]

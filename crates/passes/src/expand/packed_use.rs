@@ -1,7 +1,7 @@
 //! Packed algorithms in schedules: the library with the trees of a use.
 
 use super::lower::Lower;
-use crate::packed::{self, MessageLimit, PackedSite};
+use crate::packed::{self, PackedSite};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::graph::{Collective, Using};
 use kbc_rounds::{AlgId, Library};
@@ -23,15 +23,7 @@ impl Lower<'_> {
             return Err(Diagnostic::error("E901", format!("`{}` has no number of pieces yet", using.alg))
                 .primary(at, "run `select` first"));
         }
-        let site = PackedSite {
-            topology,
-            mesh,
-            collective: c,
-            elements: 0,
-            bytes: 0,
-            messages: MessageLimit::NONE,
-            via: false,
-        };
+        let site = PackedSite::complete(topology, mesh, c);
         let found = site.pack(&using.args, &self.cx.packed);
         let found = found.map_err(|why| packed::refused(Some(topology), using, at, &why))?;
         Ok(found.library(self.lib, alg))

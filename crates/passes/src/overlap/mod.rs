@@ -89,7 +89,7 @@ mod pieces;
 use crate::cost::{self, CallPrices, Job};
 use crate::findings::overlap::{ExaminedCollective, OverlapTable, TriedPieces, TriedStreams};
 use crate::groups::device_groups;
-use crate::packed::{MessageLimit, PackedSite, is_packed};
+use crate::packed::{PackedSite, is_packed};
 use crate::part_of::library_for;
 use crate::pass::{Changed, OptionKind, Options, Pass, PassCx, PassInfo, PassOption, graph_of};
 use crate::pipeline::Pipeline;
@@ -614,16 +614,7 @@ impl Planner<'_> {
         let trees;
         let library = match is_packed(library, alg) {
             true => {
-                let (topology, mesh) = (self.topology, self.mesh);
-                let site = PackedSite {
-                    topology,
-                    mesh,
-                    collective: c,
-                    elements: 0,
-                    bytes: 0,
-                    messages: MessageLimit::NONE,
-                    via: false,
-                };
+                let site = PackedSite::complete(self.topology, self.mesh, c);
                 trees = site.pack(&using.args, &self.cx.packed).ok()?.library(library, alg);
                 &trees
             }

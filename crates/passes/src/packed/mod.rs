@@ -10,19 +10,19 @@
 //! `select` completes a use: it chooses pieces and trees for the size and writes them down. Later
 //! passes pack the same trees from the machine and these numbers.
 
+mod choice;
 mod matched;
 mod memo;
 mod network;
 mod order;
 mod phase;
-mod phases;
 mod tables;
 
+pub use choice::{OrderedFlow, PackedParameters, best_phases, ordered_flow, parameters, phases};
 pub use network::{MachineNetwork, group_network, routed_network, whole_network};
 pub use phase::{
     MessageLimit, OrderedPhase, PackedCollective, PackedRequest, PhaseTrees, TreeMethod, planned_ns,
 };
-pub use phases::{OrderedFlow, PackedParameters, best_phases, ordered_flow, parameters, phases};
 pub use tables::{PackedTable, flow_tables, tables};
 
 use crate::groups::device_groups;
@@ -223,6 +223,12 @@ impl Drop for PackedSearch<'_> {
 }
 
 impl<'a> PackedSite<'a> {
+    /// Returns the site of a complete use, whose arguments say everything that a size would decide.
+    pub fn complete(topology: &'a Topology, mesh: &'a Mesh, collective: &'a Collective) -> PackedSite<'a> {
+        let messages = MessageLimit::NONE;
+        PackedSite { topology, mesh, collective, elements: 0, bytes: 0, messages, via: false }
+    }
+
     /// Begins a search for trees.
     pub fn search(self, cache: &'a PackedCache) -> PackedSearch<'a> {
         PackedSearch { site: self, cache }

@@ -23,7 +23,7 @@ const OPTIONS: [(&str, &[i64]); 2] = [("pipeline", &[2, 4, 8]), ("instances", &[
 /// A number of lanes must take at most this share of the time of the one before it.
 const GAIN: f64 = 0.98;
 
-/// Number of algorithms of which the options are tried.
+/// Largest number of algorithms for which options are tried.
 const OPTIONED: usize = 3;
 
 impl Chooser<'_> {

@@ -1,4 +1,5 @@
-//! Phases of a packed algorithm: which trees are taken, and which kind of them is faster.
+//! Choice of the phases of a packed algorithm: which trees are taken, and which kind of them is
+//! faster.
 
 use super::matched::matched;
 use super::memo::SynthesisResult;
