@@ -7,6 +7,9 @@
 //! the program of a rank from its end, and remembers when each place is touched next
 //! (`docs/adr/078-late-receives.md`).
 //!
+//! A message is taken before the next one of its sender if nothing has to be waited for: at that
+//! time it is there, and so are those that are added before it ([`bring_forward`]).
+//!
 //! What a rank does with one place stays in order. A message that is taken late passes no send,
 //! move or message of the same place, so results and additions are those of the rounds, and every
 //! credit that follows from the order of places (`crate::order`, `Within::Data`) still follows.
@@ -33,52 +36,20 @@ impl Run {
     }
 }
 
-/// The deadlines of what a rank receives. The program of the rank is walked from its end.
-pub(crate) struct Deadlines {
-    /// The last round of all.
-    last: u32,
-    /// For places that the rank touches again, by buffer and first atom: one past the last atom,
-    /// and the last round at whose end they may be written. Runs do not overlap.
+/// Rounds of places. Runs do not overlap.
+#[derive(Default)]
+struct RoundsOfRuns {
+    /// By buffer and first atom: one past the last atom, and the round.
     runs: BTreeMap<(u32, u32), (u32, u32)>,
-    /// The round in which the next message of each sender is taken.
-    senders: HashMap<u32, u32>,
 }
 
-impl Deadlines {
-    /// Returns the deadlines at the end of that many rounds: nothing is touched again.
-    pub fn new(rounds: usize) -> Deadlines {
-        Deadlines { last: (rounds as u32).saturating_sub(1), runs: BTreeMap::new(), senders: HashMap::new() }
-    }
-
-    /// Goes back over a send or a move of a round, which touches places. Receipts of the same round
-    /// come after it.
-    pub fn touched(&mut self, run: Run, round: u32) {
-        self.take(run);
-        self.set(run, round.saturating_sub(1));
-    }
-
-    /// Goes back over a message that the rank receives in places. Returns the round at whose end it
-    /// takes the message.
-    pub fn taken(&mut self, sender: u32, places: impl Iterator<Item = Run> + Clone) -> u32 {
-        let touched = places.clone().filter_map(|run| self.take(run)).min();
-        // The messages of one sender arrive in the order in which they are sent.
-        let next = self.senders.get(&sender).copied();
-        let taken = [touched, next].into_iter().flatten().fold(self.last, u32::min);
-        for run in places {
-            // The places of a message may overlap.
-            self.take(run);
-            self.set(run, taken);
-        }
-        self.senders.insert(sender, taken);
-        taken
-    }
-
+impl RoundsOfRuns {
     fn set(&mut self, run: Run, round: u32) {
         self.runs.insert((run.buffer, run.start), (run.start + run.len, round));
     }
 
-    /// Removes a run, and returns the earliest of its rounds.
-    fn take(&mut self, Run { buffer, start, len }: Run) -> Option<u32> {
+    /// Removes a run, and returns the round that `of` chooses among those of its places.
+    fn take(&mut self, Run { buffer, start, len }: Run, of: fn(u32, u32) -> u32) -> Option<u32> {
         let stop = start + len;
         let before = self.runs.range(..(buffer, start)).next_back();
         let before = before.filter(|(key, (end, _))| key.0 == buffer && *end > start);
@@ -93,7 +64,77 @@ impl Deadlines {
                 self.runs.insert((buffer, stop), (*end, *round));
             }
         }
-        found.into_iter().map(|(_, (_, round))| round).min()
+        found.into_iter().map(|(_, (_, round))| round).reduce(of)
+    }
+}
+
+/// The deadlines of what a rank receives. The program of the rank is walked from its end.
+pub(crate) struct Deadlines {
+    /// The last round of all.
+    last: u32,
+    /// The last round at whose end places may be written that the rank touches again.
+    places: RoundsOfRuns,
+}
+
+impl Deadlines {
+    /// Returns the deadlines at the end of that many rounds: nothing is touched again.
+    pub fn new(rounds: usize) -> Deadlines {
+        Deadlines { last: (rounds as u32).saturating_sub(1), places: RoundsOfRuns::default() }
+    }
+
+    /// Goes back over a send or a move of a round, which touches places. Receipts of the same round
+    /// come after it.
+    pub fn touched(&mut self, run: Run, round: u32) {
+        self.places.take(run, u32::min);
+        self.places.set(run, round.saturating_sub(1));
+    }
+
+    /// Goes back over a message that the rank receives in places. Returns the last round at whose
+    /// end it may take the message.
+    pub fn taken(&mut self, places: impl Iterator<Item = Run> + Clone) -> u32 {
+        let touched = places.clone().filter_map(|run| self.places.take(run, u32::min));
+        let taken = touched.fold(self.last, u32::min);
+        for run in places {
+            // The places of a message may overlap.
+            self.places.take(run, u32::min);
+            self.places.set(run, taken);
+        }
+        taken
+    }
+}
+
+/// A message that a rank receives.
+pub(crate) struct Receipt {
+    /// The rank that sends it.
+    pub sender: u32,
+    /// The round at whose end the receiver takes it.
+    pub taken: u32,
+}
+
+/// Lets a rank take messages earlier than at their deadlines where it waits for nothing in return:
+/// a message before the next ones of its sender, because messages of one sender arrive in the order
+/// in which they are sent, but after all messages that go to its places before it. So the work on a
+/// message is not left to the end. `receipts` are those of one rank in the order of rounds and
+/// additions, and `places` returns the places of each.
+pub(crate) fn bring_forward<P: Iterator<Item = Run> + Clone>(
+    receipts: &mut [Receipt],
+    places: impl Fn(usize) -> P,
+) {
+    let mut next: HashMap<u32, u32> = HashMap::new();
+    let mut wanted = vec![0; receipts.len()];
+    for (i, receipt) in receipts.iter().enumerate().rev() {
+        let next = next.entry(receipt.sender).or_insert(receipt.taken);
+        *next = receipt.taken.min(*next);
+        wanted[i] = *next;
+    }
+    let mut written = RoundsOfRuns::default();
+    for (i, receipt) in receipts.iter_mut().enumerate() {
+        let before = places(i).filter_map(|run| written.take(run, u32::max));
+        receipt.taken = before.fold(wanted[i], u32::max).min(receipt.taken);
+        for run in places(i) {
+            written.take(run, u32::max);
+            written.set(run, receipt.taken);
+        }
     }
 }
 
@@ -102,20 +143,31 @@ pub(crate) fn taken_in(rounds: &Rounds) -> Vec<Vec<u32>> {
     let mut ranks: Vec<Deadlines> =
         (0..rounds.ranks()).map(|_| Deadlines::new(rounds.rounds.len())).collect();
     let mut out: Vec<Vec<u32>> = vec![];
-    for (t, round) in (0..rounds.rounds.len() as u32).zip(&rounds.rounds).rev() {
+    // The messages of each rank, from the last to the first: round, and number in the round.
+    let mut messages: Vec<Vec<(usize, usize)>> = vec![vec![]; ranks.len()];
+    for (t, round) in rounds.rounds.iter().enumerate().rev() {
         let mut order: Vec<usize> = (0..round.len()).filter(|&i| round[i].is_remote()).collect();
         order.sort_by_key(|&i| (round[i].distance, i));
-        let mut taken = vec![t; round.len()];
+        let mut taken = vec![t as u32; round.len()];
         for i in order.into_iter().rev() {
             let x = &round[i];
-            taken[i] = ranks[x.dst as usize].taken(x.src, Run::of(&x.to));
+            taken[i] = ranks[x.dst as usize].taken(Run::of(&x.to));
+            messages[x.dst as usize].push((t, i));
         }
         for x in round {
             let touched = Run::of(&x.from).chain(Run::of(&x.to).filter(|_| !x.is_remote()));
-            touched.for_each(|run| ranks[x.src as usize].touched(run, t));
+            touched.for_each(|run| ranks[x.src as usize].touched(run, t as u32));
         }
         out.push(taken);
     }
     out.reverse();
+    for mut own in messages {
+        own.reverse();
+        let receipt =
+            |&(t, i): &(usize, usize)| Receipt { sender: rounds.rounds[t][i].src, taken: out[t][i] };
+        let mut receipts: Vec<Receipt> = own.iter().map(receipt).collect();
+        bring_forward(&mut receipts, |at| Run::of(&rounds.rounds[own[at].0][own[at].1].to));
+        own.iter().zip(receipts).for_each(|(&(t, i), receipt)| out[t][i] = receipt.taken);
+    }
     out
 }

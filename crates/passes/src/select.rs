@@ -20,9 +20,11 @@
 //!   the best other algorithm, because their schedules are written out for every rank. If the
 //!   estimate of their rounds is longer than that, they are not looked at any further. The option
 //!   `effort` says how many messages they may have; on average a message has at least 4 KiB. As
-//!   long as each doubling of the pieces gains 3 %, they may have four times as many
-//!   ([adr/099](../adr/099-more-pieces.md)). Where the estimate does not hold, trees of other kinds
-//!   and 1, 2, 4 or 8 trees per root are priced as well
+//!   long as each doubling of the pieces gains 3 %, or 1 % where the plan is over 5 % longer than
+//!   the busiest link is busy, they may have eight times as many
+//!   ([adr/099](../adr/099-more-pieces.md),
+//!   [adr/102](../adr/102-receipts-that-wait-for-nothing.md)). Where the estimate does not hold,
+//!   trees of other kinds and 1, 2, 4 or 8 trees per root are priced as well
 //!   ([adr/096](../adr/096-time-of-the-search.md)).
 //! * Parameters that are algorithms are tried with the other algorithms of the same collective
 //!   ([adr/088](../adr/088-search-of-compositions.md)): `two_phase(first: ring, then: bruck)`. The

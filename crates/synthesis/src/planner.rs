@@ -20,6 +20,10 @@ const GAIN: f64 = 0.02;
 /// Beyond the usual number of messages, trees are cut further while each doubling is faster by this
 /// part. Deep trees need many pieces, because links are idle until the first piece arrives.
 const FURTHER_GAIN: f64 = 0.03;
+/// The same while the plan takes longer than the busiest edge by more than [`NEAR`].
+const FAR_GAIN: f64 = 0.01;
+/// Part of the time of the busiest edge that a plan may add to it.
+const NEAR: f64 = 0.05;
 /// Part by which a known order may take longer than its times before others are tried.
 const KEPT: f64 = 0.01;
 
@@ -209,8 +213,10 @@ impl Planner {
         let mut best = best?;
         // The number at the limit may have been too little more than the power of two before it.
         while 2 * best.cuts > usual && 2 * best.cuts <= most {
+            let far = best.ns * (1.0 - NEAR) > self.orders[best.way.orders].busiest();
+            let gain = if far { FAR_GAIN } else { FURTHER_GAIN };
             let tried = self.tried(2 * best.cuts)?;
-            if tried.ns >= best.ns * (1.0 - FURTHER_GAIN) {
+            if tried.ns >= best.ns * (1.0 - gain) {
                 break;
             }
             best = tried;

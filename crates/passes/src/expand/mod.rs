@@ -25,10 +25,11 @@
 //! the message again: before it sends from there, moves data there or from there, or takes another
 //! message there. If it never does, it takes the message at the end. So a send does not wait for
 //! messages that it does not need ([ADR 78](../adr/078-late-receives.md)). What a rank does with
-//! one place stays in order, additions included. Messages of one sender are taken in the order in
-//! which they are sent. On a machine with queues a rank takes a message in its round, because a
-//! queue has few slots. In symbolic forms it does so on every machine: an iteration of a loop is a
-//! round.
+//! one place stays in order, additions included. A message is taken before the next one of its
+//! sender, which arrives later, if what goes to its places before it has been taken, too
+//! ([ADR 102](../adr/102-receipts-that-wait-for-nothing.md)). On a machine with queues a rank takes
+//! a message in its round, because a queue has few slots. In symbolic forms it does so on every
+//! machine: an iteration of a loop is a round.
 //!
 //! **Options.** With `transfer: pull` the slots belong to the sender: the sender copies into them,
 //! and the receiver fetches the data from there (`get`), between the same marks. With `cores: k`,

@@ -187,6 +187,11 @@ pub fn without_pieces(args: &[(Name, UsingArg)]) -> Vec<(Name, UsingArg)> {
     args.iter().filter(|(name, _)| **name != *PIECES && **name != *BYTES).cloned().collect()
 }
 
+/// Checks whether the arguments of a complete use ask for trees by greedy matching.
+pub fn is_matched(args: &[(Name, UsingArg)]) -> bool {
+    args.iter().any(|a| a.0 == *GREEDY)
+}
+
 /// A use of a packed algorithm.
 #[derive(Clone, Copy, Debug)]
 pub struct PackedSite<'a> {
@@ -326,6 +331,15 @@ impl PackedSearch<'_> {
         kinds
             .filter_map(|(method, ways)| self.packed(&PackedRequest { method, ..request }, ways).ok())
             .collect()
+    }
+
+    /// Packs trees of the best rate, in as many pieces as are fastest for the bytes.
+    ///
+    /// # Errors
+    /// Those of [`PackedSite::pack`].
+    pub fn pack_trees(&self) -> Result<Rc<PackedUse>, String> {
+        let request = PackedRequest { method: TreeMethod::Trees, ..self.site.request(&[])? };
+        self.packed(&request, self.site.ways(&[])?)
     }
 
     /// Packs a number of trees per root, in as many pieces as are fastest for the bytes. Messages

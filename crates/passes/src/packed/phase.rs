@@ -8,7 +8,7 @@ use std::rc::Rc;
 /// `select`.
 const CUT_MESSAGES: u64 = 16_384;
 /// Up to this multiple of these messages, trees are cut further while that gains much.
-const FURTHER_MESSAGES: u64 = 4;
+const FURTHER_MESSAGES: u64 = 8;
 
 /// A collective for which trees can be packed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -5,7 +5,7 @@ use super::bind::legal;
 use super::{Chooser, SelectSite};
 use crate::cost::{self, Job, Price};
 use crate::findings::select::{Candidate, Verdict};
-use crate::packed::{MessageLimit, PackedSite, PackedUse, is_packed, refused, without_pieces};
+use crate::packed::{MessageLimit, PackedSite, PackedUse, is_matched, is_packed, refused, without_pieces};
 use kbc_diag::{Diagnostic, FileId};
 use kbc_ir::Name;
 use kbc_ir::graph::{CollKind, Using, UsingArg};
@@ -192,17 +192,28 @@ impl Chooser<'_> {
                 known = improve(&other, OTHER_NUMBER);
             }
         }
-        // More pieces than usual of the trees that are best so far. Their plan is far from their
-        // price on some machines, so the price decides.
-        let known = price.as_ref().map_or(f64::INFINITY, |p| p.ns);
-        if limit.most > limit.usual && known > bound / WORTH {
-            let trees = without_pieces(&out.arguments);
-            let more = PackedSite { messages: limit, ..from }.pack(&trees, &self.cx.packed).ok();
-            let faster = more.filter(|m| m.ns < OTHER_NUMBER * known && m.arguments() != out.arguments);
-            if let Some(more) = faster
-                && let Ok(Some(found)) = self.price_of_packed(site, (alg, job), &more, OTHER_NUMBER * known)
+        // More pieces than usual of the trees that are best so far, and then of packed trees where
+        // those are matched ones, which need fewer pieces. A plan is far from its price on some
+        // machines, so the price decides.
+        let more = PackedSite { messages: limit, ..from }.search(&self.cx.packed);
+        for other_trees in [false, true] {
+            let known = price.as_ref().map_or(f64::INFINITY, |p| p.ns);
+            let enough = limit.most <= limit.usual || known <= bound / WORTH;
+            if enough || other_trees && !is_matched(&out.arguments) {
+                break;
+            }
+            let found = match other_trees {
+                true => more.pack_trees(),
+                false => more.pack(&without_pieces(&out.arguments)),
+            };
+            // Any gain counts that brings the time near the bound.
+            let gains = |ns: f64| ns < if ns <= bound / WORTH { known } else { OTHER_NUMBER * known };
+            let faster = found.ok().filter(|m| gains(m.ns) && m.arguments() != out.arguments);
+            if let Some(faster) = faster
+                && let Ok(Some(found)) = self.price_of_packed(site, (alg, job), &faster, known)
+                && gains(found.ns)
             {
-                out.arguments = more.arguments();
+                out.arguments = faster.arguments();
                 price = Ok(found);
             }
         }

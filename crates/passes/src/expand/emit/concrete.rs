@@ -12,7 +12,7 @@ use super::request::{Request, call, capacity, label, window};
 use crate::expand::interpret::{Options, Stop, contract, refused};
 use crate::expand::messages::legal;
 use crate::groups::groups;
-use crate::late::{Deadlines, Run};
+use crate::late::{self, Deadlines, Run};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::cut::Chunks;
@@ -511,18 +511,24 @@ impl Roles<'_> {
         let mut touched: Vec<(usize, Run)> = sent.chain(moved).collect();
         touched.sort_by_key(|t| t.0);
         let mut deadlines = Deadlines::new(self.rounds.rounds.len());
-        let mut out: Vec<Receipt> = vec![];
-        let messages = own.receives.chunk_by(|&a, &b| self.is_one_message(a, b));
-        for message in messages.rev() {
+        let messages: Vec<&[usize]> = own.receives.chunk_by(|&a, &b| self.is_one_message(a, b)).collect();
+        let places = |i: usize| {
+            let message: &[usize] = messages[i];
+            message.iter().flat_map(|&i| self.pieces[i].to.iter().map(|to| to.0))
+        };
+        let mut taken = vec![];
+        for (i, message) in messages.iter().enumerate().rev() {
             let Piece { round, src, .. } = self.pieces[message[0]];
             while let Some((t, run)) = touched.pop_if(|(t, _)| *t > round) {
                 deadlines.touched(run, t as u32);
             }
-            let places = message.iter().flat_map(|&i| self.pieces[i].to.iter().map(|to| to.0));
-            let taken = deadlines.taken(src, places);
-            out.extend(message.iter().rev().map(|&i| (i, taken as usize)));
+            taken.push(late::Receipt { sender: src, taken: deadlines.taken(places(i)) });
         }
-        out.reverse();
+        taken.reverse();
+        late::bring_forward(&mut taken, places);
+        let rounds = taken.iter().map(|r| r.taken as usize);
+        let mut out: Vec<Receipt> =
+            messages.iter().zip(rounds).flat_map(|(m, t)| m.iter().map(move |&i| (i, t))).collect();
         out.sort_by_key(|r| r.1);
         out
     }
