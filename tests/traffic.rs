@@ -158,6 +158,19 @@ fn hand_written_kernels_are_beside_it() {
     }
 }
 
+/// Every cube core of a matmul counts: each of 3 x 3 loads its rows and its columns.
+#[test]
+fn every_cube_core_is_counted() {
+    let scratch = Scratch::new();
+    let text = "topology sys = full(2)\nmesh m = sys[tp]\n\
+                program f(x: f16[270, 300], w: f16[300, 530]) -> f16[270, 530] { matmul(x, w) }\n";
+    scratch.write("f.kb", text.as_bytes());
+    let found = traffic(scratch.path(), &["f.kb", "--target", "a2a3"]);
+    let most = &found["whole"]["most"];
+    let want = (2 * 300 * 3 * (270 + 530), 2 * 270 * 530);
+    assert_eq!((number(&most["read"]), number(&most["written"])), want, "{found}");
+}
+
 /// In every program, all bytes that are sent are received; schedules from text are counted as well.
 #[test]
 fn what_is_sent_is_received() {

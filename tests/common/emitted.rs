@@ -8,6 +8,7 @@ use kbc::session::{Failure, Session};
 use kbc_audit::standin::case::{self, Sized, words};
 use kbc_compiler::build;
 use kbc_compiler::watch::Unwatched;
+use kbc_tiles::backend::Target;
 use std::ops::Deref;
 use std::path::Path;
 
@@ -54,12 +55,30 @@ impl Case {
         Self::of_command(&Cli::parse_from(line), vec![])
     }
 
+    /// Emits a program for a target that differs from the usual one in the numbers of its cores.
+    pub fn for_target(source: &str, target: &'static dyn Target) -> Result<Case, String> {
+        let cli = Cli::parse_from(["kbc", "compile", "case.kb", "--quiet"]);
+        Self::of_command_for(&cli, vec![("case.kb".into(), source.into())], Some(target))
+    }
+
     fn of_command(cli: &Cli, texts: Vec<(String, String)>) -> Result<Case, String> {
+        Self::of_command_for(cli, texts, None)
+    }
+
+    fn of_command_for(
+        cli: &Cli,
+        texts: Vec<(String, String)>,
+        target: Option<&'static dyn Target>,
+    ) -> Result<Case, String> {
         let Command::Compile(args) = &cli.command else { unreachable!("the line says compile") };
         let mut session = Session::new(cli).fresh(texts);
         let built =
             build::build(&mut session, &args.source.plain(), "windows", &mut Unwatched).map_err(failed)?;
-        case::Case::emit(session.into(), built).map(Case).map_err(failed)
+        let case = match target {
+            Some(target) => case::Case::emit_for(session.into(), built, target),
+            None => case::Case::emit(session.into(), built),
+        };
+        case.map(Case).map_err(failed)
     }
 
     /// Emits a schedule written in the IR's text.

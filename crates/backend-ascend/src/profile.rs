@@ -126,6 +126,10 @@ const TILE: u32 = 4096;
 const BLOCK: [u32; 2] = [128, 256];
 /// Number of vector cores per rank of the runtime's simulator: 8 clusters.
 const SIMULATED_CORES: u32 = 16;
+/// Number of cube cores of a die, as documented: one for two vector cores.
+pub const MAX_CUBES: u32 = 24;
+/// Number of cube cores per rank of the runtime's simulator: one per cluster.
+const SIMULATED_CUBES: u32 = 8;
 
 const REVISIONS: &[Revision] = &[
     Revision { project: "hw-native-sys/simpler", commit: "6ebaf77" },
@@ -182,6 +186,7 @@ const fn aiv(name: &'static str, what: &'static str, simulator: bool) -> Profile
             ranks: MAX_RANKS,
             ranks_why: "the runtime's CommContext has room for 64 windows",
             cores: if simulator { SIMULATED_CORES } else { MAX_CORES },
+            matrix_cores: if simulator { SIMULATED_CUBES } else { MAX_CUBES },
             tensors: 32,
             scalars: 16,
             events: 8,

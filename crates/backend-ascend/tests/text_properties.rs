@@ -203,9 +203,10 @@ fn statement() -> impl Strategy<Value = Stmt> {
             (expr(), body(), body()).prop_map(|(cond, then, other)| Stmt::If { cond, then, other }),
             (prop::collection::vec((0u32..1).prop_map(TileId), 1..3), expr(), body())
                 .prop_map(|(tiles, by, body)| Stmt::Turn { tiles, by, body }),
-            (name(), any::<bool>(), body()).prop_map(|(name, cube, body)| Stmt::Task {
+            (name(), any::<bool>(), 1u32..4, body()).prop_map(|(name, cube, cores, body)| Stmt::Task {
                 name,
                 core: if cube { Core::Matrix } else { Core::Vector },
+                cores,
                 body
             }),
             (name(), name(), expr(), any::<u32>(), any::<bool>(), body()).prop_map(

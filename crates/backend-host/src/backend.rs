@@ -10,7 +10,7 @@ use kbc_ir::types::DType;
 use kbc_tiles::backend::{Backend, NativeBuild, Pass, Support, Target, supported};
 use kbc_tiles::device::Device;
 use kbc_tiles::lower::chain::Bound;
-use kbc_tiles::lower::{self, Places, Staging};
+use kbc_tiles::lower::{self, Places, Shares, Staging};
 use kbc_tiles::package::{KernelText, Package, Source};
 use kbc_tiles::tile::Kernel;
 
@@ -69,8 +69,9 @@ impl Target for Processor {
         schedule: &Schedule,
         staging: Staging,
         places: Places<'_>,
+        shares: &mut Shares,
     ) -> Result<Kernel, Diagnostics> {
-        let kernel = lower::lower(schedule, staging, places, self)?;
+        let kernel = lower::lower(schedule, staging, places, self, shares)?;
         refused::check(&kernel)?;
         Ok(kernel)
     }

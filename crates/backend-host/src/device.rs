@@ -30,6 +30,7 @@ static LIMITS: Limits = Limits {
     ranks: MAX_RANKS,
     ranks_why: "the control block of a run has room for 64 ranks",
     cores: 1,
+    matrix_cores: 1,
     tensors: 1 << 10,
     scalars: 16,
     events: 0,

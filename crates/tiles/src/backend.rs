@@ -5,7 +5,7 @@
 
 use crate::device::Device;
 use crate::lower::chain::Bound;
-use crate::lower::{self, CountedKernel, Places, Staging};
+use crate::lower::{self, CountedKernel, Places, Shares, Staging};
 use crate::package::{KernelText, Package, Source};
 use crate::tile::Kernel;
 use kbc_diag::nearest::nearest;
@@ -100,7 +100,9 @@ pub trait Target: Device {
     /// Returns the target as the device that lowering and the verifier ask.
     fn device(&self) -> &dyn Device;
 
-    /// Returns the kernel of a schedule, for its sizes alone, before the passes.
+    /// Returns the kernel of a schedule, for its sizes alone, before the passes. `shares`: how the
+    /// matmuls of the program are divided among matrix cores; what it does not state is chosen by
+    /// the sizes of this schedule and added.
     ///
     /// # Errors
     /// Returns what the target refuses of the schedule, and why: E470 for what its cores cannot do,
@@ -110,8 +112,9 @@ pub trait Target: Device {
         schedule: &Schedule,
         staging: Staging,
         places: Places<'_>,
+        shares: &mut Shares,
     ) -> Result<Kernel, Diagnostics> {
-        lower::lower(schedule, staging, places, self.device())
+        lower::lower(schedule, staging, places, self.device(), shares)
     }
 
     /// Returns the kernel of a schedule for counting what it moves.

@@ -22,6 +22,8 @@ pub struct Limits {
     pub ranks_why: &'static str,
     /// Maximum number of vector cores of a rank.
     pub cores: u32,
+    /// Maximum number of matrix cores of a rank among which a matmul is divided.
+    pub matrix_cores: u32,
     /// Maximum number of tensor arguments of a task.
     pub tensors: usize,
     /// Maximum number of scalar arguments of a task.

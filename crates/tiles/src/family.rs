@@ -8,6 +8,7 @@
 
 use crate::lower::settle;
 use crate::tile::trace::{Launch, Loops, TraceProgram};
+use crate::tile::verify;
 use crate::tile::visit::{each_in, leaves, with_forms};
 use crate::tile::{CALL, COUNT, Kernel, NRANKS, Op, RANK, Stmt, Table};
 use kbc_ir::expr::{BinOp, Expr, UnOp};
@@ -110,6 +111,7 @@ pub fn same_first_call(kernel: &Kernel, instance: &Instance) -> Result<bool, kbc
 
 fn same_calls(kernel: &Kernel, instance: &Instance, calls: i64) -> Result<bool, kbc_diag::Diagnostics> {
     let same_memory = kernel.cores == instance.kernel.cores
+        && kernel.most_cores() == instance.kernel.most_cores()
         && kernel.areas.len() == instance.kernel.areas.len()
         && kernel.signals.len() == instance.kernel.signals.len()
         && memory(kernel, instance) == memory(&instance.kernel, instance);
@@ -119,7 +121,7 @@ fn same_calls(kernel: &Kernel, instance: &Instance, calls: i64) -> Result<bool, 
     let theirs = TraceProgram::new(&instance.kernel)?;
     let Ok(ours) = TraceProgram::new(kernel) else { return Ok(false) };
     let (nranks, count) = (instance.ranks as i64, instance.count as i64);
-    let cores = i64::from(instance.kernel.cores);
+    let cores = i64::from(instance.kernel.most_cores());
     for call in 0..calls {
         for agent in 0..nranks * cores {
             let scalars = BTreeMap::from([(COUNT.into(), count)]);
@@ -140,20 +142,22 @@ fn same_calls(kernel: &Kernel, instance: &Instance, calls: i64) -> Result<bool, 
     Ok(true)
 }
 
-/// Checks whether every operation of a kernel stays within its memory, on every rank, at counts at
-/// which cuts have empty and uneven parts. At counts with distinct chunk boundaries, the traces of
-/// proven schedules have shown it.
+/// Checks whether every operation of a kernel stays within its memory, on every rank, and whether
+/// every element of a divided matmul has one writer, at counts at which cuts have empty and uneven
+/// parts. At counts with distinct chunk boundaries, the traces of proven schedules have shown that
+/// operations stay within their memory.
 pub fn in_range(kernel: &Kernel, ranks: u64) -> bool {
     let Ok(program) = TraceProgram::new(kernel) else { return false };
     let counts = [0, 1, ranks - 1, 7 * ranks + 3];
     counts.iter().all(|count| {
-        let cores = i64::from(kernel.cores);
-        (0..ranks as i64 * cores).all(|agent| {
+        let cores = i64::from(kernel.most_cores());
+        let traced = |agent: i64| {
             let scalars = BTreeMap::from([(COUNT.into(), *count as i64)]);
             let (rank, core) = (agent / cores, agent % cores);
             let launch = Launch { nranks: ranks as i64, rank, core, call: 1, scalars };
             program.trace(&launch, Loops::Ends, EVENTS).is_ok()
-        })
+        };
+        verify::one_writer(kernel, ranks, *count).is_ok() && (0..ranks as i64 * cores).all(traced)
     })
 }
 

@@ -32,6 +32,7 @@ impl Plain {
             ranks,
             ranks_why: "a test says so",
             cores: 1,
+            matrix_cores: 1,
             tensors: 8,
             scalars: 8,
             events: 0,

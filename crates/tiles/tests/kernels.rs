@@ -7,7 +7,7 @@ use kbc_ir::schedule::Schedule;
 use kbc_ir::types::DType;
 use kbc_tiles::device::{Device, conversions};
 use kbc_tiles::family::{Instance, generalise, same_trace};
-use kbc_tiles::lower::{Staging, fit_tiles, lower};
+use kbc_tiles::lower::{Shares, Staging, fit_tiles, lower};
 use kbc_tiles::tile::verify::problems;
 use kbc_tiles::tile::{Kernel, Op, path, text};
 use kbc_tiles::{layout, tile};
@@ -47,7 +47,8 @@ region @r over tp as (r of 4)
 }
 
 fn kernel(n: u64, device: &Plain) -> Kernel {
-    lower(&schedule(n, "f32"), Staging::Fused, &|_| None, device).expect("it has a kernel")
+    lower(&schedule(n, "f32"), Staging::Fused, &|_| None, device, &mut Shares::default())
+        .expect("it has a kernel")
 }
 
 /// Returns the kernel with offsets and addresses.
@@ -111,10 +112,12 @@ fn one_kernel_serves_many_sizes() {
 #[test]
 fn a_device_refuses_what_it_cannot_do_with_its_own_reason() {
     let few = Plain::new(2, 1 << 16);
-    let found = lower(&schedule(100, "f32"), Staging::Fused, &|_| None, &few).expect_err("four ranks");
+    let found = lower(&schedule(100, "f32"), Staging::Fused, &|_| None, &few, &mut Shares::default())
+        .expect_err("four ranks");
     assert_eq!((found.list[0].code, &found.list[0].notes[..]), ("E471", &["a test says so".to_owned()][..]));
     let device = Plain::new(64, 1 << 16);
-    let kernel = lower(&schedule(100, "i32"), Staging::Fused, &|_| None, &device).expect("a kernel");
+    let kernel = lower(&schedule(100, "i32"), Staging::Fused, &|_| None, &device, &mut Shares::default())
+        .expect("a kernel");
     let found = problems(&complete(kernel, &device), &device);
     let why = |p: &tile::verify::Problem| p.diagnostic.notes.iter().any(|n| n.contains("computes f32 alone"));
     assert!(found.iter().any(|p| p.diagnostic.code == "E451" && why(p)), "{found:?}");

@@ -33,7 +33,7 @@ use kbc_tiles::args::{ScalarArg, TensorArg, scalars, tables_tensor, tensors};
 use kbc_tiles::backend::Target;
 use kbc_tiles::family::{self, Instance};
 use kbc_tiles::layout;
-use kbc_tiles::lower::Staging;
+use kbc_tiles::lower::{Shares, Staging};
 use kbc_tiles::package::{KernelText, Source as Printed};
 use kbc_tiles::tile::tasks;
 use kbc_tiles::tile::{COUNT, Core, Kernel, NRANKS, Op, RANK, path};
@@ -126,10 +126,19 @@ impl Case {
     /// # Errors
     /// Returns the errors of the target, of lowering, of a pass, of the tile level's verifier or of
     /// the printer.
-    pub fn emit(mut workspace: Workspace, built: Built) -> Outcome<Case> {
+    pub fn emit(workspace: Workspace, built: Built) -> Outcome<Case> {
+        Self::emit_for(workspace, built, backends::find(TARGET)?)
+    }
+
+    /// Emits a program that the default pipeline compiled, for a target that differs from
+    /// [`TARGET`] in the numbers of its cores alone.
+    ///
+    /// # Errors
+    /// Returns the same errors as [`Case::emit`].
+    pub fn emit_for(mut workspace: Workspace, built: Built, target: &'static dyn Target) -> Outcome<Case> {
         let none = || Diagnostic::error("E901", "the pipeline made no schedule");
         let schedule = built.module.schedule().ok_or_else(none)?.clone();
-        let emitted = emit::kernel(&mut workspace, &built, &schedule, TARGET)?;
+        let emitted = emit::for_profile(&mut workspace, &built, &schedule, target, &mut Unwatched)?;
         let Emitted { family, kernel, profile } = emitted;
         Ok(Self::of(workspace, KernelOrigin::Program(Box::new((built, family))), kernel, profile)?)
     }
@@ -140,7 +149,7 @@ impl Case {
     /// Returns the same errors as [`Case::emit`].
     pub fn of_schedule(workspace: Workspace, schedule: &Schedule) -> Outcome<Case> {
         let profile = backends::find(TARGET)?;
-        let kernel = profile.lower(schedule, Staging::Fused, &|_| None)?;
+        let kernel = profile.lower(schedule, Staging::Fused, &|_| None, &mut Shares::default())?;
         let kernel = family::single(&Instance { ranks: schedule.mesh.ranks(), count: 0, kernel });
         let kernel = emit::complete(&kernel, profile, &mut Unwatched)?;
         Ok(Self::of(workspace, KernelOrigin::Schedule(Box::new(schedule.clone())), kernel, profile)?)
@@ -385,7 +394,7 @@ impl Case {
                 TensorArg::Window => KernelArg::Window,
                 TensorArg::Area(_) => return Err("a launch takes no part of the window".to_owned()),
                 TensorArg::Status => {
-                    let lines: u32 = tasks::split(kernel).iter().map(|t| t.kernel.blocks()).sum();
+                    let lines: u32 = tasks::split(kernel).iter().map(|t| t.kernel.cores).sum();
                     KernelArg::Inout("i32", vec![vec![vec![0; 64 * lines as usize]; ranks as usize]; calls])
                 }
             });
@@ -397,7 +406,7 @@ impl Case {
             ScalarArg::Value(_) => KernelArg::Call(0),
         }));
         let window = value(&layout::bytes(kernel), 0)?;
-        let blocks = kernel.cores as usize;
+        let blocks = kernel.most_cores() as usize;
         Ok(Job { ranks: ranks as usize, blocks, calls, window, args, ..Job::default() })
     }
 

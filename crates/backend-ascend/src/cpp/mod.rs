@@ -88,7 +88,7 @@ fn task(tasks: &[Task], at: usize, text: &KernelText, window_bytes: &Expr) -> Re
     out.line(1, "}");
     out.line(0, "");
     out.line(1, "pipe_barrier(PIPE_ALL);");
-    if k.blocks() > 1 {
+    if k.cores > 1 {
         out.line(1, "status += 16 * core;");
     }
     out.line(1, "status[0] = static_cast<int32_t>(error == 0 ? call + 1 : error);");
@@ -98,7 +98,7 @@ fn task(tasks: &[Task], at: usize, text: &KernelText, window_bytes: &Expr) -> Re
     out.line(0, "}");
     let mut whole = Text::default();
     head(k, &tasks[at], &list, text, &mut whole);
-    let blocks = if k.blocks() > 1 { "#include \"intrinsic.h\"\n" } else { "" };
+    let blocks = if k.cores > 1 { "#include \"intrinsic.h\"\n" } else { "" };
     let includes = INCLUDES.replacen("\n\n", &format!("\n{blocks}\n"), 1);
     Ok(format!("{}{includes}\n{}\n{}", whole.out, b.used.text(), out.out))
 }
@@ -110,7 +110,7 @@ fn open(what: &str, name: &str) -> Diagnostic {
 fn head(k: &Kernel, task: &Task, list: &[TaskArg], text: &KernelText, out: &mut Text) {
     let core = DIALECT.core(k.core).to_uppercase();
     let which = if task.at.is_some() { format!(", task {}", task.name) } else { String::new() };
-    let cores = match k.blocks() {
+    let cores = match k.cores {
         1 => format!("one {core} core"),
         n => format!("{n} {core} cores"),
     };
@@ -176,8 +176,8 @@ fn prologue(
         out.lines(2, &failure(Status::Ranks, "ctx->rankNum"));
         out.line(1, "}");
     }
-    if k.blocks() > 1 {
-        out.line(1, &format!("if (error == 0 && get_block_num(args) != {}) {{", k.blocks()));
+    if k.cores > 1 {
+        out.line(1, &format!("if (error == 0 && get_block_num(args) != {}) {{", k.cores));
         out.lines(2, &failure(Status::Cores, "get_block_num(args)"));
         out.line(1, "}");
     }
@@ -262,7 +262,7 @@ fn arguments(k: &Kernel, list: &[TaskArg], b: &Body, window: bool, checked: bool
     if b.uses.rank {
         out.line(1, "const int64_t rank = ctx->rankId;");
     }
-    if k.blocks() > 1 {
+    if k.cores > 1 {
         out.line(1, "const int64_t core = get_block_idx(args);");
     }
     for (i, t) in k.tables.iter().enumerate() {

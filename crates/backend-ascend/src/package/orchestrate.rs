@@ -74,14 +74,17 @@ fn scalars_of(kernel: &Kernel, task: &str) -> String {
     out
 }
 
-/// Prints the launch settings of several cores. They start together, because they wait for each
-/// other and for cores of other ranks.
-fn together(kernel: &Kernel, task: &str) -> String {
-    match kernel.blocks() {
-        1 => String::new(),
-        n => format!(
-            "    {task}.launch_spec.set_block_num({n});\n    {task}.launch_spec.set_require_sync_start(true);\n"
-        ),
+/// Prints the launch settings of several cores. Vector cores start together, because they wait for
+/// each other and for cores of other ranks. Cube cores wait for no other core, so each starts when
+/// it is free.
+fn cores(kernel: &Kernel, task: &str) -> String {
+    let start = format!("    {task}.launch_spec.set_require_sync_start(true);\n");
+    match (kernel.cores, kernel.core) {
+        (1, _) => String::new(),
+        (n, core) => {
+            let start = if core == Core::Matrix { "" } else { &start };
+            format!("    {task}.launch_spec.set_block_num({n});\n{start}")
+        }
     }
 }
 
@@ -91,7 +94,7 @@ fn one(kernel: &Kernel) -> String {
     for (i, t) in args::tensors(kernel).iter().enumerate() {
         let _ = writeln!(out, "    task.{}(args.tensor({i}).ref());  // {}", add(t.direction()), words(t));
     }
-    out + &scalars_of(kernel, "task") + &together(kernel, "task") + "    rt_submit_aiv_task(0, task);\n"
+    out + &scalars_of(kernel, "task") + &cores(kernel, "task") + "    rt_submit_aiv_task(0, task);\n"
 }
 
 /// Prints a program of tasks: the parts of the launch's memory and then the tasks. Also returns the
@@ -145,9 +148,9 @@ fn program_of(kernel: &Kernel, tasks: &[Task]) -> (String, String) {
     for (i, t) in tasks.iter().enumerate() {
         let list = args::task_tensors(kernel, tasks, i);
         parts += &task(t, (i, line), &list, &waits, &of);
-        line += t.kernel.blocks();
+        line += t.kernel.cores;
         parts += &scalars_of(kernel, t.name.as_str());
-        parts += &together(&t.kernel, t.name.as_str());
+        parts += &cores(&t.kernel, t.name.as_str());
         let known = waits.iter().any(|w| w.contains(&i));
         let keep = if known { format!("const PTO2TaskId {}_id = ", t.name) } else { String::new() };
         let id = if known { ".task_id()" } else { "" };
@@ -181,13 +184,13 @@ fn task(
 ) -> String {
     let name = &t.name;
     let core = DIALECT.core(t.kernel.core).to_uppercase();
-    let cores = match t.kernel.blocks() {
+    let cores = match t.kernel.cores {
         1 => format!("an {core} core"),
         n => format!("{n} {core} cores"),
     };
     let mut out = format!("\n    // Task {i}, on {cores}.\n");
     let ty = if waits[i].is_empty() { "CoreTaskArgs" } else { "CoreTaskArgsWithDeps<>" };
-    let lines = 16 * t.kernel.blocks();
+    let lines = 16 * t.kernel.cores;
     let _ = writeln!(out, "    const ChipTensor {name}_status = Part(status, {}, {lines});", 16 * line);
     let _ = writeln!(out, "    {ty} {name};");
     for t in list {

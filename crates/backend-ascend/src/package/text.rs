@@ -113,7 +113,7 @@ pub(super) fn layout(
     let kernels: String = (0..tasks.len())
         .zip(package.sources)
         .map(|(i, source)| {
-            let blocks = tasks[i].kernel.blocks();
+            let blocks = tasks[i].kernel.cores;
             let directions = args::task_tensors(kernel, &tasks, i);
             let directions = tuple(directions.iter().map(|t| quoted(t.direction)));
             let (name, core) = (quoted(&source.name), quoted(DIALECT.core(source.core)));
@@ -303,11 +303,16 @@ pub(super) fn readme(package: &Package<'_>, profile: &Profile, layout: &Layout) 
     let kernels: String = package
         .sources
         .iter()
-        .map(|s| {
+        .zip(tasks::split(kernel))
+        .map(|(s, task)| {
             let (core, what) =
                 (DIALECT.core(s.core), if package.sources.len() == 1 { "the kernel" } else { "a task" });
-            let article = core.to_uppercase();
-            format!("| `kernels/{core}/{}.cpp` | {what}, for one {article} core of every rank |\n", s.name)
+            let word = core.to_uppercase();
+            let cores = match task.kernel.cores {
+                1 => format!("one {word} core"),
+                n => format!("{n} {word} cores"),
+            };
+            format!("| `kernels/{core}/{}.cpp` | {what}, for {cores} of every rank |\n", s.name)
         })
         .collect();
     let compared = match Numbers::of(package) {

@@ -334,6 +334,7 @@ fn claim(
     }
     for r in &family.ranks {
         verify::fit(kernel, profile, *r, own)?;
+        verify::one_writer(kernel, *r, own)?;
     }
     let count = family.count.as_ref().map(|parameter| {
         let (mut good, mut bad) = (own, LARGEST_COUNT + 1);

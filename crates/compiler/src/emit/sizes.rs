@@ -14,7 +14,7 @@ use kbc_ir::graph::Graph;
 use kbc_ir::schedule::Schedule;
 use kbc_tiles::backend::Target;
 use kbc_tiles::family::{self, Instance};
-use kbc_tiles::lower::Staging;
+use kbc_tiles::lower::{Shares, Staging};
 use kbc_tiles::package::{PackagedProgram, SizeReasons, Sizes};
 use kbc_tiles::tile::{Kernel, verify};
 use std::collections::{BTreeMap, BTreeSet};
@@ -204,6 +204,9 @@ struct Makers<'a> {
     target: &'static dyn Target,
     /// The kernel at the program's own size.
     kernel: Kernel,
+    /// How that kernel's matmuls are divided among matrix cores; those of other sizes are divided
+    /// in the same way.
+    shares: Shares,
     ranks: u64,
     /// Which copies the kernels keep.
     staging: Staging,
@@ -222,10 +225,11 @@ impl<'a> Makers<'a> {
         target: &'static dyn Target,
     ) -> Result<Self, Diagnostics> {
         let staging = Staging::Fused;
-        let kernel = target.lower(own, staging, &|span| places::of(&workspace.map, span))?;
+        let mut shares = Shares::default();
+        let kernel = target.lower(own, staging, &|span| places::of(&workspace.map, span), &mut shares)?;
         let line = own.mesh.axes.len() == 1;
         let ranks = own.mesh.ranks();
-        Ok(Makers { workspace, built, target, kernel, ranks, staging, line, failed: None })
+        Ok(Makers { workspace, built, target, kernel, shares, ranks, staging, line, failed: None })
     }
 
     /// Says why a kernel that was made from these programs serves one number of ranks or one count,
@@ -266,17 +270,21 @@ impl<'a> Makers<'a> {
         if schedule.mesh.ranks() != ranks {
             return Err(Diagnostic::error("E216", "the mesh has a size of its own").into());
         }
-        let kernel =
-            self.target.lower(&schedule, self.staging, &|span| places::of(&self.workspace.map, span))?;
+        let kernel = self.lower(&schedule, self.staging)?;
         let count = count.map_or(0, |c| c.1);
         verify::fit(&kernel, self.target, ranks, count)?;
         Ok(ProgramAtSize { typed, schedule, instance: Instance { ranks, count, kernel } })
     }
 
+    /// Returns the kernel of a schedule, with its matmuls divided as at the program's own size.
+    fn lower(&self, schedule: &Schedule, staging: Staging) -> Result<Kernel, Diagnostics> {
+        let places = |span| places::of(&self.workspace.map, span);
+        self.target.lower(schedule, staging, &places, &mut self.shares.clone())
+    }
+
     /// Returns the same program with a kernel lowered under another copy-elision setting.
     fn lowered(&self, m: ProgramAtSize, staging: Staging) -> Option<ProgramAtSize> {
-        let kernel =
-            self.target.lower(&m.schedule, staging, &|span| places::of(&self.workspace.map, span)).ok()?;
+        let kernel = self.lower(&m.schedule, staging).ok()?;
         Some(ProgramAtSize { instance: Instance { kernel, ..m.instance }, ..m })
     }
 

@@ -11,7 +11,7 @@ use kbc_ir::expr::{Env, Expr};
 use kbc_ir::name::Name;
 use kbc_tiles::lower::CountedKernel;
 use kbc_tiles::tile::hazard::Touched;
-use kbc_tiles::tile::{CALL, CORE, Gm, NRANKS, Object, Op, RANK, Reach, Stmt, TileId};
+use kbc_tiles::tile::{CALL, CORE, Core, Gm, NRANKS, Object, Op, RANK, Reach, Stmt, TileId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Counts the traffic of a kernel in one call that follows others.
@@ -36,7 +36,7 @@ pub fn count(counts: &CountedKernel) -> Result<CountedTraffic, Diagnostics> {
         left: MAX_OPERATIONS,
     };
     for rank in 0..counts.ranks {
-        for core in 0..kernel.cores {
+        for core in 0..kernel.most_cores() {
             walk.rank = rank;
             walk.at = 0;
             let known = [(NRANKS, counts.ranks as i64), (RANK, rank as i64), (CORE, i64::from(core))];
@@ -138,7 +138,13 @@ impl Walk<'_> {
                 Stmt::If { cond, then, other } => {
                     self.list(if self.value(cond)? != 0 { then } else { other })?;
                 }
-                Stmt::Turn { body, .. } | Stmt::Task { body, .. } => self.list(body)?,
+                Stmt::Turn { body, .. } => self.list(body)?,
+                Stmt::Task { core, cores, body, .. } => {
+                    let cores = if *core == Core::Matrix { *cores } else { self.counts.kernel.cores };
+                    if self.var(&CORE.into()).is_some_and(|core| core < i64::from(cores)) {
+                        self.list(body)?;
+                    }
+                }
                 Stmt::Tiles { pos, len, total, step, body, .. } => {
                     let total = self.value(total)?.max(0);
                     self.tiles((pos, len), total, i64::from(*step).max(1), body)?;

@@ -45,6 +45,7 @@ impl Lower<'_, '_> {
         };
         let values: Vec<i64> = runs[..ranks].iter().flat_map(padded).collect();
         let table = self.table("runs", values);
+        let part = self.own_part(dst, 0, &Expr::Int(most as i64));
         self.build.open();
         let run = self.build.fresh("run");
         let own = if differ { mul(&Expr::var(RANK), &Expr::Int(3 * most as i64)) } else { Expr::Int(0) };
@@ -62,14 +63,19 @@ impl Lower<'_, '_> {
         let left = place(self, x, &mul(&first, &d), &d);
         let right = place(self, w, &mul(&matrix, &mul(&d, &f)), &f);
         let sizes = Sizes { m, n: f, k: d };
-        self.blocks(dtype, &to, [&left, &right], (&sizes, None), span)?;
+        self.blocks(dtype, &to, [&left, &right], (&sizes, dst), span)?;
         let body = self.build.close();
-        self.build.push(Stmt::For { var: run, lo: Expr::Int(0), hi: Expr::Int(most as i64), body });
+        self.build.push(Stmt::For { var: run, lo: part.first, hi: part.end, body });
         Ok(())
     }
 
     /// Returns the runs of each rank: first row, number of rows, matrix.
-    fn runs(&self, op: &LocalOp, x: BufferId, span: Span) -> Result<Vec<Vec<[i64; 3]>>, Diagnostic> {
+    pub(super) fn runs(
+        &self,
+        op: &LocalOp,
+        x: BufferId,
+        span: Span,
+    ) -> Result<Vec<Vec<[i64; 3]>>, Diagnostic> {
         let LocalOp::Grouped { runs, places, at, .. } = op else { return Ok(vec![]) };
         let unknown = || refuse(span, "a grouped matmul whose position is not known", "use `--target sim`");
         let number = |e: &Expr, rank: u64| self.expr_on(e, &Expr::Int(rank as i64)).as_int();

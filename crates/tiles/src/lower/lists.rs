@@ -28,7 +28,8 @@ impl Lower<'_, '_> {
                     )
                     .into());
                 }
-                _ if self.nested == 0 => self.enter(if product { Core::Matrix } else { Core::Vector }),
+                _ if self.nested == 0 && product => self.enter_matmul(stmt),
+                _ if self.nested == 0 => self.enter(Core::Vector),
                 _ => {}
             }
             let alone = self.nested == 0 && !product;

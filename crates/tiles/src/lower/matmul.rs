@@ -74,9 +74,10 @@ impl Lower<'_, '_> {
         let mut places = [(to, &dd), (left, &da), (right, &db)];
         let mut loops = vec![];
         for d in 0..lead {
-            if dd[d] == Expr::Int(1) {
+            if dd[d] == Expr::Int(1) && self.shares.parts(dst).get(d).is_none_or(|n| *n == 1) {
                 continue;
             }
+            let part = self.own_part(dst, d, &dd[d]);
             self.build.open();
             let var = self.build.fresh("matrix");
             let index = Expr::var(var.clone());
@@ -86,17 +87,16 @@ impl Lower<'_, '_> {
                     place.offset = add(&place.offset, &mul(&index, &product(&dims[d - before + 1..])));
                 }
             }
-            loops.push((var, dd[d].clone()));
+            loops.push((var, part));
         }
         let [to, left, right] = places.map(|p| p.0);
         let matrix = |at: Gm, pitch: &Expr| Matrix { at, pitch: pitch.clone() };
         let (n, k) = (sizes.n.clone(), sizes.k.clone());
-        let own = self.parts.and_then(|p| p.blocks.get(&dst).copied());
         let operands = [&matrix(left, &k), &matrix(right, &n)];
-        self.blocks(dtype, &matrix(to, &n), operands, (&sizes, own), span)?;
-        for (var, hi) in loops.into_iter().rev() {
+        self.blocks(dtype, &matrix(to, &n), operands, (&sizes, dst), span)?;
+        for (var, part) in loops.into_iter().rev() {
             let body = self.build.close();
-            self.build.push(Stmt::For { var, lo: Expr::Int(0), hi, body });
+            self.build.push(Stmt::For { var, lo: part.first, hi: part.end, body });
         }
         Ok(())
     }
@@ -127,7 +127,8 @@ impl Lower<'_, '_> {
         Ok(types[1])
     }
 
-    /// Lowers `to = left right`, in blocks with at most the given rows and columns.
+    /// Lowers this core's part of `to = left right`, where `to` is a matrix of buffer `dst`, block
+    /// by block.
     ///
     /// # Errors
     /// Returns E470 if the rows of a matrix are too far apart for the instructions.
@@ -136,13 +137,20 @@ impl Lower<'_, '_> {
         dtype: DType,
         to: &Matrix,
         [left, right]: [&Matrix; 2],
-        (sizes, own): (&Sizes, Option<[u32; 2]>),
+        (sizes, dst): (&Sizes, BufferId),
         span: Span,
     ) -> Result<(), Diagnostic> {
         let tiles = self.block_tiles(dtype);
         self.pitches_fit([(tiles.left[0], left), (tiles.right[0], right)], (tiles.sums, to), span)?;
-        let most = self.block_sizes.block;
-        let [rows, cols] = own.map_or(most, |own| [own[0].min(most[0]), own[1].min(most[1])]);
+        let [rows, cols] = self.block_of(dst);
+        let lead = self.shares.parts(dst).len().saturating_sub(2);
+        let (i, j) = (self.own_part(dst, lead, &sizes.m), self.own_part(dst, lead + 1, &sizes.n));
+        let shifted =
+            |m: &Matrix, row: &Expr, col: &Expr| Matrix { at: within(m, row, col), pitch: m.pitch.clone() };
+        let none = Expr::Int(0);
+        let to = &shifted(to, &i.first, &j.first);
+        let (left, right) = (&shifted(left, &i.first, &none), &shifted(right, &none, &j.first));
+        let sizes = &Sizes { m: i.size, n: j.size, k: sizes.k.clone() };
         let [slice, panel] = self.block_sizes.terms(dtype);
         let copies = self.block_sizes.copies;
         // Not folded, so that kernels for other sizes differ in numbers alone.

@@ -31,11 +31,13 @@ mod lengths;
 mod lists;
 mod local;
 mod matmul;
+mod matrix_cores;
 mod ops;
 mod panels;
 mod prune;
 mod regions;
 mod rows;
+mod shares;
 mod staging;
 mod state;
 mod storage;
@@ -58,13 +60,15 @@ use lists::has_matmuls;
 use panels::BlockSizes;
 pub use panels::fit_blocks;
 pub use prune::settle;
+pub use shares::Shares;
 use state::Lower;
 pub use state::Places;
 use std::collections::BTreeMap;
 use storage::Storage;
 
 /// Returns the kernel of a schedule, for its sizes alone, without layout, addresses, flags or
-/// fences of the device.
+/// fences of the device. `shares`: how the matmuls of the program are divided among matrix cores;
+/// what it does not state is chosen by the sizes of this schedule and added.
 ///
 /// # Errors
 /// Returns E470 for what the cores cannot do, and E471 if there are more ranks than the device
@@ -74,8 +78,9 @@ pub fn lower(
     staging: Staging,
     places: Places<'_>,
     device: &dyn Device,
+    shares: &mut Shares,
 ) -> Result<Kernel, Diagnostics> {
-    let (mut kernel, _) = unpruned(schedule, staging, places, device, false)?;
+    let (mut kernel, _) = unpruned(schedule, staging, (places, false), device, shares)?;
     prune::prune(&mut kernel);
     number(&mut kernel);
     Ok(kernel)
@@ -99,9 +104,9 @@ fn routed(schedule: &Schedule) -> Option<Span> {
 fn unpruned(
     schedule: &Schedule,
     staging: Staging,
-    places: Places<'_>,
+    (places, marks): (Places<'_>, bool),
     device: &dyn Device,
-    marks: bool,
+    shares: &mut Shares,
 ) -> Result<(Kernel, Vec<Vec<Object>>), Diagnostics> {
     let ranks = schedule.mesh.ranks();
     if ranks > u64::from(device.limits().ranks) {
@@ -171,6 +176,8 @@ fn unpruned(
         names: vec![],
         several: kernel.core == Core::Tasks,
         task: None,
+        task_cores: 1,
+        shares: std::mem::take(shares),
         region: None,
         nested: 0,
         cores,
@@ -189,6 +196,7 @@ fn unpruned(
         lower.consumers = lower.consumers();
     }
     lower.all()?;
+    *shares = std::mem::take(&mut lower.shares);
     let (body, tiles, core_barriers) = (lower.build.finish(), lower.tiles, lower.core_barriers);
     let mut kernel = Kernel { body, tiles, ..kernel };
     kernel.tables.extend(lower.tables);
@@ -207,7 +215,9 @@ fn unpruned(
 /// # Errors
 /// Returns the errors of [`lower`].
 pub fn counts(schedule: &Schedule, device: &dyn Device) -> Result<CountedKernel, Diagnostics> {
-    let (kernel, operands) = unpruned(schedule, Staging::Fused, &|_| None, device, true)?;
+    let places: Places<'_> = &|_| None;
+    let mut shares = Shares::default();
+    let (kernel, operands) = unpruned(schedule, Staging::Fused, (places, true), device, &mut shares)?;
     Ok(CountedKernel { kernel, operands, ranks: schedule.mesh.ranks() })
 }
 

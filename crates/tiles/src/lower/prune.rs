@@ -37,14 +37,14 @@ pub(super) fn prune(kernel: &mut Kernel) {
 }
 
 /// Decides the conditions that depend on sizes, which are kept while kernels of several sizes are
-/// compared: simplifies the conditions of branches and the numbers of turns, and removes branches
-/// that are always or never taken.
+/// compared: simplifies the conditions of branches, the numbers of turns and named values, and
+/// removes branches that are always or never taken.
 pub fn settle(kernel: &mut Kernel) {
     decide(&mut kernel.body, &mut vec![]);
     branches(&mut kernel.body);
 }
 
-/// Simplifies conditions and turns. `zero`: positions in loops of at most one tile.
+/// Simplifies conditions, turns and named values. `zero`: positions in loops of at most one tile.
 fn decide(body: &mut [Stmt], zero: &mut Vec<Name>) {
     for stmt in body {
         let settled = |e: &Expr| e.subst(&|n| zero.contains(n).then_some(Expr::Int(0))).simplify();
@@ -65,7 +65,8 @@ fn decide(body: &mut [Stmt], zero: &mut Vec<Name>) {
                 zero.truncate(before);
             }
             Stmt::For { body, .. } | Stmt::Task { body, .. } => decide(body, zero),
-            Stmt::Let { .. } | Stmt::Note { .. } | Stmt::Op(_) => {}
+            Stmt::Let { value, .. } => *value = value.simplify(),
+            Stmt::Note { .. } | Stmt::Op(_) => {}
         }
     }
 }

@@ -6,6 +6,7 @@ use super::build::Build;
 use super::consumer::Consumer;
 use super::lanes::{Merged, THIS, WorkDivision};
 use super::panels::BlockSizes;
+use super::shares::Shares;
 use super::storage::{self, Storage};
 use super::tiles::Parts;
 use crate::device::Device;
@@ -38,6 +39,10 @@ pub(super) struct Lower<'a, 's> {
     pub(super) several: bool,
     /// The kind of core of the current task.
     pub(super) task: Option<Core>,
+    /// Number of matrix cores of the current task.
+    pub(super) task_cores: u32,
+    /// How matmuls are divided among matrix cores.
+    pub(super) shares: Shares,
     /// The region that is currently lowered.
     pub(super) region: Option<usize>,
     /// Number of loops, conditions and roles around the current place.
@@ -86,7 +91,8 @@ impl Lower<'_, '_> {
     pub(super) fn leave(&mut self) {
         if let Some(core) = self.task.take() {
             let body = self.build.close();
-            self.build.push(Stmt::Task { name: Name::from(""), core, body });
+            let cores = std::mem::replace(&mut self.task_cores, 1);
+            self.build.push(Stmt::Task { name: Name::from(""), core, cores, body });
             // A task begins once the task that it waits for has ended on all cores.
             self.since = WorkDivision::Nothing;
         }

@@ -20,8 +20,8 @@ pub struct Kernel {
     pub dialect: &'static Dialect,
     /// The kind of core that it runs on.
     pub core: Core,
-    /// Number of vector cores per rank that run it together, at least 1. Tasks for matrix cores run
-    /// on one core each.
+    /// Number of cores per rank that run it together, at least 1. In a program of tasks, it is the
+    /// number of vector cores; a task for matrix cores has a number of its own.
     pub cores: u32,
     /// Run-time scalars, in the order of arguments. `call` is always one of them and `rank` never
     /// is, because the domain provides it.
@@ -208,6 +208,9 @@ pub enum Stmt {
         name: Name,
         /// The kind of core that it runs on: a vector core or a matrix core.
         core: Core,
+        /// Number of matrix cores per rank that run it, at least 1. It is 1 for a task for vector
+        /// cores, which runs on all vector cores of the program.
+        cores: u32,
         /// Statements of the task.
         body: Vec<Stmt>,
     },
@@ -271,10 +274,11 @@ impl Kernel {
         }
     }
 
-    /// Returns the number of cores of a rank that run the kernel together, which is the number of
-    /// blocks of a launch.
-    pub fn blocks(&self) -> u32 {
-        if self.core == Core::Matrix { 1 } else { self.cores }
+    /// Returns the number of cores of a rank that run the kernel or most tasks of it, which is the
+    /// largest number of blocks of a launch.
+    pub fn most_cores(&self) -> u32 {
+        let of = |s: &Stmt| if let Stmt::Task { cores, .. } = s { *cores } else { 1 };
+        self.body.iter().map(of).fold(self.cores, u32::max)
     }
 
     /// Returns a tensor.

@@ -344,7 +344,9 @@ impl Reader<'_> {
                 let dialect = self.k.dialect;
                 let parse = |w: &str| dialect.find_core(w).filter(|c| *c != Core::Tasks);
                 let valid = [dialect.vector_core, dialect.matrix_core];
-                Stmt::Task { name, core: c.one_of("core", parse, &valid)?, body: kids }
+                let core = c.one_of("core", parse, &valid)?;
+                let cores = if c.eat_word("cores") { c.small("a number of cores")? } else { 1 };
+                Stmt::Task { name, core, cores, body: kids }
             }
             "from" => {
                 let place = c.string("a place in quotes")?;

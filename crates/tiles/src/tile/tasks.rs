@@ -42,11 +42,12 @@ pub fn split(kernel: &Kernel) -> Vec<Task> {
     }
     let mut out = vec![];
     for (i, stmt) in kernel.body.iter().enumerate() {
-        if let Stmt::Task { name, core, body } = stmt {
+        if let Stmt::Task { name, core, cores, body } = stmt {
+            let cores = if *core == Core::Matrix { *cores } else { kernel.cores };
             out.push(task(
                 Some(i),
                 name,
-                Kernel { core: *core, body: body.clone(), ..kernel.declarations() },
+                Kernel { core: *core, cores, body: body.clone(), ..kernel.declarations() },
             ));
         }
     }
@@ -68,18 +69,19 @@ pub fn each<E>(kernel: &mut Kernel, mut f: impl FnMut(&mut Kernel) -> Result<(),
     if kernel.core != Core::Tasks {
         return f(kernel);
     }
-    let mut list = std::mem::take(&mut kernel.body);
+    let (mut list, all) = (std::mem::take(&mut kernel.body), kernel.cores);
     let mut result = Ok(());
     for stmt in &mut list {
-        if let Stmt::Task { core, body, .. } = stmt
+        if let Stmt::Task { core, cores, body, .. } = stmt
             && result.is_ok()
         {
+            kernel.cores = if *core == Core::Matrix { *cores } else { all };
             (kernel.core, kernel.body) = (*core, std::mem::take(body));
             result = f(kernel);
             *body = std::mem::take(&mut kernel.body);
         }
     }
-    (kernel.core, kernel.body) = (Core::Tasks, list);
+    (kernel.core, kernel.cores, kernel.body) = (Core::Tasks, all, list);
     result
 }
 

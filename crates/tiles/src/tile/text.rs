@@ -149,8 +149,10 @@ impl Printer<'_> {
                     self.line(depth, &format!("turn {} by {}", names.join(", "), show(by, 0)));
                     self.body(depth + 1, body);
                 }
-                Stmt::Task { name, core, body } => {
-                    self.line(depth, &format!("task {} {}", quoted(name), self.kernel.dialect.core(*core)));
+                Stmt::Task { name, core, cores, body } => {
+                    let core = self.kernel.dialect.core(*core);
+                    let cores = if *cores == 1 { String::new() } else { format!(" cores {cores}") };
+                    self.line(depth, &format!("task {} {core}{cores}", quoted(name)));
                     self.body(depth + 1, body);
                 }
                 Stmt::Note { place, text } => {

@@ -254,7 +254,11 @@ impl Run<'_, '_> {
                     self.out.push(TraceEvent::Turn { second });
                     self.steps(body)?;
                 }
-                Step::Task(body) => self.steps(body)?,
+                Step::Task(cores, body) => {
+                    if self.launch.core < *cores {
+                        self.steps(body)?;
+                    }
+                }
                 Step::Op { op, codes } => self.op(op, codes)?,
             }
         }

@@ -346,7 +346,9 @@ uint64_t submit(int32_t kernel, const CoreTaskArgs &task, bool cube, const std::
     }
     const int blocks = task.launch_spec.blocks;
     if (blocks < 1 || blocks > most_blocks) fail_plain("a task of %d blocks, the job has %d", blocks, most_blocks);
-    if (blocks > 1 && !task.launch_spec.together) {
+    // Blocks for cube cores start when a core is free, perhaps after others have ended.
+    const bool together = task.launch_spec.together;
+    if (blocks > 1 && !together && !cube) {
         fail_plain("%d blocks that are not started together: set_require_sync_start(true)", blocks);
     }
     int64_t args[50] = {};
@@ -380,8 +382,12 @@ uint64_t submit(int32_t kernel, const CoreTaskArgs &task, bool cube, const std::
     }
     for (int i = 0; i < task.scalar_count(); ++i) args[next++] = static_cast<int64_t>(task.scalar(i));
     Blocks others(blocks);
-    for (int b = 1; b < blocks; ++b) others.start(world->block(*self, b), args, known);
+    for (int b = 1; b < blocks && together; ++b) others.start(world->block(*self, b), args, known);
     run_block(args, blocks, known);
+    for (int b = 1; b < blocks && !together; ++b) {
+        others.start(world->block(*self, b), args, known);
+        others.collect();
+    }
     if (blocks > 1) others.collect();
     for (auto &[region, writable] : given) region->writable = writable;
     now.end = self->drained;

@@ -37,7 +37,8 @@ pub(super) enum Step<'k> {
         by: Resolved,
         body: Vec<Step<'k>>,
     },
-    Task(Vec<Step<'k>>),
+    /// A task, which this many cores run.
+    Task(i64, Vec<Step<'k>>),
     Op {
         op: &'k Op,
         codes: Vec<Resolved>,
@@ -85,7 +86,10 @@ impl<'k> Resolver<'k> {
             out.push(match st {
                 Stmt::Note { .. } => continue,
                 // Names of other tasks are not visible, so that none is read by mistake.
-                Stmt::Task { body, .. } => Step::Task(self.body(body)?),
+                Stmt::Task { core, cores, body, .. } => {
+                    let cores = if *core == Core::Matrix { *cores } else { self.kernel.cores };
+                    Step::Task(cores.into(), self.body(body)?)
+                }
                 Stmt::Turn { by, body, .. } => Step::Turn { by: self.code(by)?, body: self.body(body)? },
                 Stmt::Let { name, value } => {
                     let code = self.code(value)?;
@@ -198,7 +202,7 @@ fn affine_steps(list: &[Step], moving: &mut Vec<usize>, positions: &[(usize, u32
         Step::Turn { by, body } => {
             affine_turn(by, moving, positions) && affine_steps(body, moving, positions)
         }
-        Step::Task(body) => affine_steps(body, moving, positions),
+        Step::Task(_, body) => affine_steps(body, moving, positions),
         Step::Tiles { total, body, .. } => fixed(total, moving) && affine_steps(body, moving, positions),
         Step::Op { codes, .. } => codes.iter().all(|c| affine(c, moving)),
     });

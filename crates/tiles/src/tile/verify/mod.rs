@@ -33,6 +33,10 @@
 //! * T11 (E450): numbers of an operation fit into the fields that its instructions have for them
 //!   ([`Device::narrow_fields`]), in every launch or, where they depend on the arguments of a
 //!   launch, in some. A package claims only sizes at which they fit ([`fit`]).
+//! * T12 (E452): a task that several matrix cores run reads nothing that it writes, and writes
+//!   every element once, so that no core waits for another. The former follows from the text. The
+//!   latter is computed for launches with few ranks and elements, and for the sizes that a package
+//!   claims ([`one_writer`]).
 //!
 //! Rules T3 to T6, and that no fence is left, hold for devices whose pipes run on their own.
 //!
@@ -46,15 +50,17 @@ mod order;
 mod shape;
 mod sink;
 mod window;
+mod writers;
 
 use super::path;
-use super::{Kernel, tasks};
+use super::{Core, Kernel, tasks};
 use crate::args;
 use crate::device::Device;
 pub use fields::fit;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 pub use sink::Problem;
 use sink::Sink;
+pub use writers::one_writer;
 
 /// Returns all problems of a kernel: declarations first, then by place. If names or ids are wrong,
 /// the other rules are not checked.
@@ -66,6 +72,7 @@ pub fn problems(kernel: &Kernel, device: &dyn Device) -> Vec<Problem> {
         window::check(&mut sink);
         shape::check(&mut sink);
         fields::check(&mut sink);
+        writers::check(&mut sink);
         if !device.in_order() {
             order::check(&mut sink);
         }
@@ -126,11 +133,20 @@ fn limits(sink: &mut Sink<'_>) {
             sink.at(&[], Diagnostic::error("E450", title).note(format!("this counts {which}")));
         }
     }
-    if kernel.cores == 0 || kernel.cores > limits.cores {
-        let title = format!("the kernel uses {} cores, and a die has {}", kernel.cores, limits.cores);
+    let all = tasks::split(kernel);
+    let most = |core: Core| if core == Core::Matrix { limits.matrix_cores } else { limits.cores };
+    if kernel.cores == 0 || kernel.cores > most(kernel.core) {
+        let title = format!("the kernel uses {} cores, and a die has {}", kernel.cores, most(kernel.core));
         sink.at(&[], Diagnostic::error("E450", title));
     }
-    let all = tasks::split(kernel);
+    for task in all.iter().filter(|t| t.kernel.core == Core::Matrix) {
+        let (Some(at), cores) = (task.at, task.kernel.cores) else { continue };
+        if cores == 0 || cores > limits.matrix_cores {
+            let title =
+                format!("task {} uses {cores} cores, and a die has {}", task.name, limits.matrix_cores);
+            sink.at(&[at as u32], Diagnostic::error("E450", title));
+        }
+    }
     for (i, task) in all.iter().enumerate().filter(|(_, t)| t.at.is_some()) {
         let n = args::task_tensors(kernel, &all, i).len();
         if n > limits.tensors {

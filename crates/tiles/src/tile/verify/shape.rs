@@ -103,7 +103,11 @@ impl Walk<'_, '_> {
                     self.block(body, 0);
                     self.turning.truncate(self.turning.len() - tiles.len());
                 }
-                Stmt::Task { core, body, .. } => {
+                Stmt::Task { core, cores, body, .. } => {
+                    if *core == Core::Vector && *cores != 1 {
+                        let text = "a task for vector cores runs on all vector cores of the program";
+                        self.sink.at(&self.path, shape(text.into()));
+                    }
                     if self.core != Core::Tasks {
                         self.sink.at(&self.path, shape("a kernel for one core contains a task".into()));
                     }
