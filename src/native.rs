@@ -1,37 +1,42 @@
-//! Native: compilers of this computer, which an environment variable may name.
+//! Native: compilers and launchers of this computer, which an environment variable may name.
 
 use kbc_compiler::workspace::words;
 use kbc_diag::Diagnostic;
 use std::path::Path;
 use std::process::Command;
 
-/// A compiler that runs.
+/// A compiler, or a launcher of processes, that runs.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct NativeCompiler {
+pub struct NativeTool {
     command: String,
     version: Vec<u8>,
 }
 
-impl NativeCompiler {
-    /// Finds the compiler that an environment variable names, or else the one of this name. `help`
-    /// says what needs it.
+impl NativeTool {
+    /// Finds the program that an environment variable names, or else the one of this name. `what`
+    /// is what it is, such as `compiler`, and `help` says what needs it.
     ///
     /// # Errors
     /// Returns E564 if it does not run.
-    pub fn find(variable: &str, name: &str, help: &str) -> Result<NativeCompiler, Diagnostic> {
+    pub fn find(what: &str, variable: &str, name: &str, help: &str) -> Result<NativeTool, Diagnostic> {
         let command =
             std::env::var(variable).ok().filter(|c| !c.trim().is_empty()).unwrap_or_else(|| name.to_owned());
         let why = match started(&command).arg("--version").output() {
-            Ok(out) if out.status.success() => return Ok(NativeCompiler { command, version: out.stdout }),
+            Ok(out) if out.status.success() => return Ok(NativeTool { command, version: out.stdout }),
             Ok(out) => format!("{command} --version ended with {}", out.status),
             Err(e) => words(&e),
         };
-        Err(Diagnostic::error("E564", format!("the compiler `{command}` does not run")).note(why).help(help))
+        Err(Diagnostic::error("E564", format!("the {what} `{command}` does not run")).note(why).help(help))
     }
 
     /// The words with which it is started.
     pub fn command(&self) -> &str {
         &self.command
+    }
+
+    /// Returns a command that runs it. Arguments are added behind those that its name has.
+    pub fn start(&self) -> Command {
+        started(&self.command)
     }
 
     /// Runs it in a folder.

@@ -4,7 +4,7 @@
 //! Compiled programs stay in the build folder, under a name that is a hash of everything they were
 //! made from.
 
-use crate::native::NativeCompiler;
+use crate::native::NativeTool;
 use kbc_audit::standin::{Compiled, Job, Outputs, Runner, StandinSource, job, unit};
 use kbc_diag::Diagnostic;
 use std::collections::hash_map::DefaultHasher;
@@ -28,7 +28,7 @@ const MODEL: &str = "standin/model.cpp";
 pub struct Standin {
     headers: PathBuf,
     build: PathBuf,
-    compiler: NativeCompiler,
+    compiler: NativeTool,
     /// Hash of the compiler, its flags and all headers.
     key: u64,
 }
@@ -70,7 +70,7 @@ impl Standin {
             return Err(absent(format!("there is no {MODEL}")));
         }
         let help = "emitted kernels are compiled as C++17: install g++, or set CXX";
-        let compiler = NativeCompiler::find("CXX", "g++", help)?;
+        let compiler = NativeTool::find("compiler", "CXX", "g++", help)?;
         let mut hash = DefaultHasher::new();
         (&compiler, FLAGS).hash(&mut hash);
         let mut all = vec![];

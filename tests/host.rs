@@ -23,16 +23,21 @@ fn program(name: &str, p: u64, signature: &str, ty: &str, body: &str, algorithms
 const REDUCED: &str = "(x: TY[n] partial(sum@tp))";
 
 /// Packages of programs, in a folder of their own.
-struct Packages {
-    dir: Scratch,
+pub(crate) struct Packages {
+    pub dir: Scratch,
     compiler: OsString,
-    names: Vec<String>,
+    pub names: Vec<String>,
 }
 
 impl Packages {
     /// Emits programs; nothing if there is no C compiler.
     fn new(programs: &[(&str, String)]) -> Option<Packages> {
-        let compiler = found(Need::C)?;
+        Packages::by(Need::C, programs)
+    }
+
+    /// Emits programs for a compiler; nothing if there is none.
+    pub fn by(compiler: Need, programs: &[(&str, String)]) -> Option<Packages> {
+        let compiler = found(compiler)?;
         let dir = Scratch::new();
         for (name, text) in programs {
             dir.write(&format!("{name}.kb"), text.as_bytes());
@@ -45,11 +50,11 @@ impl Packages {
         Some(Packages { dir, compiler, names })
     }
 
-    fn source(&self, name: &str) -> String {
+    pub fn source(&self, name: &str) -> String {
         std::fs::read_to_string(self.dir.path().join(format!("{name}/{name}.c"))).expect("a package")
     }
 
-    fn cc(&self, file: &Path, out: &str, flags: &[&str]) -> PathBuf {
+    pub fn cc(&self, file: &Path, out: &str, flags: &[&str]) -> PathBuf {
         let out = self.dir.path().join(out);
         let ran = Command::new(&self.compiler)
             .args(["-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror"])
@@ -108,7 +113,7 @@ fn equal(program: &Path, args: &str) {
 }
 
 /// Programs of all collectives by algorithms of the library, for any number of ranks.
-fn collectives() -> Vec<(&'static str, String)> {
+pub(crate) fn collectives() -> Vec<(&'static str, String)> {
     let all_reduce = "all_reduce(x, sum, over: tp, using: ALG)";
     let everywhere = ["two_phase", "ring", "bidirectional_ring"];
     let sum = |name: &'static str, dtype: &str, algorithms: &[&str]| {
@@ -156,6 +161,17 @@ fn collectives() -> Vec<(&'static str, String)> {
             ),
         ),
         (
+            "turned",
+            program(
+                "turned",
+                4,
+                "(x: f16[tp * n@tp])",
+                "f16[tp * n@tp]",
+                "shift(x, dim: 0, over: tp, by: 1, using: ALG)",
+                &["direct", "ring"],
+            ),
+        ),
+        (
             "sent",
             program(
                 "sent",
@@ -183,6 +199,93 @@ fn collectives_give_the_values_of_the_program() {
     equal(&all, "sums -n 4 -c 37 --calls 100 --repeat 0 --delays --seed 5");
     let ran = run(&all, "sums -n 2 -c 64 --repeat 10");
     assert!(ran.code == 0 && ran.stdout.contains("(median of 5 blocks of 10 calls; "), "{ran:?}");
+}
+
+/// A collective of one's own: what all ranks before a rank have, added. Rank 0 ends with zeros.
+const BEFORE: &str = "collective before over (r of p) on src[n], dst[n] { start src[i] \
+    end dst[i] if r > 0 = sum(src[i] at q for q in 0..r) }\n\
+    algorithm direct: before over (r of p) { each q in r + 1..p { if q == r + 1 { put src[..] -> dst[..] at q } } \
+    each q in r + 2..p { put src[..] -> dst[..] at q reduce } }\n";
+
+/// Programs in which blocks change places, several of them one after another.
+pub(crate) fn moves() -> Vec<(&'static str, String)> {
+    let whole = |name: &str, signature: &str, results: &str, body: &str| {
+        let text = program(name, 4, signature, "", "", &[]);
+        let (head, _) = text.split_once("program ").expect("a program");
+        format!("{BEFORE}{head}program {name}{signature} -> ({results}) {{ {body} }}\n")
+    };
+    let swap = "(0, 1), (1, 0)";
+    vec![
+        (
+            "permuted",
+            whole(
+                "permuted",
+                "(x: i32[3, tp * n@tp])",
+                "i32[3, tp * n@tp], i32[3, tp * n]",
+                &format!(
+                    "let a = permute(x, dim: 1, pairs: [{swap}])\nlet b = shift(a, dim: 1, by: -1)\n\
+                     let c: i32[3, tp * n] = b; (send_recv(a, from: 1, to: 0), c)"
+                ),
+            ),
+        ),
+        ("added", whole("added", "(x: f32[2, tp * n@tp])", "f32[2, tp * n@tp]", "before(x, sum)")),
+        ("largest", whole("largest", "(x: bf16[tp * n@tp])", "bf16[tp * n]", "before(x, max)")),
+        (
+            "scans",
+            program(
+                "scans",
+                4,
+                "(x: f32[tp * n@tp])",
+                "f32[tp * n@tp]",
+                "exclusive_scan(x, sum, over: tp, using: ALG)",
+                &["doubling"],
+            ),
+        ),
+    ]
+}
+
+/// Blocks that a contract moves or combines, and rows that a matrix of counts moves.
+#[test]
+fn blocks_change_places() {
+    let counted = "topology sys = full(3) { link: 50 GB/s, 500 ns }\nmesh m = sys[tp]\n\
+        program counted(x: i16[12@tp(lengths: [3, 4, 5]), 2]) -> i16[12@tp(lengths: [6, 2, 4]), 2] {\n\
+        all_to_all(x, over: tp, counts: [[1, 2, 0], [3, 0, 1], [2, 0, 3]]) }\n";
+    let programs = [moves(), vec![("counted", counted.to_owned())]].concat();
+    let Some(packages) = Packages::new(&programs) else { return };
+    let all = packages.all("all", &[]);
+    for (name, _) in &programs[..3] {
+        for count in [0, 1, 5, 9001] {
+            equal(&all, &format!("{name} -n 4 -c {count} --calls 5 --repeat 0"));
+        }
+    }
+    for (ranks, count) in [(2, 0), (2, 1), (3, 1009), (4, 5), (4, 9001), (8, 3)] {
+        equal(&all, &format!("scans -n {ranks} -c {count} --calls 5 --repeat 0"));
+    }
+    equal(&all, "counted -n 3 --calls 5 --repeat 0 --delays");
+    // Each of them with a table of other blocks.
+    let last = "KBC_NONE},";
+    for (name, row) in [
+        ("permuted", last),
+        ("added", "KBC_SUM},"),
+        ("largest", "KBC_MAX},"),
+        ("scans", "KBC_SUM},"),
+        ("counted", last),
+    ] {
+        let text = packages.source(name);
+        let of = if name == "counted" { 3 } else { 4 };
+        let (head, rest) = text.split_once(&format!("_moves_0_of_{of}[] = {{")).expect("a table");
+        let (table, rest) = rest.split_once("};").expect("its end");
+        let rows: Vec<&str> = table.lines().filter(|l| l.ends_with(row)).collect();
+        assert!(!rows.is_empty() && rows.len() < 12, "{name}: {table}");
+        // The blocks of its last row come from elsewhere, or are 0.
+        let changed = table.replacen(rows[rows.len() - 1], "    {0, 0, 1, 0, 0, KBC_NONE},", 1);
+        let text = format!("{head}_moves_0_of_{of}[] = {{{changed}}};{rest}");
+        packages.dir.write(&format!("{name}/wrong.c"), text.as_bytes());
+        let wrong =
+            packages.cc(&packages.dir.path().join(name).join("wrong.c"), &format!("{name}_wrong"), &[]);
+        let ran = run(&wrong, &format!("-n {of} --calls 1 --repeat 0"));
+        assert!(ran.code == 1 && ran.stdout.contains(" differ\n"), "{name}: {table}\n{ran:?}");
+    }
 }
 
 /// Bits of expected values are those of the rounding that the kernel does: a kernel that adds

@@ -2,7 +2,7 @@
 //! compiler and of the run, and that nothing is left behind.
 
 use crate::common::{Ran, Scratch, kbc, kbc_with};
-use crate::needs::{Need, found};
+use crate::needs::{MPI_VARS, Need, found};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -223,6 +223,35 @@ fn a_run_that_fails_is_a_failure() {
         "{}",
         ran.stderr
     );
+}
+
+/// With `--mpi` the ranks are processes of the launcher. Both programs of MPI are named where they
+/// are missing, and so is what their run said.
+#[cfg(unix)]
+#[test]
+fn over_mpi() {
+    if found(Need::MpiLauncher).is_none() || found(Need::MpiCompiler).is_none() {
+        return;
+    }
+    let s = Launches::new();
+    let line = "kbc launch specs/all_reduce.kb -n 2 -c 500 --mpi --no-data --calls 3";
+    let ran = s.run(&format!("{line} --repeat 4 --format json"), &MPI_VARS);
+    let launched = json(&ran)["launched"].clone();
+    assert_eq!((ran.code, &launched["transport"]), (0, &"mpi".into()), "{}{}", ran.stdout, ran.stderr);
+    for (field, value) in [("ranks", 2), ("count", 500), ("compared", 4 * 2 * 500), ("wrong", 0)] {
+        assert_eq!(launched[field], value, "{field}: {launched}");
+    }
+    let refuses = s.compiler("refuses", "".as_ref(), "echo 'no slots here' >&2; exit 1");
+    for (vars, words) in [
+        (&[("MPICC", "none")][..], "[E564] error: the compiler `none` does not run"),
+        (&[("MPIRUN", "none -x")], "[E564] error: the launcher `none -x` does not run"),
+        (&[("MPIRUN", &refuses)], "no slots here"),
+    ] {
+        let ran = s.run(line, vars);
+        assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{vars:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(words) && ran.stderr.contains("MPIRUN"), "{}", ran.stderr);
+        assert_eq!(ran.stderr.contains("[E567]"), words == "no slots here", "{}", ran.stderr);
+    }
 }
 
 /// However kbc ends, its processes end, and nothing is left.

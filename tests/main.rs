@@ -50,6 +50,7 @@ mod local;
 mod lowered;
 mod machine;
 mod moves;
+mod mpi;
 mod mutate;
 mod opt;
 mod order;

@@ -5,9 +5,11 @@ use crate::common::Scratch;
 use std::process::Command;
 
 /// A test for each program that tests may need, and words of the line about it.
-const SKIPPED: [(&str, &str); 4] = [
+const SKIPPED: [(&str, &str); 6] = [
     ("host::wrong_arguments_are_refused", "no C compiler"),
     ("ascend::damage_is_named", "no C++ compiler"),
+    ("mpi::what_is_wrong_ends_all_ranks", "no compiler of MPI"),
+    ("launch::over_mpi", "no launcher of MPI"),
     ("page::a_browser_runs_its_own_checks", "no browser"),
     ("real_array::a_missing_runtime_is_no_success", "no Python"),
 ];
@@ -24,6 +26,8 @@ fn without_programs(strict: &str) -> std::process::Output {
         .env("KBC_NO_SKIPS", strict)
         .env_remove("CC")
         .env_remove("CXX")
+        .env_remove("MPICC")
+        .env_remove("MPIRUN")
         .env_remove("KBC_CHROMIUM")
         .output()
         .expect("it runs")
@@ -33,7 +37,7 @@ fn without_programs(strict: &str) -> std::process::Output {
 fn what_is_skipped_is_said() {
     let out = without_programs("");
     let (said, stdout) = (String::from_utf8_lossy(&out.stderr), String::from_utf8_lossy(&out.stdout));
-    assert!(out.status.success() && stdout.contains("4 passed"), "{stdout}{said}");
+    assert!(out.status.success() && stdout.contains("6 passed"), "{stdout}{said}");
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(lines.len(), SKIPPED.len(), "{said}");
     for (line, (test, words)) in lines.iter().zip(SKIPPED) {
@@ -45,7 +49,7 @@ fn what_is_skipped_is_said() {
 fn nothing_is_skipped_where_that_is_forbidden() {
     let out = without_programs("1");
     let stdout = String::from_utf8_lossy(&out.stdout);
-    assert!(!out.status.success() && stdout.contains("4 failed"), "{stdout}");
+    assert!(!out.status.success() && stdout.contains("6 failed"), "{stdout}");
     for (test, words) in SKIPPED {
         let line = format!("KBC_NO_SKIPS is set, so {test} cannot be skipped");
         assert!(stdout.contains(words) && stdout.contains(&line), "{test}: {stdout}");

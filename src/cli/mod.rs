@@ -301,6 +301,12 @@ pub struct Launch {
     /// Random delays between checked calls.
     #[arg(hide_short_help = true, long)]
     pub delays: bool,
+    /// Runs the ranks as processes of MPI, by `MPICC` and `MPIRUN`.
+    ///
+    /// These environment variables name the compiler and the launcher, which are `mpicc` and
+    /// `mpirun` by default, with their arguments: `MPIRUN='mpirun --oversubscribe'`.
+    #[arg(long)]
+    pub mpi: bool,
     /// Leaves the execution by kbc itself out; the processes compare every element.
     #[arg(long)]
     pub no_data: bool,

@@ -2,13 +2,13 @@
 //!
 //! The steps up to the folder of C are those of `kbc compile`. The compiler is called itself, and
 //! not through `make`, so that it is all that a computer needs. What the program measures comes
-//! back as JSON.
+//! back as JSON. With `--mpi` the compiler is that of MPI, and its launcher starts the ranks.
 
 use super::compile::{self, PackageReceiver};
 use super::output::finish;
 use crate::cli::{Compile, Data, Execution, Groups, Launch, Source, Watch};
 use crate::crash::{self, Stage};
-use crate::native::NativeCompiler;
+use crate::native::NativeTool;
 use crate::outdir;
 use crate::session::{Failure, Outcome, Session};
 use kbc_compiler::report::{LaunchReport, Report, launch};
@@ -38,8 +38,9 @@ pub fn no_program(file: &str) -> Failure {
 /// Compiles, builds and runs.
 ///
 /// # Errors
-/// Returns the errors of `kbc compile`; E416 for sizes that the program cannot have; E564 if the C
-/// compiler is missing or fails; E430 for wrong elements, and E567 for a run that ends otherwise.
+/// Returns the errors of `kbc compile`; E416 for sizes that the program cannot have; E564 if the
+/// compiler or the launcher of MPI is missing, or the compiler fails; E430 for wrong elements, and
+/// E567 for a run that ends otherwise.
 pub fn run(session: &mut Session, args: &Launch) -> Outcome {
     let source = sized(session, args)?;
     let mut made = MadeForRun { args, folder: None };
@@ -59,11 +60,11 @@ pub fn run(session: &mut Session, args: &Launch) -> Outcome {
     session.progress("building");
     let package = args.output.as_ref().map_or_else(|| folder.package(), PathBuf::from);
     let program = folder.path().join("program");
-    build(&kernel, &package, &program)?;
+    let launcher = build(args, &kernel, &package, &program)?;
     session.progress("running");
     let ranks: u64 = report.mesh.iter().map(|a| a.size).product();
-    let ended = started(&program, &arguments(args, ranks), folder)?;
-    show(session, &mut report, &kernel, &ended)
+    let ended = started(&program, &arguments(args, ranks), launcher.map(|l| (l, ranks)), folder)?;
+    show(session, args, &mut report, &kernel, &ended)
 }
 
 /// Takes the package: into the folder of `--output`, or else into a temporary one. A temporary
@@ -142,26 +143,44 @@ fn place(folder: Option<&str>) -> String {
     }
 }
 
-/// Compiles the C of a kernel.
-fn build(kernel: &str, package: &Path, program: &Path) -> Result<(), Diagnostic> {
+/// Compiles the C of a kernel. Returns the launcher of its processes, if it needs one.
+fn build(
+    args: &Launch,
+    kernel: &str,
+    package: &Path,
+    program: &Path,
+) -> Result<Option<NativeTool>, Diagnostic> {
     let Some(build) = backends::native_target().native_build(kernel) else {
         return Err(Diagnostic::error("E991", "the packages of the target are not built on this computer"));
     };
-    let help = "kbc launch compiles C11 with atomics: install a C compiler (gcc or clang), or set CC; \
-        kbc compile --target host writes the C without one";
-    let compiler = NativeCompiler::find("CC", "cc", help)?;
+    let help = match args.mpi {
+        true => {
+            "kbc launch --mpi needs MPI: install Open MPI or MPICH with its compiler, or set MPICC and MPIRUN"
+        }
+        false => {
+            "kbc launch compiles C11 with atomics: install a C compiler (gcc or clang), or set CC; \
+             kbc compile --target host writes the C without one"
+        }
+    };
+    let launcher = match args.mpi {
+        true => Some(NativeTool::find("launcher", "MPIRUN", "mpirun", help)?),
+        false => None,
+    };
+    let (variable, name, with) = if args.mpi { ("MPICC", "mpicc", build.mpi) } else { ("CC", "cc", &[][..]) };
+    let compiler = NativeTool::find("compiler", variable, name, help)?;
     let own = std::env::var("CFLAGS").ok();
     let optimise: Vec<&str> = match &own {
         Some(flags) => flags.split_whitespace().collect(),
         None => build.optimise.to_vec(),
     };
     let program = program.to_string_lossy();
-    let args =
-        [build.standard, &optimise[..], &["-o", &program, &build.source], &build.libraries[..]].concat();
+    let file = ["-o", &program, &build.source];
+    let args = [build.standard, with, &optimise[..], &file, &build.libraries[..]].concat();
     compiler.call(&args, package).map_err(|said| {
         let title = format!("the compiler `{}` does not compile the C of {kernel}", compiler.command());
         lines(Diagnostic::error("E564", title), &said).help(help)
-    })
+    })?;
+    Ok(launcher)
 }
 
 /// Returns the arguments of the program. Its sizes are those for which it was compiled.
@@ -180,35 +199,55 @@ fn arguments(args: &Launch, ranks: u64) -> Vec<String> {
     out
 }
 
-/// Runs the program to its end. Its folder is removed as soon as it runs.
-fn started(program: &Path, args: &[String], folder: Temporary) -> Result<Output, Diagnostic> {
+/// Runs the program to its end. Its folder is removed as soon as it runs; a launcher, which starts
+/// a number of processes of the program, needs it longer.
+fn started(
+    program: &Path,
+    args: &[String],
+    launcher: Option<(NativeTool, u64)>,
+    folder: Temporary,
+) -> Result<Output, Diagnostic> {
     let failed = |e: std::io::Error| {
         Diagnostic::error("E567", "the program that was built does not start")
             .note(format!("{}: {}", program.display(), words(&e)))
             .help("TMPDIR names another folder for temporary files, in which programs may run")
     };
-    let mut command = Command::new(program);
+    let launched = launcher.is_some();
+    let mut command = match launcher {
+        None => Command::new(program),
+        Some((launcher, ranks)) => {
+            let mut command = launcher.start();
+            command.args(["-n", &ranks.to_string()]).arg(program);
+            command
+        }
+    };
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(failed)?;
-    drop(folder);
+    let folder = launched.then_some(folder);
     // The program ends when this pipe is closed, so it does not outlive kbc however that ends.
     let held = child.stdin.take();
     let ended = child.wait_with_output().map_err(failed);
-    drop(held);
+    drop((held, folder));
     ended
 }
 
 /// Prints the result of a run.
-fn show(session: &Session, report: &mut Report, kernel: &str, ended: &Output) -> Outcome {
+fn show(session: &Session, args: &Launch, report: &mut Report, kernel: &str, ended: &Output) -> Outcome {
     crash::stage(Stage::Report);
     let said = String::from_utf8_lossy(&ended.stderr);
-    let Ok(launched) = serde_json::from_slice::<LaunchReport>(&ended.stdout) else {
+    // A launcher may print lines of its own.
+    let found = ended.stdout.split(|b| *b == b'\n').find_map(|line| serde_json::from_slice(line).ok());
+    let Some::<LaunchReport>(launched) = found else {
         let usage = ended.status.code() == Some(2);
         let title = match usage {
             true => format!("{kernel} refuses its arguments"),
             false => format!("the run of {kernel} failed ({})", ended.status),
         };
-        let found = Diagnostics::from(lines(Diagnostic::error("E567", title), &said));
+        let mut d = lines(Diagnostic::error("E567", title), &said);
+        if args.mpi && !usage {
+            d = d.help("arguments of the launcher are in MPIRUN: MPIRUN='mpirun --oversubscribe'");
+        }
+        let found = Diagnostics::from(d);
         return Err(if usage { Failure::Usage(found) } else { Failure::Program(found) });
     };
     report.ok = launched.wrong == 0 && ended.status.success();

@@ -1,5 +1,5 @@
 //! Programs of the system that some tests need and a Rust toolchain does not bring: compilers of C
-//! and C++, Chromium, Python.
+//! and C++, MPI, Chromium, Python.
 //!
 //! [`found`] is the only way to one of them. If it is missing, the caller gets `None` and leaves
 //! out what needs it; the test counts as skipped. When the test binary ends, it prints one line for
@@ -20,11 +20,25 @@ pub enum Need {
     C,
     /// A compiler of C++17: `CXX`, or `g++`.
     Cxx,
+    /// A compiler of MPI: `MPICC`, or `mpicc`.
+    MpiCompiler,
+    /// A launcher of MPI: `MPIRUN`, or `mpirun`.
+    MpiLauncher,
     /// A browser that runs the checks of report pages: `KBC_CHROMIUM`, or a Chromium on `PATH`.
     Chromium,
     /// Python 3.
     Python,
 }
+
+/// Variables with which Open MPI runs as any user, and with more ranks than processors. Other
+/// launchers do not read them.
+#[allow(dead_code, reason = "every test binary uses its part")]
+pub const MPI_VARS: [(&str, &str); 4] = [
+    ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+    ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+    ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
+    ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
+];
 
 impl Need {
     /// The environment variable that names the program, if there is one, and the names that are
@@ -33,6 +47,8 @@ impl Need {
         match self {
             Need::C => (Some("CC"), &["cc"]),
             Need::Cxx => (Some("CXX"), &["g++"]),
+            Need::MpiCompiler => (Some("MPICC"), &["mpicc"]),
+            Need::MpiLauncher => (Some("MPIRUN"), &["mpirun"]),
             Need::Chromium => (Some("KBC_CHROMIUM"), &["chromium", "chromium-browser", "google-chrome"]),
             Need::Python => (None, &["python3"]),
         }
@@ -43,6 +59,8 @@ impl Need {
         match self {
             Need::C => "no C compiler (install gcc, or set CC)",
             Need::Cxx => "no C++ compiler (install g++, or set CXX)",
+            Need::MpiCompiler => "no compiler of MPI (install libmpich-dev or libopenmpi-dev, or set MPICC)",
+            Need::MpiLauncher => "no launcher of MPI (install mpich or openmpi-bin, or set MPIRUN)",
             Need::Chromium => "no browser (install chromium, or set KBC_CHROMIUM)",
             Need::Python => "no Python (install python3)",
         }

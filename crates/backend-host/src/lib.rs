@@ -9,11 +9,13 @@
 //! * [`orders`]: memory orders of notifies and waits, which take the place of the fences.
 //! * `refused`: what the target does not emit.
 //! * [`c`]: a kernel as C. It decides nothing.
+//! * [`expected`]: the values of the results, from the definition of the program.
 //! * [`package`]: the folder: kernel, transport, program, Makefile, README.
 
 pub mod backend;
 pub mod c;
 mod device;
+pub mod expected;
 pub mod orders;
 pub mod package;
 pub mod passes;

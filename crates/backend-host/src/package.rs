@@ -1,28 +1,28 @@
-//! The folder of an emitted program: the kernel with the description of its data, the transport,
+//! The folder of an emitted program: the kernel with the description of its data, the transports,
 //! the program around them, a Makefile and a README.
 //!
-//! Expected values come from the *definition* of the program, never from schedule or layout: an
-//! element of a result is an element of an input, combined over the ranks that contribute to it.
-//! Inputs are the exact integers of `kbc run`, so every bit is known.
+//! Inputs are the exact integers of `kbc run`, so every bit of a result is known
+//! ([`crate::expected`]).
 
 use crate::c::{Named, ctype, expression, ident, literal};
 use crate::device::MAX_RANKS;
+use crate::expected::{Expected, combiner};
 use kbc_diag::{Diagnostic, Diagnostics};
-use kbc_ir::collective::CollKind;
 use kbc_ir::expr::Expr;
-use kbc_ir::graph::{Graph, GraphOp, OpId, OpKind};
 use kbc_ir::name::Name;
-use kbc_ir::types::{CutRule, ReduceOp};
+use kbc_ir::types::CutRule;
 use kbc_tiles::backend::NativeBuild;
 use kbc_tiles::package::python::fill;
 use kbc_tiles::package::{Global, Layout, Package, PackagedProgram, problems, refused};
 use kbc_tiles::tile::{COUNT, NRANKS, TensorUse};
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
 const TRANSPORT: &str = include_str!("templates/kbc_host.h");
 const DATA: &str = include_str!("templates/kbc_data.h");
 const PROGRAM: &str = include_str!("templates/kbc_main.h");
+const RANKS: &str = include_str!("templates/kbc_ranks.h");
+const MPI: &str = include_str!("templates/kbc_mpi.h");
+const MPI_RANKS: &str = include_str!("templates/kbc_mpi_ranks.h");
 const MAKEFILE: &str = include_str!("templates/Makefile");
 const README: &str = include_str!("templates/README.md");
 
@@ -35,6 +35,9 @@ const STANDARD: [&str; 2] = ["-std=c11", "-D_GNU_SOURCE"];
 /// Flags that a user may replace.
 const OPTIMISE: [&str; 1] = ["-O3"];
 
+/// Flags of a build whose ranks are processes of MPI.
+const WITH_MPI: [&str; 1] = ["-DKBC_MPI"];
+
 /// Libraries on every system, and on Linux.
 const LIBRARIES: ([&str; 2], &str) = (["-lm", "-pthread"], "-lrt");
 
@@ -44,6 +47,7 @@ pub fn build(name: &str) -> NativeBuild {
     NativeBuild {
         source: format!("{name}.c"),
         standard: &STANDARD,
+        mpi: &WITH_MPI,
         optimise: &OPTIMISE,
         libraries: LIBRARIES.0.into_iter().chain(linux).collect(),
     }
@@ -73,6 +77,7 @@ pub fn files(package: &Package<'_>) -> Result<Vec<(String, Vec<u8>)>, Diagnostic
     let ranks = few(package);
     let run = |program: &str, r: &u64, rest: &str| format!("\t./{name}{program} -n {r}{rest}\n");
     let checks: String = ranks.iter().map(|r| run("", r, "")).collect();
+    let checks_mpi: String = ranks.iter().map(|r| format!("\t$(MPIRUN) -n {r} ./{name}_mpi\n")).collect();
     let tsan: String = ranks.iter().map(|r| run("_tsan", r, " --calls 20 --delays --repeat 0")).collect();
     let makefile = fill(
         MAKEFILE,
@@ -82,7 +87,10 @@ pub fn files(package: &Package<'_>) -> Result<Vec<(String, Vec<u8>)>, Diagnostic
             ("CFLAGS", &OPTIMISE.join(" ")),
             ("LIBS", &LIBRARIES.0.join(" ")),
             ("LINUX", LIBRARIES.1),
+            ("MPI", &WITH_MPI.join(" ")),
+            ("RANK", &ranks.last().map_or_else(String::new, u64::to_string)),
             ("CHECKS", &checks),
+            ("CHECKS_MPI", &checks_mpi),
             ("TSAN", &tsan),
         ],
     );
@@ -93,6 +101,9 @@ pub fn files(package: &Package<'_>) -> Result<Vec<(String, Vec<u8>)>, Diagnostic
         ("kbc_data.h".into(), text(DATA.to_owned())),
         ("kbc_host.h".into(), text(TRANSPORT.to_owned())),
         ("kbc_main.h".into(), text(PROGRAM.to_owned())),
+        ("kbc_mpi.h".into(), text(MPI.to_owned())),
+        ("kbc_mpi_ranks.h".into(), text(MPI_RANKS.to_owned())),
+        ("kbc_ranks.h".into(), text(RANKS.to_owned())),
     ])
 }
 
@@ -167,14 +178,19 @@ fn program(package: &Package<'_>, layout: &Layout) -> Result<String, Diagnostic>
     let _ = write!(out, "static const struct kbc_argument {name}_argument[] = {{\n{arguments}}};\n");
     let ranks: Vec<String> = package.claim.ranks.iter().map(u64::to_string).collect();
     let _ = writeln!(out, "static const int64_t {name}_ranks[] = {{{}}};", ranks.join(", "));
-    out += &format!("\n{}\n{}\n", sizes(package, layout, &name)?, expected(&program.graph, &name)?);
+    let expected = Expected::of(program)?;
+    let (moves, tables) = expected.tables(&name, &package.claim.ranks)?;
+    let _ =
+        write!(out, "{moves}\n{}\n{}\n", sizes(package, layout, &name, &tables)?, expected.function(&name));
     let count = package.claim.count.as_ref();
     let tiles = kernel.tiles.iter().map(|t| u64::from(t.at.unwrap_or(0)) + t.all_bytes()).max().unwrap_or(0);
     let because = package.claim.reasons.ranks.as_deref().map_or_else(|| "0".to_owned(), literal);
+    let identity = fnv(&[&out, DATA, TRANSPORT, PROGRAM, MPI, MPI_RANKS, RANKS]);
     let _ = write!(
         out,
         "static const struct kbc_program {name}_program = {{\n    \
-            .name = {},\n    .file = {},\n    .parameter = {},\n    .largest = {},\n    .standard = {},\n    \
+            .name = {},\n    .file = {},\n    .identity = {identity:#018x},\n    .parameter = {},\n    \
+            .largest = {},\n    .standard = {},\n    \
             .claimed = {},\n    .ranks = {name}_ranks,\n    .one_because = {because},\n    \
             .axes = {},\n    .inputs = {},\n    .results = {},\n    .arguments = {},\n    \
             .input = {name}_input,\n    .result = {name}_result,\n    .argument = {name}_argument,\n    \
@@ -193,9 +209,15 @@ fn program(package: &Package<'_>, layout: &Layout) -> Result<String, Diagnostic>
         program.inputs.len(),
         program.results.len(),
         kernel.tensors.len(),
-        bus(program),
+        bus(program, expected.moves()),
     );
     Ok(out)
+}
+
+/// Returns the FNV-1a hash of texts. `kbc_mpi_ranks.h` continues it over the arguments of a run.
+fn fnv(texts: &[&str]) -> u64 {
+    let bytes = texts.iter().flat_map(|t| t.bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// Prints a global tensor as a `struct kbc_type`. Lengths of explicit parts are added before it.
@@ -237,18 +259,11 @@ fn global(name: &str, g: &Global, axes: &[&Name], lengths: &mut String) -> Resul
     } else {
         format!("{{{}}}", cuts.join(", "))
     };
-    let (combiner, over) = match &g.ty.partial {
-        None => ("KBC_NONE", &[][..]),
-        Some((op, over)) => {
-            let word = match op {
-                ReduceOp::Sum => "KBC_SUM",
-                ReduceOp::Prod => "KBC_PROD",
-                ReduceOp::Min => "KBC_MIN",
-                ReduceOp::Max => "KBC_MAX",
-            };
-            (word, &over[..])
-        }
+    let (reduced, over) = match &g.ty.partial {
+        None => (None, &[][..]),
+        Some((op, over)) => (Some(*op), &over[..]),
     };
+    let combiner = combiner(reduced);
     let only = match &g.ty.only {
         None => "-1, 0".to_owned(),
         Some((at, axis)) => format!("{}, {at}", place(axis)?),
@@ -262,8 +277,9 @@ fn global(name: &str, g: &Global, axes: &[&Name], lengths: &mut String) -> Resul
     ))
 }
 
-/// Prints the function that computes the sizes of everything.
-fn sizes(package: &Package<'_>, layout: &Layout, name: &str) -> Result<String, Diagnostic> {
+/// Prints the function that computes the sizes of everything. `tables` are statements that it has
+/// for some numbers of ranks.
+fn sizes(package: &Package<'_>, layout: &Layout, name: &str, tables: &str) -> Result<String, Diagnostic> {
     let program = &package.program;
     let printed = |what: &str, e: &Expr| {
         let mut other = None;
@@ -303,66 +319,13 @@ fn sizes(package: &Package<'_>, layout: &Layout, name: &str) -> Result<String, D
         let _ = writeln!(out, "    static const uint32_t of_{ranks}[] = {{{all}}};");
         let _ = writeln!(out, "    if (nranks == {ranks}) out->modulus = of_{ranks};");
     }
-    Ok(out + "}\n")
-}
-
-/// Prints the function that returns an element of a result, by the definition of the program:
-/// collectives and demands are the identity on global values.
-fn expected(graph: &Graph, name: &str) -> Result<String, Diagnostic> {
-    let mut values: BTreeMap<OpId, usize> = BTreeMap::new();
-    let mut results: BTreeMap<usize, usize> = BTreeMap::new();
-    for &id in graph.order() {
-        let op = graph.op(id);
-        let operand = || {
-            let first = graph.operands(id).first().and_then(|o| values.get(o)).copied();
-            first.ok_or_else(|| no_value(op, "it has no operand"))
-        };
-        let input = match &op.kind {
-            OpKind::Input(at) => *at,
-            OpKind::Collective(c) if c.counts.is_some() => {
-                return Err(no_value(op, "it exchanges rows by a matrix of counts"));
-            }
-            OpKind::Collective(c) if c.kind == CollKind::ByContract => {
-                return Err(no_value(op, "its contract moves parts between ranks"));
-            }
-            OpKind::Collective(_) | OpKind::Demand | OpKind::PartialDemand(_) | OpKind::Wait => operand()?,
-            OpKind::Output(at) => {
-                results.insert(*at, operand()?);
-                continue;
-            }
-            OpKind::Matmul { .. }
-            | OpKind::Map(_)
-            | OpKind::ReduceDim { .. }
-            | OpKind::Cast(_)
-            | OpKind::Embedding
-            | OpKind::Grouped(_)
-            | OpKind::Tiles(_)
-            | OpKind::Fill(_)
-            | OpKind::Shape(_)
-            | OpKind::Host(_) => return Err(no_value(op, "target host emits collectives alone")),
-        };
-        values.insert(id, input);
-    }
-    let mut out = format!(
-        "static double {name}_expected(const struct kbc_run *run, int result, const int64_t *at) {{\n    \
-         switch (result) {{\n"
-    );
-    for (result, input) in results {
-        let _ = writeln!(out, "    case {result}: return kbc_input(run, {input}, at);");
-    }
-    Ok(out + "    default: return NAN;\n    }\n}\n")
-}
-
-fn no_value(op: &GraphOp, why: &str) -> Diagnostic {
-    refused(format!("`{}` has no expected value: {why}", op.name))
-        .primary(op.span, "this operation")
-        .help("use --target sim")
+    Ok(out + tables + "}\n")
 }
 
 /// Returns how busbw follows from algbw, if the program moves one value from one placement to
-/// another.
-fn bus(program: &PackagedProgram) -> &'static str {
-    let ([x], [y]) = (&program.inputs[..], &program.results[..]) else { return "KBC_NO_BUS" };
+/// another. There is no such rule where elements change places (`moves`).
+fn bus(program: &PackagedProgram, moves: bool) -> &'static str {
+    let ([x], [y], false) = (&program.inputs[..], &program.results[..], moves) else { return "KBC_NO_BUS" };
     let cut = |g: &Global| g.ty.dims.iter().any(|d| d.cut.is_some());
     match (&x.ty.partial, &x.ty.only, cut(x), &y.ty.only, cut(y)) {
         (Some(_), None, false, None, false) => "KBC_TWICE",

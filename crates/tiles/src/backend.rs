@@ -59,6 +59,8 @@ pub struct NativeBuild {
     pub source: String,
     /// Flags that the text needs.
     pub standard: &'static [&'static str],
+    /// Flags of a build whose ranks are processes of MPI, by its compiler.
+    pub mpi: &'static [&'static str],
     /// Flags that a user may replace: those of the environment variable `CFLAGS`.
     pub optimise: &'static [&'static str],
     /// Flags behind the file: libraries.

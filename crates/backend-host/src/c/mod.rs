@@ -272,24 +272,44 @@ impl<'k> Printer<'k> {
         Ok(())
     }
 
-    /// Returns the address of the first element of a run in memory.
+    /// Returns where a run begins in its area, in elements; nothing at the beginning.
+    fn first(&self, g: &Gm, stride: &str) -> Option<String> {
+        let slot = match &g.slot {
+            Expr::Int(0) => None,
+            slot => Some(format!("{} * {stride}", self.expr(slot, MUL))),
+        };
+        let offset = match &g.offset {
+            Expr::Int(0) => None,
+            offset => Some(self.expr(offset, ADD)),
+        };
+        match (slot, offset) {
+            (Some(slot), Some(offset)) => Some(format!("{slot} + {offset}")),
+            (slot, offset) => slot.or(offset),
+        }
+    }
+
+    /// Returns the address of the first element of a run in memory of this rank.
     fn place(&self, g: &Gm) -> String {
-        let base = match g.object {
-            Object::Tensor(t) => self.names.tensors[t.0 as usize].clone(),
+        let (base, stride) = match g.object {
+            Object::Tensor(t) => (self.names.tensors[t.0 as usize].clone(), ""),
             Object::Area(a) => {
                 let (at, stride) = &self.names.areas[a.0 as usize];
-                let rank = g.peer.as_ref().map_or_else(|| "me->rank".to_owned(), |p| self.expr(p, 0));
-                let base = format!("KBC_AT({}, me, {rank}, {at})", ctype(self.k.area(a).dtype));
-                match &g.slot {
-                    Expr::Int(0) => base,
-                    slot => format!("{base} + {} * {stride}", self.expr(slot, MUL)),
-                }
+                (format!("KBC_OWN({}, me, {at})", ctype(self.k.area(a).dtype)), stride.as_str())
             }
         };
-        match &g.offset {
-            Expr::Int(0) => base,
-            offset => format!("{base} + {}", self.expr(offset, ADD)),
+        match self.first(g, stride) {
+            None => base,
+            Some(first) => format!("{base} + {first}"),
         }
+    }
+
+    /// Returns the arguments that name a run in the window of a peer: the peer, the byte offset of
+    /// the area, and the first element; nothing for memory of this rank.
+    fn remote(&self, g: &Gm) -> Option<String> {
+        let (Object::Area(a), Some(peer)) = (g.object, &g.peer) else { return None };
+        let (at, stride) = &self.names.areas[a.0 as usize];
+        let first = self.first(g, stride).unwrap_or_else(|| "0".to_owned());
+        Some(format!("{}, {at}, {first}", self.expr(peer, 0)))
     }
 
     fn tile(&self, id: TileId) -> &str {
@@ -311,12 +331,18 @@ impl<'k> Printer<'k> {
         let op = whole;
         let text = match op {
             Op::Load { tile, len, from } => {
-                let (to, from, m) = (self.tile(*tile), self.place(from), self.expr(len, 0));
-                format!("kbc_copy({to}, {from}, {m}, sizeof *{to});")
+                let (to, m) = (self.tile(*tile), self.expr(len, 0));
+                match self.remote(from) {
+                    Some(from) => format!("kbc_get(me, {to}, {from}, {m}, sizeof *{to});"),
+                    None => format!("kbc_copy({to}, {}, {m}, sizeof *{to});", self.place(from)),
+                }
             }
             Op::Store { to, tile, len } => {
-                let (to, from, m) = (self.place(to), self.tile(*tile), self.expr(len, 0));
-                format!("kbc_copy({to}, {from}, {m}, sizeof *{from});")
+                let (from, m) = (self.tile(*tile), self.expr(len, 0));
+                match self.remote(to) {
+                    Some(to) => format!("kbc_put(me, {to}, {from}, {m}, sizeof *{from});"),
+                    None => format!("kbc_copy({}, {from}, {m}, sizeof *{from});", self.place(to)),
+                }
             }
             Op::Vector { op, dst, args, len } => {
                 let dtype = self.k.tile(*dst).dtype;

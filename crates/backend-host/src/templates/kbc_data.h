@@ -35,11 +35,28 @@ struct kbc_type {
     int64_t only;
 };
 
+/* Blocks that a collective moves: block at + i * at_step of the result holds block from + i * from_step
+ * of the operand, for every i below n. A block that several rows name holds their combination. */
+struct kbc_move {
+    int64_t n, at, at_step, from, from_step;
+    enum kbc_combiner combiner;
+};
+
+/* What a collective makes of its operand: blocks of equal length along a dimension change places, and
+ * those that no row names are 0. */
+struct kbc_moved {
+    int operand, dim;      /* as for kbc_value */
+    int64_t before, after; /* number of blocks of the operand and of the result */
+    int rows;
+    const struct kbc_move *row;
+};
+
 /* Sizes of everything on `nranks` ranks. */
 struct kbc_sizes {
     int64_t axis[KBC_AXES];
     int64_t (*input)[KBC_DIMS], (*result)[KBC_DIMS];
     const uint32_t *modulus; /* inputs are integers below it */
+    const struct kbc_moved *moved;
     int64_t window;          /* bytes */
     int64_t calls;           /* that a window serves before a counter leaves its 32 bits */
 };
@@ -53,6 +70,7 @@ struct kbc_run;
 
 struct kbc_program {
     const char *name, *file, *parameter; /* no parameter: all sizes are fixed */
+    uint64_t identity;                   /* a hash of the text of this program */
     int64_t largest, standard;           /* values of the parameter */
     int claimed;
     const int64_t *ranks; /* for which the schedule was proven */
@@ -163,20 +181,50 @@ static double kbc_given(const struct kbc_run *r, int k, const int64_t *at, int64
     return (double)(kbc_mix(i + (uint32_t)k * 0x01000193u, (uint32_t)slice, r->launch) % r->sizes.modulus[k]);
 }
 
+static double kbc_combine(enum kbc_combiner combiner, double a, double b) {
+    switch (combiner) {
+    case KBC_SUM: return a + b;
+    case KBC_PROD: return a * b;
+    case KBC_MIN: return b < a ? b : a;
+    case KBC_MAX: return b > a ? b : a;
+    case KBC_NONE: break;
+    }
+    return b;
+}
+
 /* Element `at` of input `k` of the program: what the contributors give, combined. */
 static double kbc_input(const struct kbc_run *r, int k, const int64_t *at) {
     const struct kbc_type *t = &r->program->input[k];
     double all = kbc_given(r, k, at, 0);
     const int64_t n = kbc_contributors(r, t);
-    for (int64_t s = 1; s < n; ++s) {
-        const double v = kbc_given(r, k, at, s);
-        switch (t->combiner) {
-        case KBC_SUM: all += v; break;
-        case KBC_PROD: all *= v; break;
-        case KBC_MIN: all = v < all ? v : all; break;
-        case KBC_MAX: all = v > all ? v : all; break;
-        case KBC_NONE: break;
-        }
+    for (int64_t s = 1; s < n; ++s) all = kbc_combine(t->combiner, all, kbc_given(r, k, at, s));
+    return all;
+}
+
+/* Length of a dimension of a value: input k is k, and what collective i moves is -1 - i. */
+static int64_t kbc_length(const struct kbc_run *r, int value, int dim) {
+    if (value >= 0) return r->sizes.input[value][dim];
+    const struct kbc_moved *m = &r->sizes.moved[-1 - value];
+    const int64_t n = kbc_length(r, m->operand, dim);
+    return dim == m->dim ? n / m->before * m->after : n;
+}
+
+/* Element `at` of a value. */
+static double kbc_value(const struct kbc_run *r, int value, const int64_t *at) {
+    if (value >= 0) return kbc_input(r, value, at);
+    const struct kbc_moved *m = &r->sizes.moved[-1 - value];
+    const int64_t size = kbc_length(r, m->operand, m->dim) / m->before, block = at[m->dim] / size;
+    int64_t from[KBC_DIMS];
+    double all = 0;
+    int found = 0;
+    memcpy(from, at, sizeof from);
+    for (int j = 0; j < m->rows; ++j) {
+        const struct kbc_move *row = &m->row[j];
+        const int64_t far = block - row->at, i = far / row->at_step;
+        if (far % row->at_step != 0 || i < 0 || i >= row->n) continue;
+        from[m->dim] = (row->from + i * row->from_step) * size + at[m->dim] % size;
+        const double v = kbc_value(r, m->operand, from);
+        all = found++ ? kbc_combine(row->combiner, all, v) : v;
     }
     return all;
 }

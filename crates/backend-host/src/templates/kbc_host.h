@@ -1,9 +1,10 @@
-/* What emitted kernels use: ranks of one computer, the windows that they share, notifies and waits,
- * and operations on runs of elements. Written by kbc; the same for all programs.
+/* What emitted kernels use: windows that ranks share, notifies and waits, and operations on runs of
+ * elements. Written by kbc; the same for all programs.
  *
- * A put is a store into the peer's window. There are no stand-alone fences: a notify that has to
- * publish what was written before it is an addition with release order, and a wait before a read of
- * it is a load with acquire order. */
+ * Windows are shared memory of one computer; with KBC_MPI they are those of MPI (kbc_mpi.h). A put is
+ * a store into the peer's window. There are no stand-alone fences: a notify that has to publish what
+ * was written before it is an addition with release order, and a wait before a read of it is a load
+ * with acquire order. */
 #ifndef KBC_HOST_H
 #define KBC_HOST_H
 
@@ -19,24 +20,57 @@
 
 enum { KBC_MAX_RANKS = 64, KBC_LINE = 64 };
 
+struct kbc_control;
+
+/* ThreadSanitizer sees calls of memcpy, and no copy that the compiler puts in the place of a call. */
+#ifdef KBC_THREADS
+static void *(*volatile kbc_memory_copy)(void *, const void *, size_t) = memcpy;
+#else
+#define kbc_memory_copy memcpy
+#endif
+
+static inline void kbc_copy(void *to, const void *from, int64_t n, size_t bytes) {
+    if (n > 0) kbc_memory_copy(to, from, (size_t)n * bytes);
+}
+
+/* Byte `offset` of the window of this rank, as a pointer to elements. */
+#define KBC_OWN(type, k, offset) ((type *)((k)->window + (size_t)(offset)))
+
+/* --- windows, notifies, waits --- */
+
+#ifdef KBC_MPI
+
+#include "kbc_mpi.h"
+
+#else
+
 /* Number of loads of a counter before a wait lets other processes run. */
 #ifndef KBC_SPINS
 #define KBC_SPINS 2000
 #endif
 
-struct kbc_control;
-
 /* A rank, as its own process (or thread) sees it. */
 struct kbc_rank {
     int64_t rank, nranks;
-    unsigned char *windows; /* the windows of all ranks, one after another */
-    size_t pitch;           /* bytes from one window to the next */
+    unsigned char *window;  /* of this rank */
     unsigned char *tiles;   /* memory of this rank for tiles */
     struct kbc_control *control;
+    unsigned char *windows; /* of all ranks, one after another */
+    size_t pitch;           /* bytes from one window to the next */
 };
 
 /* Byte `offset` of the window of `peer`, as a pointer to elements. */
 #define KBC_AT(type, k, peer, offset) ((type *)((k)->windows + (size_t)(peer) * (k)->pitch + (size_t)(offset)))
+
+/* Copies n elements from or to the window of `peer`: from element `first` behind byte `offset`. */
+static inline void kbc_get(struct kbc_rank *k, void *to, int64_t peer, int64_t offset, int64_t first, int64_t n,
+                           size_t bytes) {
+    kbc_copy(to, KBC_AT(unsigned char, k, peer, offset) + first * (int64_t)bytes, n, bytes);
+}
+static inline void kbc_put(struct kbc_rank *k, int64_t peer, int64_t offset, int64_t first, const void *from,
+                           int64_t n, size_t bytes) {
+    kbc_copy(KBC_AT(unsigned char, k, peer, offset) + first * (int64_t)bytes, from, n, bytes);
+}
 
 /* A wait that takes long: sleeps, and ends the run after the time limit or if another rank ended. */
 void kbc_wait_long(struct kbc_rank *k, _Atomic uint32_t *counter, int64_t value, int acquire, const char *what,
@@ -58,7 +92,7 @@ static inline void kbc_notify(struct kbc_rank *k, int64_t peer, int64_t offset, 
 /* Waits until a counter of this rank is at least `value`. */
 #define KBC_WAIT(k, offset, value, order, what, index, from) \
     do { \
-        _Atomic uint32_t *const kbc_c = KBC_AT(_Atomic uint32_t, k, (k)->rank, offset); \
+        _Atomic uint32_t *const kbc_c = KBC_OWN(_Atomic uint32_t, k, offset); \
         const int64_t kbc_v = (value); \
         int kbc_i = 0; \
         while (kbc_i < KBC_SPINS && (int64_t)atomic_load_explicit(kbc_c, order) < kbc_v) { \
@@ -67,6 +101,11 @@ static inline void kbc_notify(struct kbc_rank *k, int64_t peer, int64_t offset, 
         } \
         if (kbc_i == KBC_SPINS) kbc_wait_long(k, kbc_c, kbc_v, (order) == memory_order_acquire, what, index, from); \
     } while (0)
+
+/* Called at the end of a call of the kernel. */
+static inline void kbc_finish(struct kbc_rank *k) { (void)k; }
+
+#endif
 
 /* --- integers: quotients round down, remainders have the sign of the divisor --- */
 
@@ -156,17 +195,6 @@ static inline int32_t kbc_int_max(int32_t a, int32_t b) { return a > b ? a : b; 
 #else
 #define KBC_LOOP
 #endif
-
-/* ThreadSanitizer sees calls of memcpy, and no copy that the compiler puts in the place of a call. */
-#ifdef KBC_THREADS
-static void *(*volatile kbc_memory_copy)(void *, const void *, size_t) = memcpy;
-#else
-#define kbc_memory_copy memcpy
-#endif
-
-static inline void kbc_copy(void *to, const void *from, int64_t n, size_t bytes) {
-    if (n > 0) kbc_memory_copy(to, from, (size_t)n * bytes);
-}
 
 #define KBC_RUN(name, type, value) \
     static inline void name(type *d, const type *a, const type *b, int64_t n) { \

@@ -1,30 +1,19 @@
-/* The program around an emitted kernel: starts the ranks, makes calls, and measures. Written by kbc;
- * the same for all programs. With KBC_THREADS the ranks are threads of one process, for
- * ThreadSanitizer. */
+/* The program around an emitted kernel: makes calls, compares, and measures. Written by kbc; the same
+ * for all programs. */
 #ifndef KBC_MAIN_H
 #define KBC_MAIN_H
 
 #include "kbc_data.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdarg.h>
-#include <sys/mman.h>
-#ifdef __linux__
-#include <sys/prctl.h>
-#endif
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 static const struct kbc_program *kbc_current;
 static double kbc_limit = 30;
-#ifndef KBC_THREADS
-static pid_t kbc_launcher;
-#endif
+static int kbc_quiet; /* another rank prints the messages that all have */
 
 static void kbc_say(const char *format, ...) {
     char text[1024];
@@ -49,50 +38,19 @@ static void kbc_sleep(int64_t ns) {
     nanosleep(&t, 0);
 }
 
-/* Ends this rank with an error, which the others notice. */
-static void kbc_stop(struct kbc_rank *k) {
-    uint32_t nobody = 0;
-    atomic_compare_exchange_strong(&k->control->failed, &nobody, (uint32_t)k->rank + 1);
-    _exit(1);
-}
+static void kbc_run_rank(struct kbc_run r, int64_t rank);
+static void kbc_watch_input(const struct kbc_options *o);
+static int kbc_report(const struct kbc_run *r);
+static int kbc_prepare(const struct kbc_program *p, int64_t started, int argc, char **argv, struct kbc_run *r);
+static void kbc_free_sizes(struct kbc_run *r);
+static int kbc_usage(const char *format, ...);
 
-void kbc_wait_long(struct kbc_rank *k, _Atomic uint32_t *counter, int64_t value, int acquire, const char *what,
-                   int64_t index, const char *from) {
-    const double end = kbc_now() + kbc_limit;
-    for (int64_t round = 0;; ++round) {
-        const uint32_t seen = acquire ? atomic_load_explicit(counter, memory_order_acquire)
-                                      : atomic_load_explicit(counter, memory_order_relaxed);
-        if ((int64_t)seen >= value) return;
-        const uint32_t failed = atomic_load_explicit(&k->control->failed, memory_order_relaxed);
-        if (failed != 0) {
-            const uint32_t by = atomic_load_explicit(&k->control->signal, memory_order_relaxed);
-            char why[64] = "ended with an error";
-            if (by != 0) snprintf(why, sizeof why, "was killed by signal %u", by);
-            kbc_say("rank %lld stops, because rank %u %s; it waited in %s", (long long)k->rank, failed - 1, why, from);
-            kbc_stop(k);
-        }
-#ifndef KBC_THREADS
-        if (getppid() != kbc_launcher) {
-            kbc_say("rank %lld stops, because the process that started it has ended", (long long)k->rank);
-            kbc_stop(k);
-        }
+/* How ranks start, wait and end: kbc_stop, kbc_wait_long, kbc_barrier, kbc_join, kbc_main. */
+#ifdef KBC_MPI
+#include "kbc_mpi_ranks.h"
+#else
+#include "kbc_ranks.h"
 #endif
-        if (kbc_now() > end) {
-            kbc_say("rank %lld waited longer than %g s: counter %s[%lld] is %u and has to be at least %lld, in %s",
-                    (long long)k->rank, kbc_limit, what, (long long)index, seen, (long long)value, from);
-            kbc_stop(k);
-        }
-        if (round < 50) sched_yield();
-        else kbc_sleep(round < 1000 ? 20000 : 1000000);
-    }
-}
-
-/* Lets no rank continue before all have arrived for the `round`th time. */
-static void kbc_barrier(struct kbc_rank *k, int64_t *round) {
-    ++*round;
-    atomic_fetch_add_explicit(&k->control->arrived, 1, memory_order_acq_rel);
-    kbc_wait_long(k, &k->control->arrived, *round * k->nranks, 1, "arrived", 0, "the barrier between measurements");
-}
 
 /* --- a rank --- */
 
@@ -104,11 +62,16 @@ static void *kbc_get_memory(struct kbc_rank *k, int64_t bytes) {
     return 0;
 }
 
+static void kbc_call(struct kbc_rank *k, const struct kbc_run *r, int64_t call, void *const *tensors) {
+    r->program->kernel(k, r->options.count, call, tensors);
+    kbc_finish(k);
+}
+
 /* What a rank does: the checked calls, one after another and with nothing between the ranks but the
  * schedule, and then the measured ones. */
 static void kbc_run_rank(struct kbc_run r, int64_t rank) {
     const struct kbc_program *p = r.program;
-    struct kbc_rank k = {rank, r.options.ranks, r.windows, r.pitch, 0, r.control};
+    struct kbc_rank k = kbc_join(&r, rank);
     struct kbc_held *held = calloc((size_t)p->arguments + 1, sizeof *held);
     void **tensors = calloc((size_t)p->arguments + 1, sizeof *tensors);
     int64_t round = 0, call = 0;
@@ -128,7 +91,7 @@ static void kbc_run_rank(struct kbc_run r, int64_t rank) {
         r.launch = (uint32_t)(call + r.options.seed);
         kbc_fill_inputs(&r, rank, held);
         if (r.options.delays) kbc_sleep(kbc_mix((uint32_t)call, (uint32_t)rank, (uint32_t)r.options.seed) % 200000);
-        p->kernel(&k, r.options.count, call, tensors);
+        kbc_call(&k, &r, call, tensors);
         kbc_compare(&r, rank, call, held);
     }
     if (r.options.repeat != 0) {
@@ -136,20 +99,20 @@ static void kbc_run_rank(struct kbc_run r, int64_t rank) {
         if (rank == 0) {
             /* About 20 ms a block, unless the number of calls is given. */
             const double start = kbc_now();
-            p->kernel(&k, r.options.count, call, tensors);
+            kbc_call(&k, &r, call, tensors);
             const double one = kbc_now() - start;
             const int64_t room = (r.sizes.calls - call - 1) / KBC_BLOCKS;
             const int64_t fitting = (int64_t)kbc_max(1, kbc_min(10000, (int64_t)(0.02 / (one > 1e-9 ? one : 1e-9))));
             r.control->repeat = kbc_min(r.options.repeat > 0 ? r.options.repeat : fitting, room);
         } else {
-            p->kernel(&k, r.options.count, call, tensors);
+            kbc_call(&k, &r, call, tensors);
         }
         ++call;
         for (int b = 0; b < KBC_BLOCKS; ++b) {
             kbc_barrier(&k, &round);
             const int64_t repeat = r.control->repeat;
             const double start = kbc_now();
-            for (int64_t i = 0; i < repeat; ++i) p->kernel(&k, r.options.count, call++, tensors);
+            for (int64_t i = 0; i < repeat; ++i) kbc_call(&k, &r, call++, tensors);
             r.control->seconds[b][rank] = (kbc_now() - start) / (double)kbc_max(repeat, 1);
         }
         kbc_compare(&r, rank, call - 1, held);
@@ -255,7 +218,8 @@ static void kbc_print_json(const struct kbc_run *r, const struct kbc_outcome *fo
     const struct kbc_program *p = r->program;
     const struct kbc_options *o = &r->options;
     const int measured = o->repeat != 0, sized = found->bytes >= 0, both = measured && sized && found->time > 0;
-    printf("{\"schema\":1,\"program\":\"%s\",\"ranks\":%lld", p->name, (long long)o->ranks);
+    printf("{\"schema\":1,\"program\":\"%s\",\"transport\":\"%s\",\"ranks\":%lld", p->name, KBC_TRANSPORT,
+           (long long)o->ranks);
     if (p->parameter) printf(",\"parameter\":\"%s\",\"count\":%lld", p->parameter, (long long)o->count);
     else printf(",\"parameter\":null,\"count\":null");
     printf(",\"calls\":%lld,\"compared\":%lld,\"wrong\":%lld", (long long)o->calls, (long long)found->compared,
@@ -277,6 +241,7 @@ static void kbc_print_json(const struct kbc_run *r, const struct kbc_outcome *fo
 /* Prints what the ranks found; returns the exit code. */
 static int kbc_report(const struct kbc_run *r) {
     const struct kbc_outcome found = kbc_outcome_of(r);
+    if (kbc_quiet) return found.wrong == 0 ? 0 : 1;
     if (r->options.json) kbc_print_json(r, &found);
     else kbc_print_text(r, &found);
     return found.wrong == 0 ? 0 : 1;
@@ -288,7 +253,7 @@ static int kbc_usage(const char *format, ...) {
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    kbc_say("%s", text);
+    if (!kbc_quiet) kbc_say("%s", text);
     return 2;
 }
 
@@ -302,8 +267,9 @@ static int kbc_number(const char *text, int64_t *out) {
 }
 
 static void kbc_help(const struct kbc_program *p) {
-    printf("%s: a collective that kbc proved, between processes of this computer\n\n", p->name);
-    printf("  -n RANKS         number of ranks:");
+    if (kbc_quiet) return;
+    printf("%s: a collective that kbc proved, between processes\n\n", p->name);
+    printf("  -n RANKS         number of ranks (mpirun has it for a build with MPI):");
     for (int i = 0; i < p->claimed; ++i) printf(" %lld", (long long)p->ranks[i]);
     printf("\n");
     if (p->parameter) {
@@ -320,8 +286,9 @@ static void kbc_help(const struct kbc_program *p) {
 }
 
 /* Reads the arguments; returns 0, or an exit code plus 1. */
-static int kbc_arguments(const struct kbc_program *p, int argc, char **argv, struct kbc_options *o) {
-    *o = (struct kbc_options){p->claimed == 1 ? p->ranks[0] : 0, p->standard, 10, -1, 0, 0, 0, 0, 30};
+static int kbc_arguments(const struct kbc_program *p, int64_t started, int argc, char **argv, struct kbc_options *o) {
+    const int64_t ranks = started ? started : p->claimed == 1 ? p->ranks[0] : 0;
+    *o = (struct kbc_options){ranks, p->standard, 10, -1, 0, 0, 0, 0, 30};
     for (int i = 1; i < argc; ++i) {
         const char *a = argv[i];
         int64_t seconds = 0, *to = 0;
@@ -350,6 +317,9 @@ static int kbc_arguments(const struct kbc_program *p, int argc, char **argv, str
         ++i;
     }
     if (o->ranks == 0) return 1 + kbc_usage("-n RANKS is missing (see --help)");
+    if (started && o->ranks != started) {
+        return 1 + kbc_usage("-n asks for %lld ranks, and %lld were started", (long long)o->ranks, (long long)started);
+    }
     int known = 0;
     for (int i = 0; i < p->claimed; ++i) known |= p->ranks[i] == o->ranks;
     if (!known) {
@@ -367,164 +337,29 @@ static int kbc_arguments(const struct kbc_program *p, int argc, char **argv, str
     return 0;
 }
 
-#ifdef KBC_THREADS
-
-struct kbc_thread {
-    struct kbc_run run;
-    int64_t rank;
-};
-
-static void *kbc_thread_main(void *of) {
-    struct kbc_thread *t = of;
-    kbc_run_rank(t->run, t->rank);
+/* Reads the arguments and computes the sizes; returns 0, or an exit code plus 1. `started` is the number
+ * of ranks, if they have been started already. */
+static int kbc_prepare(const struct kbc_program *p, int64_t started, int argc, char **argv, struct kbc_run *r) {
+    memset(r, 0, sizeof *r);
+    kbc_current = r->program = p;
+    const int bad = kbc_arguments(p, started, argc, argv, &r->options);
+    if (bad) return bad;
+    kbc_limit = r->options.limit;
+    r->sizes.input = calloc((size_t)p->inputs + 1, sizeof *r->sizes.input);
+    r->sizes.result = calloc((size_t)p->results + 1, sizeof *r->sizes.result);
+    if (!r->sizes.input || !r->sizes.result) return 1 + kbc_usage("there is no memory");
+    p->sizes(r->options.ranks, r->options.count, &r->sizes);
+    const int64_t measured = r->options.repeat > 0 ? KBC_BLOCKS * r->options.repeat : 0;
+    if (r->options.calls + 1 + measured > r->sizes.calls) {
+        return 1 + kbc_usage("a window serves %lld calls before a counter leaves its 32 bits", (long long)r->sizes.calls);
+    }
+    r->pitch = ((size_t)r->sizes.window + 4095) / 4096 * 4096;
     return 0;
 }
 
-static int kbc_launch(struct kbc_run *r, size_t bytes) {
-    static struct kbc_control control;
-    static struct kbc_thread rank[KBC_MAX_RANKS];
-    pthread_t thread[KBC_MAX_RANKS];
-    void *windows = 0;
-    if (posix_memalign(&windows, 4096, bytes + 4096) != 0) return kbc_usage("there is no memory for the windows");
-    memset(windows, 0, bytes);
-    memset(&control, 0, sizeof control);
-    r->windows = windows;
-    r->control = &control;
-    for (int64_t i = 0; i < r->options.ranks; ++i) {
-        rank[i] = (struct kbc_thread){*r, i};
-        if (pthread_create(&thread[i], 0, kbc_thread_main, &rank[i]) != 0) return kbc_usage("a thread did not start");
-    }
-    kbc_watch_input(&r->options);
-    for (int64_t i = 0; i < r->options.ranks; ++i) pthread_join(thread[i], 0);
-    const int code = kbc_report(r);
-    free(windows);
-    return code;
-}
-
-#else
-
-/* Shared memory without a name that could be left behind; 0 with a message if there is none. */
-static void *kbc_shared(size_t bytes) {
-    char name[64];
-    int file = -1;
-    for (int i = 0; i < 100 && file < 0; ++i) {
-        snprintf(name, sizeof name, "/kbc-%ld-%d", (long)getpid(), i);
-        file = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
-        if (file < 0 && errno != EEXIST) break;
-    }
-    if (file < 0) {
-        kbc_say("shared memory cannot be opened: %s", strerror(errno));
-        return 0;
-    }
-    shm_unlink(name);
-#ifdef __linux__
-    /* Reserves the memory: without that, a store beyond what the system has would kill the rank. */
-    const int error = posix_fallocate(file, 0, (off_t)bytes);
-#else
-    const int error = ftruncate(file, (off_t)bytes) == 0 ? 0 : errno;
-#endif
-    void *out = error ? MAP_FAILED : mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (out == MAP_FAILED) {
-        kbc_say("there are no %zu bytes of shared memory: %s (take a smaller count or fewer ranks)", bytes,
-                strerror(error ? error : errno));
-        out = 0;
-    }
-    close(file);
-    return out;
-}
-
-static int kbc_launch(struct kbc_run *r, size_t bytes) {
-    const size_t control = (sizeof *r->control + 4095) / 4096 * 4096;
-    pid_t pid[KBC_MAX_RANKS];
-    const int64_t n = r->options.ranks;
-    r->control = kbc_shared(control + bytes);
-    if (!r->control) return 1;
-    r->windows = (unsigned char *)r->control + control;
-    kbc_launcher = getpid();
-    fflush(0);
-    int64_t running = 0;
-    for (; running < n; ++running) {
-        pid[running] = fork();
-        if (pid[running] == 0) {
-#ifdef __linux__
-            /* A rank that computes, and never waits long, also ends with its launcher. */
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            if (getppid() != kbc_launcher) _exit(1);
-#endif
-            kbc_run_rank(*r, running);
-            _exit(0);
-        }
-        if (pid[running] < 0) {
-            kbc_say("rank %lld cannot be started: %s", (long long)running, strerror(errno));
-            for (int64_t i = 0; i < running; ++i) kill(pid[i], SIGKILL);
-            for (int64_t i = 0; i < running; ++i) waitpid(pid[i], 0, 0);
-            return 1;
-        }
-    }
-    kbc_watch_input(&r->options);
-    int failed = 0;
-    double end = 0;
-    while (running > 0) {
-        int status = 0;
-        const pid_t ended = waitpid(-1, &status, failed ? WNOHANG : 0);
-        if (ended < 0 && errno == EINTR) continue;
-        if (ended < 0) break;
-        if (ended == 0) {
-            /* The others notice what happened in their next wait; who does not is stopped. */
-            if (kbc_now() > end) {
-                for (int64_t i = 0; i < n; ++i) {
-                    if (pid[i] > 0) kill(pid[i], SIGKILL);
-                }
-            }
-            kbc_sleep(1000000);
-            continue;
-        }
-        int64_t rank = 0;
-        while (rank < n && pid[rank] != ended) ++rank;
-        if (rank == n) continue;
-        pid[rank] = 0;
-        --running;
-        if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
-        if (!failed) {
-            failed = 1;
-            end = kbc_now() + 5;
-        }
-        uint32_t nobody = 0;
-        if (WIFSIGNALED(status)) {
-            /* Before `failed`, so that who reads that finds the signal. */
-            if (atomic_load(&r->control->failed) == 0) atomic_store(&r->control->signal, (uint32_t)WTERMSIG(status));
-            if (kbc_now() < end) {
-                kbc_say("rank %lld was killed by signal %d", (long long)rank, WTERMSIG(status));
-            }
-        }
-        atomic_compare_exchange_strong(&r->control->failed, &nobody, (uint32_t)rank + 1);
-    }
-    const int code = failed ? 1 : kbc_report(r);
-    munmap(r->control, control + bytes);
-    return code;
-}
-
-#endif
-
-static int kbc_main(const struct kbc_program *p, int argc, char **argv) {
-    struct kbc_run r;
-    memset(&r, 0, sizeof r);
-    kbc_current = r.program = p;
-    const int bad = kbc_arguments(p, argc, argv, &r.options);
-    if (bad) return bad - 1;
-    kbc_limit = r.options.limit;
-    r.sizes.input = calloc((size_t)p->inputs + 1, sizeof *r.sizes.input);
-    r.sizes.result = calloc((size_t)p->results + 1, sizeof *r.sizes.result);
-    if (!r.sizes.input || !r.sizes.result) return kbc_usage("there is no memory");
-    p->sizes(r.options.ranks, r.options.count, &r.sizes);
-    if (r.options.calls + 1 + (r.options.repeat > 0 ? KBC_BLOCKS * r.options.repeat : 0) > r.sizes.calls) {
-        return kbc_usage("a window serves %lld calls before a counter leaves its 32 bits", (long long)r.sizes.calls);
-    }
-    r.pitch = ((size_t)r.sizes.window + 4095) / 4096 * 4096;
-    const int code = kbc_launch(&r, r.pitch * (size_t)r.options.ranks);
-    free(r.sizes.input);
-    free(r.sizes.result);
-    return code;
+static void kbc_free_sizes(struct kbc_run *r) {
+    free(r->sizes.input);
+    free(r->sizes.result);
 }
 
 #endif

@@ -13,6 +13,8 @@ pub struct LaunchReport {
     pub schema: u32,
     /// Name of the program.
     pub program: String,
+    /// What its processes share: `memory` of one computer, or windows of `mpi`.
+    pub transport: String,
     /// Number of processes, one a rank.
     pub ranks: u64,
     /// The parameter that sizes the data, if there is one.
@@ -68,7 +70,11 @@ pub fn human(r: &Report, l: &LaunchReport, processors: Option<u64>) -> String {
         (Some(name), Some(n)) => format!("; {name} = {n}"),
         _ => String::new(),
     };
-    out += &format!("launched: {} of this computer{has}{size}\n", processes(l.ranks));
+    let place = match l.transport.as_str() {
+        "mpi" => "of MPI".to_owned(),
+        _ => format!("of this computer{has}"),
+    };
+    out += &format!("launched: {} {place}{size}\n", processes(l.ranks));
     let and = if l.repeat > 0 { " and the last measured one" } else { "" };
     let verdict = match l.wrong {
         0 => format!("all {} elements on all ranks are equal, bit for bit", l.compared),

@@ -302,7 +302,7 @@ pub(super) fn body(graph: &Graph, numbers: Numbers) -> Result<(Vec<String>, Stri
 
 /// Returns the source row of each row of an exchange by a matrix of counts: first the rows that
 /// rank 0 receives from all ranks, then those of rank 1, and so on.
-fn exchanged(counts: Option<&Parts>) -> Vec<u64> {
+pub fn exchanged(counts: Option<&Parts>) -> Vec<u64> {
     let Some(c) = counts else { return vec![] };
     let totals = c.totals();
     let mut out = vec![];
