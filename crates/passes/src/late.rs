@@ -44,7 +44,9 @@ struct RoundsOfRuns {
 }
 
 impl RoundsOfRuns {
+    /// Gives a run this round in place of what its places had.
     fn set(&mut self, run: Run, round: u32) {
+        self.take(run, u32::max);
         self.runs.insert((run.buffer, run.start), (run.start + run.len, round));
     }
 
@@ -85,7 +87,6 @@ impl Deadlines {
     /// Goes back over a send or a move of a round, which touches places. Receipts of the same round
     /// come after it.
     pub fn touched(&mut self, run: Run, round: u32) {
-        self.places.take(run, u32::min);
         self.places.set(run, round.saturating_sub(1));
     }
 
@@ -94,11 +95,7 @@ impl Deadlines {
     pub fn taken(&mut self, places: impl Iterator<Item = Run> + Clone) -> u32 {
         let touched = places.clone().filter_map(|run| self.places.take(run, u32::min));
         let taken = touched.fold(self.last, u32::min);
-        for run in places {
-            // The places of a message may overlap.
-            self.places.take(run, u32::min);
-            self.places.set(run, taken);
-        }
+        places.for_each(|run| self.places.set(run, taken));
         taken
     }
 }
@@ -112,10 +109,11 @@ pub(crate) struct Receipt {
 }
 
 /// Lets a rank take messages earlier than at their deadlines where it waits for nothing in return:
-/// a message before the next ones of its sender, because messages of one sender arrive in the order
-/// in which they are sent, but after all messages that go to its places before it. So the work on a
-/// message is not left to the end. `receipts` are those of one rank in the order of rounds and
-/// additions, and `places` returns the places of each.
+/// a message before the next ones of its sender, but after all messages that go to its places
+/// before it. So the work on a message is not left to the end. Messages of one sender arrive in the
+/// order in which they are sent if they take one route; where they take several, a rank may wait.
+/// `receipts` are those of one rank in the order of rounds and additions, and `places` returns the
+/// places of each.
 pub(crate) fn bring_forward<P: Iterator<Item = Run> + Clone>(
     receipts: &mut [Receipt],
     places: impl Fn(usize) -> P,
@@ -131,10 +129,7 @@ pub(crate) fn bring_forward<P: Iterator<Item = Run> + Clone>(
     for (i, receipt) in receipts.iter_mut().enumerate() {
         let before = places(i).filter_map(|run| written.take(run, u32::max));
         receipt.taken = before.fold(wanted[i], u32::max).min(receipt.taken);
-        for run in places(i) {
-            written.take(run, u32::max);
-            written.set(run, receipt.taken);
-        }
+        places(i).for_each(|run| written.set(run, receipt.taken));
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the unit tests in `tests/units` need of the inner parts of this crate. It is no interface:
 //! no other crate uses it.
 
+use crate::late::{Receipt, Run, bring_forward};
 use kbc_diag::Diagnostic;
 use kbc_ir::{Expr, Name};
 use kbc_rounds::{Library, ast};
@@ -31,4 +32,14 @@ pub fn symbolic_number(
     rank: &Name,
 ) -> Result<Option<Expr>, Box<Diagnostic>> {
     crate::expand::symbolic_number(lib, number, rank)
+}
+
+/// Returns the rounds in which a rank takes messages, given the sender, the deadline and the place
+/// of each, in the order of rounds and additions.
+pub fn brought_forward(messages: &[(u32, u32, u32)]) -> Vec<u32> {
+    let receipt = |&(sender, taken, _): &(u32, u32, u32)| Receipt { sender, taken };
+    let mut receipts: Vec<Receipt> = messages.iter().map(receipt).collect();
+    let place = |at: usize| std::iter::once(Run { buffer: 0, start: messages[at].2, len: 1 });
+    bring_forward(&mut receipts, place);
+    receipts.into_iter().map(|r| r.taken).collect()
 }

@@ -4,4 +4,5 @@ mod agree;
 mod cost;
 mod direction;
 mod fresh;
+mod late;
 mod part_of;

@@ -22,7 +22,7 @@ const RANKS: [u64; 4] = [1, 2, 3, 4];
 const COUNTS: [u64; 4] = [1, 100, 1009, 4096];
 
 /// Maximum number of statements that are executed for one core of one rank.
-const MOST_STEPS: u64 = 1 << 24;
+const MOST_STEPS: u64 = 1 << 20;
 
 /// Checks T12 for launches of few ranks and elements; a launch for which the kernel has no tables
 /// is passed over.
@@ -53,8 +53,10 @@ pub(super) fn check(sink: &mut Sink<'_>) {
                     let at: Path = own.chain(found.at.iter().copied()).collect();
                     return sink.op(&at, found.op, found.diagnostic(sink.kernel, ranks, count));
                 }
-                Err(d) if d.code == "E452" => return sink.at(&own.collect::<Path>(), d),
-                _ => {}
+                // There may be no table for this number of ranks.
+                Ok(None) => {}
+                Err(d) if d.code == "E456" => {}
+                Err(d) => return sink.at(&own.collect::<Path>(), d),
             }
         }
     }
