@@ -223,8 +223,8 @@ pub fn write_stderr(text: &str) {
 impl Environment for Terminal {
     fn text(&self, path: &str) -> std::io::Result<Vec<u8>> {
         match path {
-            "-" => read_all(&mut std::io::stdin(), MAX_TEXT),
-            path => read_all(&mut std::fs::File::open(path)?, MAX_TEXT),
+            "-" => read_all(&mut std::io::stdin(), vec![], MAX_TEXT),
+            path => read_all(&mut std::fs::File::open(path)?, vec![], MAX_TEXT),
         }
     }
 
@@ -323,15 +323,18 @@ impl Environment for Terminal {
 
 /// Reads a whole data file, as far as memory allows.
 fn file(path: &Path) -> std::io::Result<Vec<u8>> {
-    read_all(&mut std::fs::File::open(path)?, memory_limit::limit().unwrap_or(u64::MAX))
+    let mut file = std::fs::File::open(path)?;
+    let most = memory_limit::limit().unwrap_or(u64::MAX);
+    // A file tells its size, so that its bytes are not moved while it is read.
+    let size = file.metadata().map_or(0, |m| m.len()).min(most).min(MAX_TEXT);
+    read_all(&mut file, Vec::with_capacity(usize::try_from(size).unwrap_or(0)), most)
 }
 
 /// Largest size of a text in bytes, because a position in it is a 32-bit number.
 const MAX_TEXT: u64 = 1 << 30;
 
-/// Reads everything, unless it is more than `most` bytes or has no end (`/dev/zero`).
-fn read_all(from: &mut impl Read, most: u64) -> std::io::Result<Vec<u8>> {
-    let mut all = vec![];
+/// Reads everything into a list, unless it is more than `most` bytes or has no end (`/dev/zero`).
+fn read_all(from: &mut impl Read, mut all: Vec<u8>, most: u64) -> std::io::Result<Vec<u8>> {
     from.take(most.saturating_add(1)).read_to_end(&mut all)?;
     match all.len() as u64 > most {
         true => Err(std::io::Error::other(format!("it has more than {most} bytes"))),

@@ -8,6 +8,7 @@ use crate::outdir::{self, Records};
 use crate::session::{Failure, Outcome, Session};
 use crate::watch::{self, Watching};
 use kbc_compiler::about::begin;
+use kbc_compiler::ahead::NextRun;
 use kbc_compiler::analyse;
 use kbc_compiler::arguments;
 use kbc_compiler::artefacts;
@@ -104,6 +105,10 @@ pub fn steps(
     let passes = emit::passes(target, &how.passes);
     let mut watching = Watching::new(&watch, after);
     session.inputs.clone_from(&how.data.input);
+    let next = how.request();
+    // Where only a text is requested, no run follows.
+    let runs = !how.no_data && asked.artefacts.iter().all(|a| a.1 != "-");
+    session.next_run = runs.then(|| NextRun { calls: next.calls(), seed: next.order().unwrap_or(0) });
     let built = build(session, &args.source.plain(), passes, &mut watching)?;
     if target.is_some() {
         emit::refuse_local(&built)?;

@@ -15,6 +15,12 @@ static END: OnceLock<fn() -> !> = OnceLock::new();
 /// yet.
 static LEFT: AtomicI64 = AtomicI64::new(i64::MAX);
 
+/// The smallest value of [`LEFT`] since memory was last returned to the system.
+static LEAST: AtomicI64 = AtomicI64::new(i64::MAX);
+
+/// Freed bytes from which it pays to return them: touching as many again takes some 50 ms.
+const WORTH: i64 = 64 << 20;
+
 /// A thread adds its allocations when they reach this number of bytes.
 const STEP: i64 = 1 << 20;
 
@@ -29,9 +35,33 @@ thread_local! {
 pub fn limit_to(bytes: Option<u64>, end: fn() -> !) {
     END.get_or_init(|| end);
     if let Some(most) = bytes {
-        LEFT.store(i64::try_from(most).unwrap_or(i64::MAX), Ordering::Relaxed);
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        LEFT.store(most, Ordering::Relaxed);
+        LEAST.store(most, Ordering::Relaxed);
     }
 }
+
+/// Returns freed memory to the system, if much has been freed since the last time. The C library
+/// keeps small blocks for itself, also where all blocks of a page are free, so the lists of one
+/// stage of a compilation would stay beside those of the next.
+#[cold]
+fn return_freed(left: i64) {
+    if left.saturating_sub(LEAST.load(Ordering::Relaxed)) >= WORTH {
+        LEAST.store(left, Ordering::Relaxed);
+        trim();
+    }
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[allow(unsafe_code, reason = "the C library has no safe interface")]
+fn trim() {
+    // SAFETY: it changes free memory only, and locks it. No call of the allocator is under way on
+    // this thread: bytes are counted before one or after it.
+    unsafe { libc::malloc_trim(0) };
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn trim() {}
 
 /// The allocator of the system, with a count of the allocated bytes.
 pub struct CountingAllocator;
@@ -47,7 +77,13 @@ impl CountingAllocator {
                 return;
             }
             t.set(0);
-            if LEFT.fetch_sub(all, Ordering::Relaxed) < all && all > 0 {
+            let before = LEFT.fetch_sub(all, Ordering::Relaxed);
+            let left = before.saturating_sub(all);
+            if all < 0 {
+                return return_freed(left);
+            }
+            LEAST.fetch_min(left, Ordering::Relaxed);
+            if before < all {
                 over();
             }
         });

@@ -1,5 +1,6 @@
 //! Build: from a file to a schedule, the part that `compile`, `check`, `run` and `explain` share.
 
+use crate::ahead::{self, Ahead};
 use crate::algorithm_request;
 use crate::arguments::{effort, fixed_order, fuse, lower_options, on_ranks, using};
 use crate::bounds::Subject;
@@ -31,6 +32,7 @@ use kbc_passes::PassCx;
 use kbc_passes::findings::overlap::OverlapTable;
 use kbc_passes::findings::select::SelectTable;
 use kbc_passes::pipeline::Pipeline;
+use std::sync::Mutex;
 
 /// A program in the pipeline.
 pub struct Built {
@@ -68,6 +70,8 @@ pub struct Built {
     pub order: Option<OrderOfAdditions>,
     /// What it was made from, to make it again at other sizes.
     pub origin: Origin,
+    /// Its expected results, if their evaluation has begun.
+    pub(crate) ahead: Mutex<Option<Ahead>>,
 }
 
 impl Built {
@@ -184,6 +188,7 @@ pub fn assemble(
     let mut keep = GraphRecorder::default();
     workspace.progress("compiling");
     let passes = pipeline_of_machine(passes, &lowered.topology);
+    let ahead = ahead::begin(workspace, &module, passes, &cx);
     pipeline::run(workspace, &mut module, passes, &cx, watch, Some(&mut keep))?;
     if let Some(schedule) = module.schedule() {
         memory::lay_out(schedule, &lowered.topology, &lowered.placements)?;
@@ -237,6 +242,7 @@ pub fn assemble(
         select,
         overlap,
         order,
+        ahead: Mutex::new(ahead),
     };
     Ok((built, wrong))
 }

@@ -197,6 +197,7 @@
 
 pub mod about;
 pub mod again;
+pub mod ahead;
 pub mod algorithm_request;
 pub mod analyse;
 pub mod arguments;

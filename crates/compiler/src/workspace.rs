@@ -3,6 +3,7 @@
 //! A workspace reads no file and prints nothing by itself. Texts that it was given stand for files;
 //! everything else it asks of its [`Environment`], which by default has no files and hears nothing.
 
+use crate::ahead::NextRun;
 use crate::report::TorchReport;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, SourceMap, Span, Text};
 use kbc_frontend::load::Sources;
@@ -245,6 +246,8 @@ pub struct Workspace {
     pub paths: Vec<Option<PathBuf>>,
     /// Data for inputs, as `NAME=FILE[:KEY]`: shapes of data bind sizes of the program.
     pub inputs: Vec<String>,
+    /// The run that follows, if the program is compiled to be executed.
+    pub next_run: Option<NextRun>,
     /// What was found out about the PyTorch programs that the compiled text stands for.
     pub torch: Vec<TorchReport>,
     /// What surrounds it.
@@ -274,12 +277,20 @@ impl Workspace {
             map: SourceMap::default(),
             paths: vec![],
             inputs: vec![],
+            next_run: None,
             torch: vec![],
             environment,
             texts: BTreeMap::new(),
             data: BTreeMap::new(),
             machines: Arc::default(),
         }
+    }
+
+    /// Returns a workspace that reads the same data files, for another thread; None if data stands
+    /// for files here.
+    pub(crate) fn reader(&self) -> Option<Workspace> {
+        let same = Workspace::new(Arc::clone(&self.environment));
+        self.data.is_empty().then(|| Workspace { paths: self.paths.clone(), ..same })
     }
 
     /// Returns the machine. An equal machine that was parsed before comes with its computed facts.

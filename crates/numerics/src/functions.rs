@@ -41,10 +41,13 @@ pub struct Library {
     pub others: Accuracy,
     /// The operand for which the f32 function is exact.
     pub exact_at: Option<f64>,
-    /// Bound on `|f(x + d) - f(x)|` for `|d| <= e`, from `x` and `e > 0`; infinite if there is
-    /// none.
-    pub passed: fn(f64, f64) -> f64,
+    /// Bound on `|f(x + d) - f(x)|` for `|d| <= e`, from `x`, `f(x)` and `e > 0`; infinite if there
+    /// is none.
+    pub passed: Passed,
 }
+
+/// A bound on the change of a function's value ([`Library::passed`]).
+pub type Passed = fn(f64, f64, f64) -> f64;
 
 /// Maximum error of a function.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -65,7 +68,7 @@ macro_rules! shared {
     }};
 }
 
-const fn library(ulps: f64, others: Accuracy, exact_at: Option<f64>, passed: fn(f64, f64) -> f64) -> Errors {
+const fn library(ulps: f64, others: Accuracy, exact_at: Option<f64>, passed: Passed) -> Errors {
     Errors::Library(Library { ulps, others, exact_at, passed })
 }
 
@@ -113,7 +116,7 @@ pub fn function(f: ScalarUn) -> &'static Function {
                     f32: shared!(x => libm::expf(x)),
                     f64: libm::exp,
                     i32: None,
-                    errors: library(1.0, Ulps(20.0), Some(0.0), |x, e| times(libm::exp(x), libm::expm1(e))),
+                    errors: library(1.0, Ulps(20.0), Some(0.0), |_, v, e| times(v, libm::expm1(e))),
                 }
             }
         }
@@ -123,7 +126,7 @@ pub fn function(f: ScalarUn) -> &'static Function {
                     f32: shared!(x => libm::logf(x)),
                     f64: libm::log,
                     i32: None,
-                    errors: library(1.0, Ulps(1.0), Some(1.0), logarithm),
+                    errors: library(1.0, Ulps(1.0), Some(1.0), |x, _, e| logarithm(x, e)),
                 }
             }
         }
@@ -135,7 +138,7 @@ pub fn function(f: ScalarUn) -> &'static Function {
                     f32: shared!(x => libm::log1pf(x)),
                     f64: libm::log1p,
                     i32: None,
-                    errors: library(1.0, Ulps(4.0), Some(0.0), |x, e| logarithm(1.0 + x, e)),
+                    errors: library(1.0, Ulps(4.0), Some(0.0), |x, _, e| logarithm(1.0 + x, e)),
                 }
             }
         }
@@ -145,7 +148,7 @@ pub fn function(f: ScalarUn) -> &'static Function {
                     f32: shared!(x => libm::tanhf(x)),
                     f64: libm::tanh,
                     i32: None,
-                    errors: library(2.5, Ulps(2.5), Some(0.0), |x, e| {
+                    errors: library(2.5, Ulps(2.5), Some(0.0), |x, _, e| {
                         let t = libm::tanh(least(x, e));
                         times(e, 1.0 - t * t).min(2.0)
                     }),
@@ -159,7 +162,7 @@ pub fn function(f: ScalarUn) -> &'static Function {
                     f32: shared!(x => libm::erff(x)),
                     f64: libm::erf,
                     i32: None,
-                    errors: library(1.0, Absolute(5e-7), Some(0.0), |x, e| {
+                    errors: library(1.0, Absolute(5e-7), Some(0.0), |x, _, e| {
                         let near = least(x, e);
                         times(e, FRAC_2_SQRT_PI * libm::exp(-near * near)).min(2.0)
                     }),
@@ -173,7 +176,7 @@ pub fn function(f: ScalarUn) -> &'static Function {
                     f32: shared!(x => libm::sinf(x)),
                     f64: libm::sin,
                     i32: None,
-                    errors: library(1.0, Absolute(2.5e-7), Some(0.0), |x, e| {
+                    errors: library(1.0, Absolute(2.5e-7), Some(0.0), |x, _, e| {
                         times(e, (libm::cos(x).abs() + e).min(1.0)).min(2.0)
                     }),
                 }
@@ -185,7 +188,7 @@ pub fn function(f: ScalarUn) -> &'static Function {
                     f32: shared!(x => libm::cosf(x)),
                     f64: libm::cos,
                     i32: None,
-                    errors: library(1.0, Absolute(2.5e-7), Some(0.0), |x, e| {
+                    errors: library(1.0, Absolute(2.5e-7), Some(0.0), |x, _, e| {
                         times(e, (libm::sin(x).abs() + e).min(1.0)).min(2.0)
                     }),
                 }

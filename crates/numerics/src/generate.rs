@@ -10,9 +10,10 @@
 //! would need m < 2, m is 2 and the caller is informed that results may be rounded. Centred inputs
 //! subtract (m - 1) / 2 (m odd), for programs whose functions need both signs.
 
+use crate::lists::{cosines, logarithms};
 use crate::rng::mix64;
 use crate::shard::feed_shape;
-use crate::tensor::{Data, Tensor, count};
+use crate::tensor::{Data, Tensor, WIDE, count, in_vectors};
 use kbc_diag::Diagnostic;
 use kbc_ir::types::{DType, Mesh, TensorType};
 
@@ -153,13 +154,22 @@ pub fn normal(ty: &TensorType, mesh: &Mesh, seed: u64, iteration: u32) -> Result
         let key = mix64(seed ^ mix64(u64::from(iteration) + 1));
         // Box-Muller transform: one number from two uniform ones, the first of them in (0, 1].
         let uniform = |k: u64| (mix64(key.wrapping_add(k.wrapping_mul(0x9e37_79b9_7f4a_7c15))) >> 11) as f64;
-        let value = |k: usize| {
-            let (a, b) = (uniform(2 * k as u64 + 1), uniform(2 * k as u64 + 2));
+        let values = |first: usize, out: &mut [f64]| {
+            let (mut near, mut angle, mut wave) = ([0.0; WIDE], [0.0; WIDE], [0.0; WIDE]);
+            let n = out.len();
+            let (near, angle, wave) = (&mut near[..n], &mut angle[..n], &mut wave[..n]);
             let scale = 1.0 / (1u64 << 53) as f64;
-            let radius = (-2.0 * libm::log((a + 1.0) * scale)).sqrt();
-            radius * libm::cos(std::f64::consts::TAU * b * scale)
+            in_vectors(|| {
+                for (k, (a, b)) in (first as u64..).zip(near.iter_mut().zip(angle.iter_mut())) {
+                    *a = (uniform(2 * k + 1) + 1.0) * scale;
+                    *b = std::f64::consts::TAU * uniform(2 * k + 2) * scale;
+                }
+            });
+            logarithms(near, out);
+            cosines(angle, wave);
+            out.iter_mut().zip(wave).for_each(|(x, wave)| *x = (-2.0 * *x).sqrt() * *wave);
         };
-        Ok(Data::reals(ty.dtype, n, value))
+        Ok(Data::reals(ty.dtype, n, values))
     })
 }
 

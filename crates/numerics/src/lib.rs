@@ -2,8 +2,8 @@
 //!
 //! * [`element`], [`tensor`], [`numbers`]: elements, vectors of them, and where results are
 //!   rounded.
-//! * [`functions`], [`scalar_eval`], [`gemm`], [`mod@broadcast`], [`tiles`], [`local`]: the
-//!   operations that a rank performs on its own buffers.
+//! * [`functions`], [`lists`], [`scalar_eval`], [`gemm`], [`mod@broadcast`], [`tiles`],
+//!   [`local`]: the operations that a rank performs on its own buffers.
 //! * [`shard`], [`generate`], [`compare`]: feeding ranks, generating inputs, comparing results.
 //! * [`formats`]: data files (npy, npz, safetensors).
 //! * [`provenance`]: which contributions a wrong element holds.
@@ -18,6 +18,7 @@ pub mod formats;
 pub mod functions;
 pub mod gemm;
 pub mod generate;
+pub mod lists;
 pub mod local;
 pub mod numbers;
 pub mod provenance;

@@ -66,7 +66,7 @@ macro_rules! define {
 kbc_ir::element_types!(define $);
 
 /// Number of elements that are converted or compared together: they fit in the nearest cache.
-const WIDE: usize = 1024;
+pub const WIDE: usize = 1024;
 
 /// Number of elements that a thread makes at a time.
 const PIECE: usize = 1 << 20;
@@ -93,9 +93,22 @@ impl Data {
         make!(dtype, T => values.iter().map(|x| T::of_f64(*x)).collect())
     }
 
-    /// Returns `n` elements, element k converted as by [`Data::of_f64`] from `value(k)`.
-    pub fn reals(dtype: DType, n: usize, value: impl Fn(usize) -> f64) -> Data {
-        make!(dtype, T => (0..n).map(|k| T::of_f64(value(k))).collect())
+    /// Returns `n` elements, converted as by [`Data::of_f64`]. `values` writes those from a number
+    /// on to a list, of at most [`WIDE`] elements.
+    pub fn reals(dtype: DType, n: usize, values: impl Fn(usize, &mut [f64]) + Sync) -> Data {
+        make!(dtype, T => {
+            let mut out = T::zeros(n);
+            let pieces = out.chunks_mut(PIECE).enumerate();
+            shared_out(n.saturating_mul(16), pieces, |(p, piece)| {
+                let mut list = [0.0; WIDE];
+                for (i, part) in piece.chunks_mut(WIDE).enumerate() {
+                    let list = &mut list[..part.len()];
+                    values(p * PIECE + i * WIDE, list);
+                    part.iter_mut().zip(list).for_each(|(to, x)| *to = T::of_f64(*x));
+                }
+            });
+            out
+        })
     }
 
     /// Returns `n` elements in slices of `each`: element i of slice s is converted as by

@@ -5,7 +5,7 @@
 //! change of placement is the identity, and an input that is partial is combined element by
 //! element. A block is the same program with smaller types.
 
-use super::{Accuracy, EvalMode, EvalOptions, RefTensor, fed, probe, run_all};
+use super::{Accuracy, EvalMode, EvalOptions, RefTensor, fed, probe, room, run_all};
 use kbc_diag::Diagnostic;
 use kbc_ir::graph::{CollKind, Collective, Graph, OpKind};
 use kbc_ir::types::{DType, TensorType};
@@ -133,7 +133,9 @@ impl<'a> Blocks<'a> {
             t.extract(&bounds).expect("rows of an input lie inside it")
         };
         let inputs: Vec<Tensor> = self.inputs.iter().map(block).collect();
-        let how = EvalMode { parts: self.parts, accuracy: Accuracy::Own, coins: None };
-        run_all(&graph, &fed(&graph, &inputs)?, how, &BTreeSet::new())
+        let how = EvalMode { parts: self.parts, accuracy: Accuracy::Own, coins: None, limits: None };
+        let results = run_all(&graph, &fed(&graph, &inputs)?, how, &BTreeSet::new());
+        room::clear();
+        results
     }
 }

@@ -8,10 +8,11 @@
 
 use super::precision::{F32, too_long};
 use kbc_ir::scalar::ScalarBin;
+use kbc_numerics::lists::exponentials;
 use kbc_numerics::tensor::in_vectors;
 
 /// Number of elements of a block.
-pub(super) const BLOCK: usize = 128;
+pub(super) const BLOCK: usize = 512;
 
 /// Values and bounds of the elements of a block.
 #[derive(Clone)]
@@ -38,15 +39,15 @@ impl Lanes {
         (self.v[i], self.e[i]) = (v, e);
     }
 
-    /// Replaces the first `n` elements by an operation with those of another block. `rare` returns
+    /// Returns the results of an operation on the first `n` elements of two blocks. `rare` returns
     /// the result for elements that the loops do not decide.
     pub fn pair(
-        &mut self,
+        &self,
         op: ScalarBin,
         other: &Lanes,
         n: usize,
         rare: impl Fn((f64, f64), (f64, f64)) -> (f64, f64),
-    ) {
+    ) -> Lanes {
         let mut out = Lanes::all(0.0, 0.0);
         let mut left = [1.0; BLOCK];
         let sum = |_: f64, _: f64, ex: f64, ey: f64| (ex + ey, true);
@@ -62,14 +63,44 @@ impl Lanes {
                 let quotient = |x: f64, y: f64, ex: f64, ey: f64| {
                     ((ex + (x / y).abs() * ey) / (y.abs() - ey), y.abs() > ey)
                 };
-                each(self, other, &mut out, &mut left, |x, y| x / y, quotient, |_| false);
+                each(self, other, &mut out, &mut left, |x, y| x / y, quotient, too_long);
             }
             ScalarBin::Min | ScalarBin::Max => {}
         }
         for i in (0..n).filter(|i| left[*i] != 0.0) {
             out.put(i, rare(self.at(i), other.at(i)));
         }
-        *self = out;
+        out
+    }
+
+    /// Changes the signs of all elements.
+    pub fn negate(&mut self) {
+        self.v.iter_mut().for_each(|v| *v = -*v);
+    }
+
+    /// Replaces the first `n` elements by their exponentials, which have an error of `ulps` units
+    /// in the last place. `rare` returns the result for elements that the loops do not decide, from
+    /// the element, its bound and the exponential.
+    pub fn exponential(&mut self, ulps: f64, n: usize, rare: impl Fn(f64, f64, f64) -> (f64, f64)) {
+        let (mut values, mut left) = ([0.0; BLOCK], [0.0; BLOCK]);
+        exponentials(&self.v, &mut values);
+        let (Some(x), Some(e)) = (self.v.first_chunk::<BLOCK>(), self.e.first_chunk_mut::<BLOCK>()) else {
+            return;
+        };
+        let overflow = F32.overflow();
+        in_vectors(|| {
+            for i in 0..BLOCK {
+                let own = ulps * (2.0 * F32.u * values[i].abs()).max(F32.eta);
+                // The exponential of 0 is exact.
+                let decided = (e[i] == 0.0) & (x[i] != 0.0) & (values[i].abs() + own < overflow);
+                e[i] = if decided { own } else { e[i] };
+                left[i] = if decided { 0.0 } else { 1.0 };
+            }
+        });
+        for i in (0..n).filter(|i| left[*i] != 0.0) {
+            (values[i], self.e[i]) = rare(self.v[i], self.e[i], values[i]);
+        }
+        self.v.copy_from_slice(&values);
     }
 }
 

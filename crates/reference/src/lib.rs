@@ -59,7 +59,8 @@
 //! absolute values add up to at most `2^mantissa q`.
 //!
 //! **Deep programs.** After several contractions these bounds are larger than the results. They are
-//! then replaced by bounds from disturbed evaluations (`probe`).
+//! then replaced by bounds from disturbed evaluations (`probe`). Where that is certain beforehand,
+//! bounds are not computed, but lower limits of them (`deep`).
 //!
 //! **Absolute terms.** Beside its bound a result may have the sum of the absolute terms of its
 //! elements (`terms`).
@@ -75,6 +76,7 @@ mod blocks;
 mod cast;
 mod contract_collectives;
 mod counts;
+mod deep;
 mod int;
 mod lanes;
 mod local;
@@ -87,6 +89,8 @@ mod room;
 mod scalar;
 mod shape;
 mod terms;
+#[doc(hidden)]
+pub mod testing;
 mod tiles;
 
 pub use blocks::{Blocks, LargestNumbers};
@@ -98,12 +102,14 @@ pub use reduce::Item;
 pub use terms::OUTER;
 
 use kbc_diag::Diagnostic;
-use kbc_ir::graph::{CollKind, Collective, Graph, GraphOp, OpId, OpKind};
+use kbc_ir::graph::{CollKind, Collective, Graph, GraphOp, Input, OpId, OpKind};
 use kbc_ir::types::{DType, ReduceOp};
 use kbc_numerics::compare::{Expected, ReferenceValues};
 use kbc_numerics::tensor::Tensor;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The elementwise functions of the execution whose error is bounded.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -204,13 +210,39 @@ struct Pending {
 struct Value {
     t: Arc<RefTensor>,
     pending: Option<Arc<Pending>>,
-    /// Whether all bounds are known to be 0 without looking at them.
+    /// Whether all bounds are known to be 0 without looking at them. Those of floats need not be
+    /// stored then.
     exact: bool,
 }
 
 impl Value {
     fn whole(t: RefTensor) -> Value {
         Value { t: Arc::new(t), pending: None, exact: false }
+    }
+
+    /// Returns floating-point values whose bounds are 0, without storing these.
+    fn exact(dtype: DType, shape: Vec<u64>, value: Vec<f64>) -> Value {
+        let t = RefTensor::real(dtype, shape, value, vec![]);
+        Value { t: Arc::new(t), pending: None, exact: true }
+    }
+
+    /// Returns the bounds, or None if all are 0.
+    fn bounds(&self) -> Option<&[f64]> {
+        (!self.exact).then_some(&self.t.bound[..])
+    }
+
+    /// Returns the bound of an element.
+    fn bound(&self, i: usize) -> f64 {
+        self.bounds().map_or(0.0, |e| e[i])
+    }
+
+    /// Returns the same with stored bounds.
+    fn complete(mut self) -> Value {
+        if self.t.bound.len() < self.t.value.len() {
+            let t = Arc::make_mut(&mut self.t);
+            t.bound = vec![0.0; t.value.len()];
+        }
+        self
     }
 
     /// Returns the pending sum or product if the result of the current operation is partial in the
@@ -238,30 +270,60 @@ pub fn evaluate(
         ));
     }
     let parts = options.max_parts.max(1) as f64;
-    let how = EvalMode { parts, accuracy: options.accuracy, coins: None };
+    let how = EvalMode { parts, accuracy: options.accuracy, coins: None, limits: None };
     let fed = fed(graph, inputs)?;
     let tail = if options.terms { terms::tail(graph) } else { BTreeSet::new() };
-    let mut results = run_all(graph, &fed, how, &tail)?;
-    let none = BTreeSet::new();
-    probe::tighten(&mut results, |coins| {
-        run_all(graph, &fed, EvalMode { coins: Some(coins), ..how }, &none)
-    })?;
-    Ok(results)
+    let results = deep::evaluate(graph, &fed, how, &tail);
+    room::clear();
+    results
 }
 
 /// The mode of an evaluation.
 #[derive(Clone, Copy)]
-struct EvalMode {
+struct EvalMode<'a> {
     /// Number of ranks that share a contraction whose result is partial.
     parts: f64,
     accuracy: Accuracy,
     /// If present, elements are moved by the errors of their operations instead of being bounded.
     coins: Option<probe::RandomBits>,
+    /// If present, bounds are lower limits of those that they stand for ([`deep`]). It becomes true
+    /// where a value might be another one with larger bounds.
+    limits: Option<&'a AtomicBool>,
 }
 
-/// Returns the values of a graph's inputs, from which every evaluation starts.
-fn fed(graph: &Graph, inputs: &[Tensor]) -> Result<Vec<Value>, Diagnostic> {
-    graph.inputs.iter().zip(inputs).map(|(declared, tensor)| reduce::input(declared, tensor)).collect()
+/// An input of a graph.
+enum Fed<'a> {
+    Value(Value),
+    /// A large input of floats, which is converted where an operation uses it.
+    Large(&'a Tensor),
+}
+
+impl Fed<'_> {
+    /// Returns the value.
+    fn value(&self) -> Value {
+        match self {
+            Fed::Value(value) => value.clone(),
+            Fed::Large(tensor) => {
+                let mut value = room::filled(tensor.data().len());
+                tensor.data().read_f64(0, &mut value);
+                Value::exact(tensor.dtype(), tensor.shape().to_vec(), value)
+            }
+        }
+    }
+}
+
+/// Returns a graph's inputs, from which every evaluation starts.
+fn fed<'a>(graph: &Graph, inputs: &'a [Tensor]) -> Result<Vec<Fed<'a>>, Diagnostic> {
+    let one = |(declared, tensor): (&Input, &'a Tensor)| {
+        let ty = &declared.ty;
+        let declared_so = ty.dtype == tensor.dtype() && ty.sizes() == tensor.shape();
+        let whole = ty.dtype.is_float() && ty.partial.is_none() && declared_so;
+        if whole && tensor.data().len() >= room::LARGE {
+            return Ok(Fed::Large(tensor));
+        }
+        Ok(Fed::Value(reduce::input(declared, tensor)?))
+    };
+    graph.inputs.iter().zip(inputs).map(one).collect()
 }
 
 /// Returns, for each operation, the operands that no later operation uses.
@@ -275,18 +337,27 @@ fn done_with(graph: &Graph) -> BTreeMap<OpId, Vec<OpId>> {
     out
 }
 
-/// Evaluates all operations, and for those of `tail` the sums of their terms.
+/// Evaluates all operations, and for those of `tail` the sums of their terms. Returns nothing if
+/// bounds are lower limits, and a value may depend on them.
 fn run_all(
     graph: &Graph,
-    fed: &[Value],
-    how: EvalMode,
+    fed: &[Fed<'_>],
+    how: EvalMode<'_>,
     tail: &BTreeSet<OpId>,
 ) -> Result<Vec<RefTensor>, Diagnostic> {
     let done = done_with(graph);
     let mut values: BTreeMap<OpId, Value> = BTreeMap::new();
     let mut results: BTreeMap<usize, Arc<RefTensor>> = BTreeMap::new();
     for &id in graph.order() {
+        if let OpKind::Input(at) = graph.op(id).kind
+            && matches!(fed.get(at), Some(Fed::Large(_)))
+        {
+            continue;
+        }
         let value = computed(graph, id, &values, fed, (how, tail))?;
+        if how.limits.is_some_and(|lost| lost.load(Relaxed) || !deep::finite(&value.t.value)) {
+            return Ok(vec![]);
+        }
         if let OpKind::Output(at) = graph.op(id).kind {
             results.insert(at, value.t.clone());
         }
@@ -294,7 +365,6 @@ fn run_all(
         done.get(&id).into_iter().flatten().filter_map(|o| values.remove(o)).for_each(room::give_back_value);
     }
     drop(values);
-    room::clear();
     Ok(results.into_values().map(|t| widened(Arc::unwrap_or_clone(t))).collect())
 }
 
@@ -303,25 +373,36 @@ fn computed(
     graph: &Graph,
     id: OpId,
     values: &BTreeMap<OpId, Value>,
-    fed: &[Value],
-    (how, tail): (EvalMode, &BTreeSet<OpId>),
+    fed: &[Fed<'_>],
+    (how, tail): (EvalMode<'_>, &BTreeSet<OpId>),
 ) -> Result<Value, Diagnostic> {
     let op = graph.op(id);
-    let operands: Vec<Value> = graph
-        .operands(id)
-        .iter()
-        .map(|o| values.get(o).cloned().ok_or_else(|| broken(op, "it is used before it is computed")))
-        .collect::<Result<_, _>>()?;
+    // These read bounds of 0, too.
+    let complete = match &op.kind {
+        OpKind::Cast(_) | OpKind::Embedding | OpKind::Tiles(_) => true,
+        OpKind::Collective(c) => c.kind == CollKind::ByContract || c.counts.is_some(),
+        _ => false,
+    };
+    let operand = |o: &OpId| {
+        let found = match (values.get(o), &graph.op(*o).kind) {
+            (None, OpKind::Input(at)) => fed.get(*at).map(Fed::value),
+            (found, _) => found.cloned(),
+        };
+        let found = found.map(|x| if complete { x.complete() } else { x });
+        found.ok_or_else(|| broken(op, "it is used before it is computed"))
+    };
+    let operands: Vec<Value> = graph.operands(id).iter().map(operand).collect::<Result<_, _>>()?;
     let probe = how.coins.is_some();
     let coins = how.coins.map(|coins| (coins, id.0));
-    let step =
-        Step { op, operands: &operands, parts: how.parts, accuracy: how.accuracy, probe, coins, terms: None };
+    let EvalMode { parts, accuracy, limits, .. } = how;
+    let step = Step { op, operands: &operands, parts, accuracy, probe, coins, limits, terms: None };
     let mut value = step.run(fed)?;
     step.agrees(&value)?;
     if tail.contains(&id) {
         terms::add(&step, fed, &mut value)?;
     }
     disturb(id, &mut value, how.coins);
+    operands.into_iter().for_each(room::give_back_value);
     Ok(value)
 }
 
@@ -343,6 +424,7 @@ fn disturb(id: OpId, value: &mut Value, coins: Option<probe::RandomBits>) {
 /// so are the sums of the bounds themselves; the bounds of floats grow by 2^-20 to cover this.
 fn widened(mut t: RefTensor) -> RefTensor {
     let factor = if t.exact.is_some() { 1.0 } else { 1.0 + precision::pow2(-20) };
+    t.bound.resize(t.value.len(), 0.0);
     t.bound.iter_mut().for_each(|b| *b = if b.is_nan() { f64::INFINITY } else { *b * factor });
     t
 }
@@ -368,16 +450,18 @@ struct Step<'a> {
     /// bounds of a large result are never stored: the random bits, and the number of the operation.
     /// The result is then exact.
     coins: Option<(probe::RandomBits, u32)>,
+    /// As in [`EvalMode::limits`].
+    limits: Option<&'a AtomicBool>,
     /// If present, bounds are computed for [`terms`], and these are the operands with their own
     /// bounds.
     terms: Option<&'a [Value]>,
 }
 
 impl Step<'_> {
-    fn run(&self, fed: &[Value]) -> Result<Value, Diagnostic> {
+    fn run(&self, fed: &[Fed<'_>]) -> Result<Value, Diagnostic> {
         match &self.op.kind {
             OpKind::Input(at) => {
-                fed.get(*at).cloned().ok_or_else(|| self.broken("the program has no such input"))
+                fed.get(*at).map(Fed::value).ok_or_else(|| self.broken("the program has no such input"))
             }
             OpKind::Matmul { accumulate_f32 } => {
                 let [a, b] = self.two()?;

@@ -7,10 +7,10 @@
 use super::contract_collectives::combined;
 use super::precision::Precision;
 use super::probe;
-use super::reduce::{Item, integers};
+use super::reduce::{Item, input, integers};
 use super::shape::moved;
 use super::{
-    EvalMode, EvalOptions, RefTensor, Value, broken, computed, disturb, done_with, fed, terms, widened,
+    EvalMode, EvalOptions, Fed, RefTensor, Value, broken, computed, disturb, done_with, room, terms, widened,
 };
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::graph::{CollKind, Collective, GraphOp, Movement, OpId, OpKind};
@@ -46,10 +46,14 @@ pub fn evaluate_local(
         done: local.parts.iter().map(|p| done_with(&p.graph)).collect(),
         tails: local.parts.iter().map(tail).collect(),
     };
-    let how = EvalMode { parts: 1.0, accuracy: options.accuracy, coins: None };
+    let how = EvalMode { parts: 1.0, accuracy: options.accuracy, coins: None, limits: None };
     let mut results = lockstep.run(how)?;
     lockstep.tails.iter_mut().for_each(BTreeSet::clear);
-    probe::tighten(&mut results, |coins| lockstep.run(EvalMode { coins: Some(coins), ..how }))?;
+    if results.iter().any(probe::loose) {
+        let probes = probe::disturbed(|coins| lockstep.run(EvalMode { coins: Some(coins), ..how }))?;
+        probe::tighten(&mut results, &probes);
+    }
+    room::clear();
     Ok(results)
 }
 
@@ -58,7 +62,7 @@ fn rows(
     local: &Local,
     ports: &[kbc_ir::local::Port],
     inputs: &[Tensor],
-) -> Result<Vec<Vec<Vec<Value>>>, Diagnostic> {
+) -> Result<Vec<Vec<Vec<Fed<'static>>>>, Diagnostic> {
     let mut out: Vec<Vec<Vec<Tensor>>> = local.parts.iter().map(|p| vec![vec![]; p.ranks.len()]).collect();
     for (port, tensor) in ports.iter().zip(inputs) {
         for (row, of) in (0u64..).zip(&mut out[port.part]) {
@@ -74,14 +78,18 @@ fn rows(
         }
     }
     let all = local.parts.iter().zip(out);
-    all.map(|(p, ranks)| ranks.iter().map(|own| fed(&p.graph, own)).collect()).collect()
+    let values = |p: &kbc_ir::local::LocalPart, own: &[Tensor]| {
+        let each = p.graph.inputs.iter().zip(own);
+        each.map(|(declared, tensor)| Ok(Fed::Value(input(declared, tensor)?))).collect()
+    };
+    all.map(|(p, ranks)| ranks.iter().map(|own| values(p, own)).collect()).collect()
 }
 
 struct Lockstep<'a> {
     local: &'a Local,
     mesh: &'a Mesh,
     matched: Vec<MatchedCollective>,
-    fed: Vec<Vec<Vec<Value>>>,
+    fed: Vec<Vec<Vec<Fed<'static>>>>,
     done: Vec<BTreeMap<OpId, Vec<OpId>>>,
     /// For each part, the operations that get the sums of their terms.
     tails: Vec<BTreeSet<OpId>>,
@@ -94,7 +102,7 @@ struct State {
 }
 
 impl Lockstep<'_> {
-    fn run(&self, how: EvalMode) -> Result<Vec<RefTensor>, Diagnostic> {
+    fn run(&self, how: EvalMode<'_>) -> Result<Vec<RefTensor>, Diagnostic> {
         let parts = &self.local.parts;
         let mut state = State {
             values: parts.iter().map(|p| vec![BTreeMap::new(); p.ranks.len()]).collect(),
@@ -114,7 +122,8 @@ impl Lockstep<'_> {
             let g = &parts[port.part].graph;
             let of = |id: &&OpId| g.op(**id).kind == OpKind::Output(port.index);
             let id = g.order().iter().find(of).expect("every result has an output");
-            let held: Vec<Arc<RefTensor>> = state.values[port.part].iter().map(|v| v[id].t.clone()).collect();
+            let held: Vec<Arc<RefTensor>> =
+                state.values[port.part].iter().map(|v| v[id].clone().complete().t).collect();
             let list: Vec<&RefTensor> = held.iter().map(|t| &**t).collect();
             let mut all = widened(moved(list[0], port.ty.sizes(), &list, |i| {
                 (i / elements(list[0]), i % elements(list[0]))
@@ -132,7 +141,7 @@ impl Lockstep<'_> {
         state: &mut State,
         part: usize,
         until: Option<OpId>,
-        how: EvalMode,
+        how: EvalMode<'_>,
     ) -> Result<(), Diagnostic> {
         let g = &self.local.parts[part].graph;
         while let Some(&id) = g.order().get(state.next[part]) {
@@ -154,7 +163,7 @@ impl Lockstep<'_> {
         &self,
         state: &mut State,
         matched: &MatchedCollective,
-        how: EvalMode,
+        how: EvalMode<'_>,
     ) -> Result<(), Diagnostic> {
         let (part, id) = matched.members[0];
         let op = self.local.parts[part].graph.op(id);
@@ -171,7 +180,7 @@ impl Lockstep<'_> {
                 .iter()
                 .map(|(part, row, id)| {
                     let operand = self.local.parts[*part].graph.operands(*id)[0];
-                    state.values[*part][*row].get(&operand).cloned()
+                    state.values[*part][*row].get(&operand).cloned().map(Value::complete)
                 })
                 .collect::<Option<_>>()
                 .ok_or_else(|| broken(op, "its operand is not computed"))?;

@@ -7,6 +7,7 @@ use super::{Pending, RefTensor, Step, Value, room};
 use kbc_diag::Diagnostic;
 use kbc_ir::grouped::Runs;
 use kbc_ir::types::{DType, ReduceOp};
+use kbc_numerics::tensor::in_vectors;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -98,44 +99,54 @@ fn products(
     let roundings = if step.probe { roundings.min(3.0 * roundings.sqrt()) } else { roundings };
     let gamma = F32.gamma(roundings + earlier - 1.0);
     let subnormal = 0.5 * k as f64 * earlier * F32.eta;
-    let (mut value, mut size) = (room::for_numbers(len), vec![]);
-    let mut bound = if step.coins.is_some() { vec![0.0; len] } else { room::for_numbers(len) };
+    let (mut value, mut size) = (room::filled(len), vec![]);
+    let mut bound = if step.coins.is_some() { vec![] } else { room::filled(len) };
     let mut least = f64::INFINITY;
-    let mut row = vec![0.0; n];
-    for (ra, rb) in (0..batches).map(job) {
+    let mut row = SumsOfRow { size: vec![0.0; n], propagated: vec![0.0; n] };
+    let mut spare = vec![0.0; n];
+    for (batch, (ra, rb)) in (0..batches).map(job).enumerate() {
+        let values = batch * m * n..(batch + 1) * m * n;
         let (mut left, mut right) = (MatmulOperand::new(a, pa, ra), MatmulOperand::new(b, pb, rb));
         let exact_rows = !step.probe && left.has_exact_row(k);
         if exact_rows {
             left.find_grains((m, k), false, pa.map(|p| p.grain));
             right.find_grains((k, n), true, pb.map(|p| p.grain));
         }
-        let sums =
-            if step.probe { Sums::probe(&left, &right, sizes) } else { Sums::new(&left, &right, sizes) };
+        let values = &mut value[values];
+        kbc_numerics::gemm::f64(m, k, n, left.value, right.value, values).expect(LENGTHS);
+        let sums = match () {
+            () if step.probe => Sums::probe(&left, &right, sizes),
+            () if step.limits.is_some() => Sums::least(&left, &right, sizes),
+            () => Sums::new(&left, &right, sizes),
+        };
+        // Which sums are exact, and what the parts of ranks add, is decided element by element.
+        let simple = stored == F32 && !shared && !exact_rows;
         for i in 0..m {
-            let first = value.len();
-            for (j, e) in row.iter_mut().enumerate() {
-                let at = i * n + j;
-                let (v, s, propagated) = (sums.value[at], sums.size.of(i, j, n), sums.propagated(at));
-                let q = if exact_rows { left.grain[i].min(1e300) * right.grain[j].min(1e300) } else { 0.0 };
-                let exact = propagated == 0.0 && F32.exact(s, q);
-                let own = if exact { 0.0 } else { gamma * (s + propagated) + subnormal };
-                let sum = Sum { v, size: s, grain: q, propagated, own };
-                let (v, stored) = store(&stored, sum, parts);
-                value.push(v);
-                *e = stored;
-                if shared {
-                    size.push(s);
-                    if *e == 0.0 {
+            let first = batch * m * n + i * n;
+            let v = &mut values[i * n..(i + 1) * n];
+            let e = if step.coins.is_some() { &mut spare[..] } else { &mut bound[first..first + n] };
+            sums.row(i, &mut row);
+            if !(simple && row.bounds(v, e, gamma, subnormal)) {
+                for (j, (v, e)) in v.iter_mut().zip(&mut *e).enumerate() {
+                    let (s, propagated) = (row.size[j], row.propagated[j]);
+                    let q =
+                        if exact_rows { left.grain[i].min(1e300) * right.grain[j].min(1e300) } else { 0.0 };
+                    let exact = propagated == 0.0 && F32.exact(s, q);
+                    let own = if exact { 0.0 } else { gamma * (s + propagated) + subnormal };
+                    let sum = Sum { v: *v, size: s, grain: q, propagated, own };
+                    (*v, *e) = store(&stored, sum, parts);
+                    if shared && *e == 0.0 {
                         least = least.min(q);
                     }
                 }
             }
-            match step.coins {
-                Some((coins, op)) => coins.disturb(op, first, &mut value[first..], &row),
-                None => bound.extend_from_slice(&row),
+            if shared {
+                size.extend_from_slice(&row.size);
+            }
+            if let Some((coins, op)) = step.coins {
+                coins.disturb(op, first, v, e);
             }
         }
-        room::give_back(sums.value);
         sums.errors.into_iter().chain(sums.size.list()).for_each(room::give_back);
     }
     let t = Arc::new(RefTensor::real(result, shape, value, bound));
@@ -157,8 +168,7 @@ struct MatmulOperand<'a> {
 
 impl<'a> MatmulOperand<'a> {
     fn new(x: &'a Value, pending: Option<&'a Pending>, range: Range<usize>) -> MatmulOperand<'a> {
-        let bound = &x.t.bound[range.clone()];
-        let bound = (!x.exact && bound.iter().any(|e| *e != 0.0)).then_some(bound);
+        let bound = x.bounds().map(|e| &e[range.clone()]).filter(|e| e.iter().any(|e| *e != 0.0));
         MatmulOperand {
             value: &x.t.value[range.clone()],
             bound,
@@ -205,12 +215,13 @@ enum Sizes {
 }
 
 impl Sizes {
-    /// Returns the sum of an element of a result with `n` columns.
-    #[inline]
-    fn of(&self, i: usize, j: usize, n: usize) -> f64 {
+    /// Writes the sums of row `i`.
+    fn row(&self, i: usize, out: &mut [f64]) {
         match self {
-            Sizes::Exact(list) => list[i * n + j],
-            Sizes::Norms(rows, columns) => (rows[i] * columns[j]).sqrt(),
+            Sizes::Exact(list) => out.copy_from_slice(&list[i * out.len()..(i + 1) * out.len()]),
+            Sizes::Norms(rows, columns) => in_vectors(|| {
+                out.iter_mut().zip(columns).for_each(|(out, column)| *out = (rows[i] * column).sqrt());
+            }),
         }
     }
 
@@ -223,9 +234,8 @@ impl Sizes {
     }
 }
 
-/// The sums that value and bound need.
+/// The sums that bounds need.
 struct Sums {
-    value: Vec<f64>,
     size: Sizes,
     /// `sum e_a (|b| + e_b)` and `sum |a| e_b`, where there are bounds.
     errors: Vec<Vec<f64>>,
@@ -234,13 +244,49 @@ struct Sums {
 impl Sums {
     /// Computes the sums quickly for operands without bounds: sizes are estimates.
     fn probe(a: &MatmulOperand<'_>, b: &MatmulOperand<'_>, sizes: (usize, usize, usize)) -> Sums {
-        let value = product(sizes, a.value, b.value);
-        Sums { value, size: norms(sizes, a.size(), b.size()), errors: vec![] }
+        Sums { size: norms(sizes, a.size(), b.size()), errors: vec![] }
+    }
+
+    /// Computes lower limits of the sums: those of every [`EVERY`]-th term, less than the sums are
+    /// rounded by.
+    fn least(a: &MatmulOperand<'_>, b: &MatmulOperand<'_>, (m, k, n): (usize, usize, usize)) -> Sums {
+        let terms = k.div_ceil(EVERY);
+        let columns = |x: &[f64]| -> Vec<f64> {
+            x.chunks(k.max(1)).flat_map(|row| row.iter().step_by(EVERY).map(|x| x.abs())).collect()
+        };
+        let rows = |r: Range<usize>| {
+            let skipped = r.start / n * (EVERY - 1) * n;
+            r.start + skipped..r.end + skipped
+        };
+        let sum = |rows_of_a: usize, a: &[f64], b: &dyn Fn(Range<usize>, &mut [f64])| {
+            let mut out = by_columns((rows_of_a, terms, n), a, |at, out| b(rows(at), out));
+            out.iter_mut().for_each(|s| *s *= 1.0 - super::precision::pow2(-20));
+            out
+        };
+        let mut left = columns(a.size());
+        let mut errors = vec![];
+        if let Some(eb) = b.bound {
+            errors.push(sum(m, &left, &|at, out| out.copy_from_slice(&eb[at])));
+        }
+        let size = match (a.bound, b.bound) {
+            (Some(ea), None) => {
+                left.extend(columns(ea));
+                let mut both = sum(2 * m, &left, &|at, out| absolute(&b.size()[at], out));
+                errors.push(both.split_off(m * n));
+                both
+            }
+            (ea, eb) => {
+                if let (Some(ea), Some(eb)) = (ea, eb) {
+                    errors.push(sum(m, &columns(ea), &|at, out| reach(&b.size()[at.clone()], &eb[at], out)));
+                }
+                sum(m, &left, &|at, out| absolute(&b.size()[at], out))
+            }
+        };
+        Sums { size: Sizes::Exact(size), errors }
     }
 
     fn new(a: &MatmulOperand<'_>, b: &MatmulOperand<'_>, sizes: (usize, usize, usize)) -> Sums {
         let (m, k, n) = sizes;
-        let value = product(sizes, a.value, b.value);
         // Rows that are multiplied by the same columns are stacked, so that the columns are read
         // once.
         let mut left: Vec<f64> = a.size().iter().map(|x| x.abs()).collect();
@@ -258,21 +304,47 @@ impl Sums {
             (ea, eb) => {
                 if let (Some(ea), Some(eb)) = (ea, eb) {
                     errors.push(by_columns(sizes, ea, |at, out| {
-                        let reach = b.size()[at.clone()].iter().zip(&eb[at]);
-                        out.iter_mut().zip(reach).for_each(|(o, (x, e))| *o = x.abs() + e);
+                        reach(&b.size()[at.clone()], &eb[at], out);
                     }));
                 }
                 by_columns(sizes, &left, |at, out| absolute(&b.size()[at], out))
             }
         };
-        Sums { value, size: Sizes::Exact(size), errors }
+        Sums { size: Sizes::Exact(size), errors }
     }
 
-    #[inline]
-    fn propagated(&self, at: usize) -> f64 {
-        let e: f64 = self.errors.iter().map(|s| s[at]).sum();
+    /// Writes the sums of row `i`.
+    fn row(&self, i: usize, out: &mut SumsOfRow) {
+        self.size.row(i, &mut out.size);
+        let n = out.propagated.len();
+        out.propagated.fill(0.0);
+        for errors in &self.errors {
+            out.propagated.iter_mut().zip(&errors[i * n..]).for_each(|(sum, e)| *sum += e);
+        }
         // Infinity times zero means a factor about which nothing is known.
-        if e.is_nan() { f64::INFINITY } else { e }
+        out.propagated.iter_mut().for_each(|e| *e = if e.is_nan() { f64::INFINITY } else { *e });
+    }
+}
+
+/// The sums of the elements of a row.
+struct SumsOfRow {
+    size: Vec<f64>,
+    /// The error that comes from the operands.
+    propagated: Vec<f64>,
+}
+
+impl SumsOfRow {
+    /// Writes the bounds of the row, whose values are `v`, if all sums are rounded in f32 and none
+    /// may overflow: by the rules of [`store`], in vectors. Returns false otherwise.
+    fn bounds(&self, v: &[f64], e: &mut [f64], gamma: f64, subnormal: f64) -> bool {
+        let mut decided = true;
+        in_vectors(|| {
+            for (((v, e), s), propagated) in v.iter().zip(e).zip(&self.size).zip(&self.propagated) {
+                *e = propagated + (gamma * (s + propagated) + subnormal);
+                decided &= (v.abs() < f64::INFINITY) & (s + *e <= F32.max);
+            }
+        });
+        decided
     }
 }
 
@@ -289,9 +361,14 @@ fn norms((m, k, n): (usize, usize, usize), a: &[f64], b: &[f64]) -> Sizes {
 /// Returns `a b` for row-major `a` of m x k and `b` of k x n.
 fn product((m, k, n): (usize, usize, usize), a: &[f64], b: &[f64]) -> Vec<f64> {
     let mut c = room::filled(m * n);
-    kbc_numerics::gemm::f64(m, k, n, a, b, &mut c).expect("the slices are those of the sizes");
+    kbc_numerics::gemm::f64(m, k, n, a, b, &mut c).expect(LENGTHS);
     c
 }
+
+const LENGTHS: &str = "the slices are those of the sizes";
+
+/// Which terms lower limits of sums contain: every one with a number that this divides.
+pub(super) const EVERY: usize = 4;
 
 /// Number of elements of the right operand that are produced at a time, 2 MiB: enough columns for
 /// the routine, and few enough to stay in the cache until they are multiplied.
@@ -323,6 +400,11 @@ fn by_columns(
 
 fn absolute(x: &[f64], out: &mut [f64]) {
     out.iter_mut().zip(x).for_each(|(o, x)| *o = x.abs());
+}
+
+/// Writes the largest absolute values that numbers with these bounds may have.
+fn reach(x: &[f64], e: &[f64], out: &mut [f64]) {
+    out.iter_mut().zip(x.iter().zip(e)).for_each(|(o, (x, e))| *o = x.abs() + e);
 }
 
 type Block<'a> = (&'a RefTensor, Range<usize>);

@@ -19,8 +19,8 @@
 //! means prevent a bound of almost 0 for elements whose probes happen to agree.) Bounds of 0,
 //! bounds of integers, and bounds that are not loose stay.
 
-use super::RefTensor;
 use super::precision::{Precision, pow2};
+use super::{RefTensor, room};
 use kbc_diag::Diagnostic;
 use kbc_ir::types::DType;
 use kbc_numerics::rng::mix64;
@@ -66,53 +66,81 @@ pub(super) fn too_large(dtype: DType, largest: f64, bound: f64) -> bool {
 }
 
 /// Whether some bound of the tensor is too large.
-fn loose(t: &RefTensor) -> bool {
+pub(super) fn loose(t: &RefTensor) -> bool {
     let (value, bound) = largest(t);
     too_large(t.dtype, value, bound)
 }
 
-/// Replaces loose bounds of results.
-pub(super) fn tighten(
-    results: &mut [RefTensor],
+/// Evaluates the disturbed programs. Returns the results of each.
+pub(super) fn disturbed(
     evaluate: impl Fn(RandomBits) -> Result<Vec<RefTensor>, Diagnostic> + Sync,
-) -> Result<(), Diagnostic> {
-    if !results.iter().any(loose) {
-        return Ok(());
+) -> Result<Vec<Vec<RefTensor>>, Diagnostic> {
+    // One thread per probe; the threads only read shared data. They use the memory that this thread
+    // needs no more, and give it back.
+    let mut kept: Vec<Vec<Vec<f64>>> = vec![vec![]; PROBES as usize];
+    for (i, list) in room::take().into_iter().enumerate() {
+        kept[i % PROBES as usize].push(list);
     }
-    let run = |k: u64| evaluate(RandomBits(mix64(k + 1)));
-    let run = &run;
-    // One thread per probe; the threads only read shared data.
-    let probes: Vec<Vec<RefTensor>> = std::thread::scope(|s| {
-        let spawn = |k| {
+    let evaluate = &evaluate;
+    std::thread::scope(|s| {
+        let spawn = |(k, kept): (u64, Vec<Vec<f64>>)| {
             // The threads have the caller's name, because their work is part of the caller's.
             let name = std::thread::current().name().unwrap_or("probe").to_owned();
-            let one = std::thread::Builder::new().name(name).spawn_scoped(s, move || run(k));
+            let run = move || {
+                room::keep(kept);
+                (evaluate(RandomBits(mix64(k + 1))), room::take())
+            };
+            let one = std::thread::Builder::new().name(name).spawn_scoped(s, run);
             one.expect("the system has a thread to spare")
         };
-        let threads: Vec<_> = (0..PROBES).map(spawn).collect();
-        threads.into_iter().map(|t| t.join().expect("an evaluation does not panic")).collect::<Result<_, _>>()
-    })?;
-    for (at, t) in results.iter_mut().enumerate().filter(|(_, t)| loose(t)) {
-        let seen: Vec<&[f64]> = probes.iter().filter_map(|p| Some(&p.get(at)?.value[..])).collect();
-        let off = |i: usize, v: f64| seen.iter().map(move |p| p[i] - v);
-        let row = t.shape.last().map_or(1, |n| (*n as usize).max(1));
-        // Infinities and NaN give no information about other elements.
-        let square = |range: std::ops::Range<usize>| -> f64 {
-            let all = range.flat_map(|i| off(i, t.value[i])).filter(|d| d.is_finite());
-            all.map(|d| d * d).sum()
+        let threads: Vec<_> = (0..PROBES).zip(kept).map(spawn).collect();
+        let join = |t: std::thread::ScopedJoinHandle<'_, _>| {
+            let (results, kept) = t.join().expect("an evaluation does not panic");
+            room::keep(kept);
+            results
         };
-        let rows: Vec<f64> =
-            (0..t.value.len()).step_by(row).map(|i| square(i..(i + row).min(t.value.len()))).collect();
-        let root = |square: f64, n: usize| (square / (n as f64 * PROBES as f64)).sqrt();
-        let mean = root(rows.iter().sum(), t.value.len());
-        let found = t.value.iter().enumerate().map(|(i, v)| {
-            let far = off(i, *v).map(f64::abs);
-            // `max` would ignore NaN.
-            let far = far.fold(0.0, |m: f64, d| if d.is_nan() { f64::INFINITY } else { d.max(m) });
-            REACH * far.max(root(rows[i / row], row)).max(mean)
-        });
-        let found: Vec<f64> = found.collect();
+        threads.into_iter().map(join).collect()
+    })
+}
+
+/// Returns the bounds of result `at` that follow from the disturbed results.
+fn found(at: usize, t: &RefTensor, probes: &[Vec<RefTensor>]) -> Vec<f64> {
+    let seen: Vec<&[f64]> = probes.iter().filter_map(|p| Some(&p.get(at)?.value[..])).collect();
+    let off = |i: usize, v: f64| seen.iter().map(move |p| p[i] - v);
+    let row = t.shape.last().map_or(1, |n| (*n as usize).max(1));
+    // Infinities and NaN give no information about other elements.
+    let square = |range: std::ops::Range<usize>| -> f64 {
+        let all = range.flat_map(|i| off(i, t.value[i])).filter(|d| d.is_finite());
+        all.map(|d| d * d).sum()
+    };
+    let rows: Vec<f64> =
+        (0..t.value.len()).step_by(row).map(|i| square(i..(i + row).min(t.value.len()))).collect();
+    let root = |square: f64, n: usize| (square / (n as f64 * PROBES as f64)).sqrt();
+    let mean = root(rows.iter().sum(), t.value.len());
+    let found = t.value.iter().enumerate().map(|(i, v)| {
+        let far = off(i, *v).map(f64::abs);
+        // `max` would ignore NaN.
+        let far = far.fold(0.0, |m: f64, d| if d.is_nan() { f64::INFINITY } else { d.max(m) });
+        REACH * far.max(root(rows[i / row], row)).max(mean)
+    });
+    found.collect()
+}
+
+/// Replaces loose bounds of results.
+pub(super) fn tighten(results: &mut [RefTensor], probes: &[Vec<RefTensor>]) {
+    for (at, t) in results.iter_mut().enumerate().filter(|(_, t)| loose(t)) {
+        let found = found(at, t, probes);
         t.bound.iter_mut().zip(found).for_each(|(b, f)| *b = b.min(f));
     }
-    Ok(())
+}
+
+/// Replaces lower limits of loose bounds. Returns false if a bound may be less than what the
+/// disturbed results give.
+pub(super) fn replace(limits: &mut [RefTensor], probes: &[Vec<RefTensor>]) -> bool {
+    limits.iter_mut().enumerate().all(|(at, t)| {
+        let found = found(at, t, probes);
+        let above = t.bound.iter().zip(&found).all(|(least, f)| least >= f);
+        t.bound = found;
+        above
+    })
 }

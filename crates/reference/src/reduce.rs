@@ -165,12 +165,37 @@ pub(super) fn run(
     let shared = step.partial() == Some(op) && matches!(op, ReduceOp::Sum | ReduceOp::Prod);
     let parts = if shared { step.parts.max(earlier) } else { 1.0 };
     let item = |i: usize| {
-        let (v, e) = (x.t.value[i], if x.exact { 0.0 } else { x.t.bound[i] });
+        let (v, e) = (x.t.value[i], x.bound(i));
         (v, e, pending.map_or(v.abs(), |p| p.size[i]))
     };
     let (mut value, mut bound, mut sizes, mut least) = (vec![], vec![], vec![], f64::INFINITY);
     let mut items: Vec<Item> = Vec::with_capacity(n);
+    // Rows of exact numbers are reduced where they are.
+    let rows = inner == 1 && n > 0 && x.exact && pending.is_none() && op != ReduceOp::Prod;
+    let mut first = 0;
     each(outer, n, inner, |at| {
+        if rows {
+            let row = &x.t.value[first..first + n];
+            first += n;
+            let (v, e, size, grain) = match op {
+                ReduceOp::Sum => {
+                    let size = row.iter().map(|v| v.abs()).sum();
+                    let sums = Totals { n, v: row.iter().sum(), size, propagated: 0.0 };
+                    let common = |size: f64| grain_of_sum(row.iter().copied(), size);
+                    let sum = total(sums, common, mean, parts, earlier);
+                    let (v, e) = store(&stored, sum, parts);
+                    (v, e, sum.size, sum.grain)
+                }
+                _ => (exact_extreme(op, row), 0.0, 0.0, 0.0),
+            };
+            value.push(v);
+            bound.push(e);
+            if shared {
+                sizes.push(size);
+                least = if e == 0.0 { least.min(grain) } else { least };
+            }
+            return;
+        }
         items.clear();
         items.extend(at.map(item));
         let common = |size: f64| match pending {
@@ -179,7 +204,7 @@ pub(super) fn run(
         };
         let (v, e, size, grain) = match op {
             ReduceOp::Sum => {
-                let mut sum = total(&items, common, mean, parts, earlier);
+                let mut sum = total(Totals::of(&items), common, mean, parts, earlier);
                 if step.terms.is_some() {
                     sum.own = 0.0;
                 }
@@ -212,14 +237,39 @@ pub(super) fn run(
     Ok(Value { t, pending: shared.then(|| Arc::new(pending)), exact: false })
 }
 
+/// Returns the smallest or largest of exact numbers, as [`extreme`] does.
+fn exact_extreme(op: ReduceOp, row: &[f64]) -> f64 {
+    if row.iter().any(|v| v.is_nan()) {
+        return f64::NAN;
+    }
+    match op {
+        ReduceOp::Min => row.iter().copied().fold(f64::INFINITY, f64::min),
+        _ => row.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+    }
+}
+
+/// The sums over some items.
+struct Totals {
+    /// Number of items.
+    n: usize,
+    v: f64,
+    size: f64,
+    propagated: f64,
+}
+
+impl Totals {
+    fn of(items: &[Item]) -> Totals {
+        let sum = |f: fn(&Item) -> f64| items.iter().map(f).sum();
+        Totals { n: items.len(), v: sum(|i| i.0), size: sum(|i| i.2), propagated: sum(|i| i.1) }
+    }
+}
+
 /// Returns the sum, or mean, of items in f32, computed by each of `parts` ranks that share it;
 /// `earlier` ranks hold parts of each item. `common` returns the grain of items whose absolute
 /// values have this sum.
-fn total(items: &[Item], common: impl Fn(f64) -> f64, mean: bool, parts: f64, earlier: f64) -> Sum {
-    let n = items.len() as f64;
-    let v: f64 = items.iter().map(|i| i.0).sum();
-    let size: f64 = items.iter().map(|i| i.2).sum();
-    let propagated: f64 = items.iter().map(|i| i.1).sum();
+fn total(sums: Totals, common: impl Fn(f64) -> f64, mean: bool, parts: f64, earlier: f64) -> Sum {
+    let Totals { n, v, size, propagated } = sums;
+    let n = n as f64;
     // The grain decides only whether sums of exact items are exact.
     let common = if propagated == 0.0 { common(size) } else { 0.0 };
     let exact = propagated == 0.0 && F32.exact(size, common);
@@ -228,7 +278,7 @@ fn total(items: &[Item], common: impl Fn(f64) -> f64, mean: bool, parts: f64, ea
         let own = if exact { 0.0 } else { F32.gamma(additions) * (size + propagated) };
         return Sum { v, size, grain: common, propagated, own };
     }
-    if items.is_empty() {
+    if n == 0.0 {
         return Sum { v: f64::NAN, size: 0.0, grain: 0.0, propagated: 0.0, own: 0.0 };
     }
     // Quotients by a power of two are exact above the subnormal numbers. Another quotient may be
@@ -331,12 +381,13 @@ pub(super) fn input(declared: &Input, tensor: &Tensor) -> Result<Value, Diagnost
                 tensor.shape()
             )));
         }
-        let bound = vec![0.0; tensor.data().len()];
-        let t = match exact {
-            Some(ints) => RefTensor::integers(ty.dtype, sizes, ints, bound),
-            None => RefTensor::real(ty.dtype, sizes, tensor.data().to_f64(), bound),
-        };
-        return Ok(Value { exact: true, ..Value::whole(t) });
+        return Ok(match exact {
+            Some(ints) => {
+                let bound = vec![0.0; ints.len()];
+                Value { exact: true, ..Value::whole(RefTensor::integers(ty.dtype, sizes, ints, bound)) }
+            }
+            None => Value::exact(ty.dtype, sizes, tensor.data().to_f64()),
+        });
     };
     let p = match tensor.shape() {
         [p, rest @ ..] if rest == sizes && *p > 0 => *p as usize,

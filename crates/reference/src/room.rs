@@ -1,14 +1,18 @@
 //! Memory for large lists of numbers, used again within an evaluation: new memory costs more than
 //! what is computed in it, because the system clears every page.
 //!
-//! Each thread keeps its own lists, because disturbed evaluations run beside each other.
+//! Each thread keeps its own lists, because disturbed evaluations run beside each other. They get
+//! those of the evaluation before ([`take`], [`keep`]).
 
 use super::Value;
 use std::cell::RefCell;
 use std::sync::Arc;
 
 /// Smallest number of elements of a list that is kept, 2 MiB. The C library keeps smaller ones.
-const LARGE: usize = 1 << 18;
+pub(super) const LARGE: usize = 1 << 18;
+
+/// How much longer a list may be than what it is used for.
+const WASTE: usize = 4;
 
 thread_local! {
     static KEPT: RefCell<Vec<Vec<f64>>> = const { RefCell::new(vec![]) };
@@ -28,8 +32,10 @@ pub(super) fn for_numbers(n: usize) -> Vec<f64> {
 pub(super) fn filled(n: usize) -> Vec<f64> {
     let kept = (n >= LARGE).then(|| {
         KEPT.with_borrow_mut(|all| {
-            let fits = |list: &Vec<f64>| (n..=2 * n).contains(&list.capacity());
-            let found = all.iter().position(fits);
+            // The smallest that fits.
+            let fits = |(_, list): &(usize, &Vec<f64>)| (n..=WASTE * n).contains(&list.capacity());
+            let found = all.iter().enumerate().filter(fits).min_by_key(|(_, list)| list.capacity());
+            let found = found.map(|(i, _)| i);
             if found.is_none() {
                 // Larger lists are probably needed no more.
                 all.retain(|list| list.capacity() <= n);
@@ -58,6 +64,18 @@ pub(super) fn give_back_value(value: Value) {
     if let Some(pending) = value.pending.and_then(Arc::into_inner) {
         give_back(pending.size);
     }
+}
+
+/// Returns the lists that this thread keeps, the longest first.
+pub(super) fn take() -> Vec<Vec<f64>> {
+    let mut all = KEPT.take();
+    all.sort_by_key(|list| std::cmp::Reverse(list.capacity()));
+    all
+}
+
+/// Keeps lists that another thread has kept.
+pub(super) fn keep(lists: Vec<Vec<f64>>) {
+    KEPT.with_borrow_mut(|all| all.extend(lists));
 }
 
 /// Returns everything to the system.

@@ -8,7 +8,10 @@ use kbc_ir::scalar::{Compare, Scalar, ScalarBin, ScalarFn, ScalarUn};
 use kbc_ir::types::ReduceOp;
 use kbc_numerics::functions::{self, Errors, function};
 use kbc_numerics::scalar_eval::{bin_f64, holds};
+use std::borrow::Cow;
+use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Maximum number of products of `pow_int` that are evaluated one by one.
 const PRODUCTS: u32 = 64;
@@ -44,7 +47,10 @@ pub(super) fn run(step: &Step<'_>, f: &ScalarFn) -> Result<Value, Diagnostic> {
             if p.op == ReduceOp::Prod { Mode::Prod(parts) } else { Mode::Sum(parts) }
         }
     };
-    let eval = Eval { stored: precision, mode, accuracy: step.accuracy, terms: step.terms.is_some() };
+    let (accuracy, terms) = (step.accuracy, step.terms.is_some());
+    let eval = Eval { stored: precision, mode, accuracy, terms, infinite: Cell::new(false) };
+    // Infinities between the operations of an expression are not looked for here.
+    step.limits.into_iter().for_each(|lost| lost.store(true, Relaxed));
     let (mut value, mut bound) = (room::for_numbers(n), room::for_numbers(n));
     let (mut size, mut least) = (vec![], f64::INFINITY);
     let mut args: Vec<Vec<Node>> = vec![Vec::with_capacity(BLOCK.min(n)); step.operands.len()];
@@ -54,7 +60,7 @@ pub(super) fn run(step: &Step<'_>, f: &ScalarFn) -> Result<Value, Diagnostic> {
             x.clear();
             x.extend(block.clone().map(|i| {
                 let j = at(k, i);
-                let x = Node::new(o.t.value[j], o.t.bound[j]);
+                let x = Node::new(o.t.value[j], o.bound(j));
                 pending[k].map_or(x, |p| Node { part: true, size: p.size[j], grain: p.grain, ..x })
             }));
         }
@@ -63,7 +69,7 @@ pub(super) fn run(step: &Step<'_>, f: &ScalarFn) -> Result<Value, Diagnostic> {
             args.truncate(own.len());
             for (k, o) in own.iter().enumerate() {
                 let exact = |(i, x): (usize, &Node)| {
-                    if o.t.bound[at(k, i)] == 0.0 { Node { e: 0.0, ..*x } } else { *x }
+                    if o.bound(at(k, i)) == 0.0 { Node { e: 0.0, ..*x } } else { *x }
                 };
                 let seen = block.clone().zip(&args[k]).map(exact).collect();
                 args.push(seen);
@@ -92,7 +98,8 @@ pub(super) fn run(step: &Step<'_>, f: &ScalarFn) -> Result<Value, Diagnostic> {
 
 /// Applies the function to operands of which no rank holds a part, block by block.
 fn whole(step: &Step<'_>, f: &ScalarFn, stored: Precision, shape: Vec<u64>) -> Value {
-    let eval = Eval { stored, mode: Mode::Whole, accuracy: step.accuracy, terms: false };
+    let (mode, accuracy) = (Mode::Whole, step.accuracy);
+    let eval = Eval { stored, mode, accuracy, terms: false, infinite: Cell::new(false) };
     let n = shape.iter().product::<u64>() as usize;
     let orders: Vec<Gather> = step
         .operands
@@ -100,14 +107,14 @@ fn whole(step: &Step<'_>, f: &ScalarFn, stored: Precision, shape: Vec<u64>) -> V
         .map(|o| Gather::new(&shape, &broadcast_strides(&o.t.shape, &shape), 0))
         .collect();
     let mut value = room::for_numbers(n);
-    let mut bound = if step.coins.is_some() { vec![0.0; n] } else { room::for_numbers(n) };
+    let mut bound = if step.coins.is_some() { vec![] } else { room::for_numbers(n) };
     let mut args: Vec<Lanes> = step.operands.iter().map(|_| Lanes::all(0.0, 0.0)).collect();
     for first in (0..n).step_by(BLOCK) {
         let len = BLOCK.min(n - first);
         for ((x, o), order) in args.iter_mut().zip(step.operands).zip(&orders) {
             order.read(&o.t.value, first, &mut x.v[..len]);
-            if !o.exact {
-                order.read(&o.t.bound, first, &mut x.e[..len]);
+            if let Some(bounds) = o.bounds() {
+                order.read(bounds, first, &mut x.e[..len]);
             }
         }
         let mut out = eval.lanes(&f.body, &args, len);
@@ -119,6 +126,9 @@ fn whole(step: &Step<'_>, f: &ScalarFn, stored: Precision, shape: Vec<u64>) -> V
             None => bound.extend_from_slice(&out.e[..len]),
         }
         value.extend_from_slice(&out.v[..len]);
+    }
+    if let Some(lost) = step.limits.filter(|_| eval.infinite.get()) {
+        lost.store(true, Relaxed);
     }
     let dtype = step.operands[0].t.dtype;
     let t = Arc::new(RefTensor::real(dtype, shape, value, bound));
@@ -286,6 +296,8 @@ struct Eval {
     /// Whether bounds are computed for [`super::terms`]: numbers and results of functions are then
     /// terms, and comparisons have operands of their own, after the others.
     terms: bool,
+    /// Whether an operation on whole values had an infinite result.
+    infinite: Cell<bool>,
 }
 
 impl Eval {
@@ -328,7 +340,17 @@ impl Eval {
             Scalar::Arg(i) => args.get(*i).cloned().unwrap_or_else(|| Lanes::all(f64::NAN, f64::INFINITY)),
             Scalar::Un(op, a) => {
                 let mut x = self.lanes(a, args, n);
-                self.replace(&mut x, n, |x| self.un(*op, x));
+                match (op, function(*op).errors) {
+                    (ScalarUn::Neg, _) => x.negate(),
+                    (ScalarUn::Exp, Errors::Library(l)) if self.accuracy == Accuracy::Own => {
+                        x.exponential(l.ulps, n, |x, e, v| {
+                            let out = self.un_of(*op, v, Node::new(x, e));
+                            self.note(out.v);
+                            (out.v, out.e)
+                        });
+                    }
+                    _ => self.replace(&mut x, n, |x| self.un(*op, x)),
+                }
                 x
             }
             Scalar::Pow(a, k) => {
@@ -337,12 +359,12 @@ impl Eval {
                 x
             }
             Scalar::Bin(op, a, b) => {
-                let (mut x, y) = (self.lanes(a, args, n), self.lanes(b, args, n));
+                let (x, y) = (self.side(a, args, n), self.side(b, args, n));
                 x.pair(*op, &y, n, |x, y| {
                     let out = self.bin(*op, Node::new(x.0, x.1), Node::new(y.0, y.1));
+                    self.note(out.v);
                     (out.v, out.e)
-                });
-                x
+                })
             }
             Scalar::If(c, a, b) => {
                 let [x, y, yes, no] = [&c.a, &c.b, &**a, &**b].map(|side| self.lanes(side, args, n));
@@ -357,12 +379,29 @@ impl Eval {
         }
     }
 
+    /// Evaluates an operand of an operation. Those of the expression are not copied.
+    fn side<'a>(&self, e: &Scalar, args: &'a [Lanes], n: usize) -> Cow<'a, Lanes> {
+        match e {
+            Scalar::Arg(i) if *i < args.len() => Cow::Borrowed(&args[*i]),
+            _ => Cow::Owned(self.lanes(e, args, n)),
+        }
+    }
+
     /// Replaces the first `n` elements of a block one by one.
     #[inline(always)]
     fn replace(&self, x: &mut Lanes, n: usize, f: impl Fn(Node) -> Node) {
         for i in 0..n {
             let out = f(Node::new(x.v[i], x.e[i]));
+            self.note(out.v);
             x.put(i, (out.v, out.e));
+        }
+    }
+
+    /// Remembers an infinite result.
+    #[inline(always)]
+    fn note(&self, v: f64) {
+        if v.is_infinite() {
+            self.infinite.set(true);
         }
     }
 
@@ -524,8 +563,12 @@ impl Eval {
     }
 
     fn un(&self, op: ScalarUn, a: Node) -> Node {
+        self.un_of(op, (function(op).f64)(a.v), a)
+    }
+
+    /// Returns the result of a function whose value is known.
+    fn un_of(&self, op: ScalarUn, v: f64, a: Node) -> Node {
         let row = function(op);
-        let v = (row.f64)(a.v);
         let (x, e) = (a.v, a.e);
         if a.part && op != ScalarUn::Neg {
             return self.lost(v);
@@ -549,7 +592,7 @@ impl Eval {
             Errors::Library(l) => l,
         };
         let others = self.accuracy == Accuracy::Others;
-        let propagated = if e == 0.0 { 0.0 } else { (library.passed)(x, e) };
+        let propagated = if e == 0.0 { 0.0 } else { (library.passed)(x, v, e) };
         let exact = e == 0.0 && library.exact_at == Some(x) && !others;
         let own = if others { library.others } else { functions::Accuracy::Ulps(library.ulps) };
         let ulp = |size: f64| match own {
@@ -580,7 +623,7 @@ impl Eval {
 
     fn chosen(&self, c: &Compare, [yes, no]: [Vec<Node>; 2], args: &[Vec<Node>], n: usize) -> Vec<Node> {
         let (own, args) = match self.terms {
-            true => (&Eval { terms: false, ..*self }, &args[args.len() / 2..]),
+            true => (&Eval { terms: false, infinite: Cell::new(false), ..*self }, &args[args.len() / 2..]),
             false => (self, args),
         };
         let sides = own.nodes(&c.a, args, n).into_iter().zip(own.nodes(&c.b, args, n));

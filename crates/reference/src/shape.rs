@@ -26,10 +26,12 @@ pub(super) fn run(step: &Step<'_>, op: &ShapeOp) -> Result<Value, Diagnostic> {
             order.read(from, 0, &mut out);
             out
         };
-        let bound = if x.exact { vec![0.0; n] } else { all(&x.t.bound) };
+        let bound = x.bounds().map_or(vec![], all);
         let t = RefTensor::real(x.t.dtype, sizes, all(&x.t.value), bound);
         return Ok(Value { t: Arc::new(t), pending: None, exact: x.exact });
     }
+    let operands: Vec<Value> = step.operands.iter().cloned().map(Value::complete).collect();
+    let step = &Step { operands: &operands, ..*step };
     let order: Vec<(usize, usize)> = match op {
         ShapeOp::Reshape(_) => (0..n).map(|i| (0, i)).collect(),
         ShapeOp::Transpose(perm) => {

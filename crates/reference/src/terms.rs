@@ -24,7 +24,7 @@
 //! each of these, `abs(a) abs(b)`, and elementwise work. Programs with f16 or bf16 have no such
 //! sums, because their stored values are rounded by more than [`OUTER`].
 
-use super::{RefTensor, Step, Value};
+use super::{Fed, RefTensor, Step, Value};
 use kbc_diag::Diagnostic;
 use kbc_ir::graph::{Graph, OpId, OpKind};
 use kbc_ir::types::DType;
@@ -58,7 +58,7 @@ pub(super) fn tail(graph: &Graph) -> BTreeSet<OpId> {
 }
 
 /// Adds to a value the sums of its terms, if those of the operands are known.
-pub(super) fn add(step: &Step<'_>, fed: &[Value], value: &mut Value) -> Result<(), Diagnostic> {
+pub(super) fn add(step: &Step<'_>, fed: &[Fed<'_>], value: &mut Value) -> Result<(), Diagnostic> {
     if value.t.terms.is_some() || value.t.exact.is_some() {
         return Ok(());
     }

@@ -10,7 +10,8 @@ use kbc_ir::scalar::{ScalarBin, ScalarUn};
 use kbc_ir::types::{DType, ReduceOp};
 use kbc_numerics::tensor::Tensor;
 use kbc_reference::RefTensor;
-use reference_util::{Builder, Seq, arg, bin, f32s, ty, un};
+use kbc_reference::testing::{results_by_bounds, results_by_limits};
+use reference_util::{Builder, Seq, arg, bin, f32s, num, ty, un};
 
 const ROWS: usize = 6;
 const WIDE: usize = 96;
@@ -29,10 +30,16 @@ fn data(seed: u64) -> Vec<Vec<f32>> {
 
 /// Returns the reference. Each layer: `h = tanh(x w)`, `x = h / sqrt(mean(h h))`.
 fn reference(data: &[Vec<f32>]) -> RefTensor {
+    let (b, tensors) = program(data);
+    b.run(&tensors).unwrap().remove(0)
+}
+
+/// Returns the program and its inputs.
+fn program(data: &[Vec<f32>]) -> (Builder, Vec<Tensor>) {
     let (r, w) = (ROWS as u64, WIDE as u64);
     let mut b = Builder::default();
     let mut x = b.input("x", ty(DType::F32, &[r, w]));
-    for i in 0..LAYERS {
+    for i in 0..data.len() - 1 {
         let weight = b.input(&format!("w{i}"), ty(DType::F32, &[w, w]));
         let y = b.matmul(x, weight);
         let h = b.map(un(ScalarUn::Tanh, arg(0)), &[y]);
@@ -43,9 +50,8 @@ fn reference(data: &[Vec<f32>]) -> RefTensor {
         x = b.map(norm, &[h, mean]);
     }
     b.output(x);
-    let tensors: Vec<Tensor> =
-        data.iter().enumerate().map(|(i, v)| f32s(&[if i == 0 { r } else { w }, w], v)).collect();
-    b.run(&tensors).unwrap().remove(0)
+    let tensor = |(i, v): (usize, &Vec<f32>)| f32s(&[if i == 0 { r } else { w }, w], v);
+    (b, data.iter().enumerate().map(tensor).collect())
 }
 
 /// Executes the same in f32, with this order of the terms of contractions.
@@ -119,6 +125,44 @@ fn sums_that_round_to_one_side_pass() {
 fn the_same_every_time() {
     let data = data(1);
     assert_eq!(reference(&data), reference(&data));
+}
+
+/// Lower limits of bounds lead to the same results as the bounds, or to none.
+#[test]
+fn limits_decide_as_bounds_do() {
+    let mut decided = vec![];
+    for layers in 1..=LAYERS + 2 {
+        let mut data = data(layers as u64);
+        let last = data[LAYERS].clone();
+        data.resize(layers + 1, last);
+        let (b, tensors) = program(&data);
+        let bounds = results_by_bounds(&b.graph, &tensors).unwrap();
+        let limits = results_by_limits(&b.graph, &tensors).unwrap();
+        decided.extend(limits.is_some().then_some(layers));
+        assert!(limits.is_none_or(|limits| limits == bounds), "{layers} layers");
+        assert_eq!(b.run(&tensors).unwrap(), bounds, "{layers} layers");
+    }
+    assert_eq!(decided, [5, 6, 7], "numbers of layers that limits decide");
+}
+
+/// A value that depends on bounds, because it certainly overflows, is not decided by limits.
+#[test]
+fn limits_are_given_up_at_infinities() {
+    let (mut b, w) = (Builder::default(), WIDE as u64);
+    let mut x = b.input("x", ty(DType::F32, &[6, w]));
+    let weight = b.input("w", ty(DType::F32, &[w, w]));
+    for _ in 0..LAYERS {
+        x = b.matmul(x, weight);
+    }
+    // 1 / (1 + exp(1e3 - x)): the exponential overflows, the result is finite.
+    let exp = un(ScalarUn::Exp, bin(ScalarBin::Sub, num(1e3), arg(0)));
+    let body = bin(ScalarBin::Div, num(1.0), bin(ScalarBin::Add, num(1.0), exp));
+    let y = b.map(bin(ScalarBin::Add, arg(0), body), &[x]);
+    b.output(y);
+    let data = data(2);
+    let tensors = [f32s(&[6, w], &data[0]), f32s(&[w, w], &data[1])];
+    assert_eq!(results_by_limits(&b.graph, &tensors).unwrap(), None);
+    b.run(&tensors).unwrap();
 }
 
 #[test]

@@ -3,5 +3,6 @@
 mod element;
 mod functions;
 mod gemm;
+mod lists;
 mod provenance;
 mod tensor;
