@@ -6,7 +6,7 @@
 
 use crate::data::{self, Inputs};
 use crate::options::Data;
-use crate::workspace::{Stage, Workspace};
+use crate::workspace::{NextRun, Stage, Workspace};
 use kbc_diag::{Diagnostics, Span};
 use kbc_ir::graph::{DataSource, Graph, OpKind};
 use kbc_ir::types::Mesh;
@@ -18,15 +18,6 @@ use kbc_reference::{Accuracy, EvalOptions, RefTensor, evaluate};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{Builder, JoinHandle};
-
-/// The run that will follow.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NextRun {
-    /// Number of calls.
-    pub calls: u32,
-    /// Seed of generated inputs.
-    pub seed: u64,
-}
 
 /// The expected results of each call.
 pub(crate) type References = Result<Vec<Vec<RefTensor>>, Diagnostics>;

@@ -1,6 +1,5 @@
 //! Analysis of a schedule: proof, execution, time and bounds, each as a part of the report.
 
-use crate::ahead::NextRun;
 use crate::bounds::{self, Lower, NoObserver, Subject};
 use crate::build::Built;
 use crate::by_blocks::by_blocks;
@@ -11,7 +10,7 @@ use crate::proof::{RIGHT, proof, verified};
 use crate::report::{timed, *};
 use crate::timeline::scene::Scene;
 use crate::watch::Watch;
-use crate::workspace::{Stage, Workspace};
+use crate::workspace::{NextRun, Stage, Workspace};
 use kbc_backend_sim::adversary::{AdversaryOptions, adversarial};
 use kbc_backend_sim::interp::{RunOptions, RunResult, run_inside};
 use kbc_diag::{Diagnostic, Diagnostics};

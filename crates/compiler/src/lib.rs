@@ -197,7 +197,7 @@
 
 pub mod about;
 pub mod again;
-pub mod ahead;
+mod ahead;
 pub mod algorithm_request;
 pub mod analyse;
 pub mod arguments;

@@ -3,7 +3,6 @@
 //! A workspace reads no file and prints nothing by itself. Texts that it was given stand for files;
 //! everything else it asks of its [`Environment`], which by default has no files and hears nothing.
 
-use crate::ahead::NextRun;
 use crate::report::TorchReport;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, SourceMap, Span, Text};
 use kbc_frontend::load::Sources;
@@ -236,6 +235,15 @@ impl Environment for SilentEnvironment {
     fn thread(&self) -> Box<dyn FnOnce() + Send> {
         self.0.thread()
     }
+}
+
+/// A run that follows a compilation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NextRun {
+    /// Number of calls.
+    pub calls: u32,
+    /// Seed of generated inputs.
+    pub seed: u64,
 }
 
 /// The state of a compilation.

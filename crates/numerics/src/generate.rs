@@ -159,12 +159,15 @@ pub fn normal(ty: &TensorType, mesh: &Mesh, seed: u64, iteration: u32) -> Result
             let n = out.len();
             let (near, angle, wave) = (&mut near[..n], &mut angle[..n], &mut wave[..n]);
             let scale = 1.0 / (1u64 << 53) as f64;
-            in_vectors(|| {
-                for (k, (a, b)) in (first as u64..).zip(near.iter_mut().zip(angle.iter_mut())) {
-                    *a = (uniform(2 * k + 1) + 1.0) * scale;
-                    *b = std::f64::consts::TAU * uniform(2 * k + 2) * scale;
-                }
-            });
+            in_vectors(
+                #[inline(always)]
+                || {
+                    for (k, (a, b)) in (first as u64..).zip(near.iter_mut().zip(angle.iter_mut())) {
+                        *a = (uniform(2 * k + 1) + 1.0) * scale;
+                        *b = std::f64::consts::TAU * uniform(2 * k + 2) * scale;
+                    }
+                },
+            );
             logarithms(near, out);
             cosines(angle, wave);
             out.iter_mut().zip(wave).for_each(|(x, wave)| *x = (-2.0 * *x).sqrt() * *wave);

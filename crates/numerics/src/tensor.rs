@@ -76,6 +76,7 @@ const PIECE: usize = 1 << 20;
 const TABLE: u32 = 4096;
 
 /// Runs a loop with the widest vectors of this processor: the same operations on the same numbers.
+/// A large closure needs `#[inline(always)]`, because only what is inlined has these vectors.
 #[inline(always)]
 pub fn in_vectors<R>(work: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(work)

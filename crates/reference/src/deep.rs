@@ -107,7 +107,7 @@ fn has_limits(graph: &Graph) -> bool {
 pub(super) fn finite(values: &[f64]) -> bool {
     const INFINITE: u64 = f64::INFINITY.to_bits();
     values.chunks(1 << 12).all(|some| {
-        // Without its sign, a number has the more bits the larger it is; NaN has more than infinity.
+        // Bits of numbers without a sign have the order of the numbers; NaN is above infinity.
         in_vectors(|| some.iter().fold(0, |most: u64, v| most.max(v.abs().to_bits()))) < INFINITE
     })
 }

@@ -88,15 +88,18 @@ impl Lanes {
             return;
         };
         let overflow = F32.overflow();
-        in_vectors(|| {
-            for i in 0..BLOCK {
-                let own = ulps * (2.0 * F32.u * values[i].abs()).max(F32.eta);
-                // The exponential of 0 is exact.
-                let decided = (e[i] == 0.0) & (x[i] != 0.0) & (values[i].abs() + own < overflow);
-                e[i] = if decided { own } else { e[i] };
-                left[i] = if decided { 0.0 } else { 1.0 };
-            }
-        });
+        in_vectors(
+            #[inline(always)]
+            || {
+                for i in 0..BLOCK {
+                    let own = ulps * (2.0 * F32.u * values[i].abs()).max(F32.eta);
+                    // The exponential of 0 is exact.
+                    let decided = (e[i] == 0.0) & (x[i] != 0.0) & (values[i].abs() + own < overflow);
+                    e[i] = if decided { own } else { e[i] };
+                    left[i] = if decided { 0.0 } else { 1.0 };
+                }
+            },
+        );
         for i in (0..n).filter(|i| left[*i] != 0.0) {
             (values[i], self.e[i]) = rare(self.v[i], self.e[i], values[i]);
         }
@@ -122,16 +125,19 @@ fn each(
     let lists = [&a.v, &a.e, &b.v, &b.e].map(|list| list.first_chunk::<BLOCK>());
     let outs = (out.v.first_chunk_mut::<BLOCK>(), out.e.first_chunk_mut::<BLOCK>());
     let ([Some(x), Some(ex), Some(y), Some(ey)], (Some(v), Some(e))) = (lists, outs) else { return };
-    in_vectors(|| {
-        for i in 0..BLOCK {
-            v[i] = value(x[i], y[i]);
-            let (propagated, holds) = passed(x[i], y[i], ex[i], ey[i]);
-            e[i] = propagated + F32.rounding(v[i].abs() + propagated);
-            let rounded = (propagated > 0.0) | inexact(v[i]);
-            let decided = holds & rounded & (v[i].abs() + e[i] < overflow);
-            left[i] = if decided { 0.0 } else { 1.0 };
-        }
-    });
+    in_vectors(
+        #[inline(always)]
+        || {
+            for i in 0..BLOCK {
+                v[i] = value(x[i], y[i]);
+                let (propagated, holds) = passed(x[i], y[i], ex[i], ey[i]);
+                e[i] = propagated + F32.rounding(v[i].abs() + propagated);
+                let rounded = (propagated > 0.0) | inexact(v[i]);
+                let decided = holds & rounded & (v[i].abs() + e[i] < overflow);
+                left[i] = if decided { 0.0 } else { 1.0 };
+            }
+        },
+    );
 }
 
 /// The order in which a result takes the elements of an operand: along each dimension of the

@@ -338,12 +338,15 @@ impl SumsOfRow {
     /// may overflow: by the rules of [`store`], in vectors. Returns false otherwise.
     fn bounds(&self, v: &[f64], e: &mut [f64], gamma: f64, subnormal: f64) -> bool {
         let mut decided = true;
-        in_vectors(|| {
-            for (((v, e), s), propagated) in v.iter().zip(e).zip(&self.size).zip(&self.propagated) {
-                *e = propagated + (gamma * (s + propagated) + subnormal);
-                decided &= (v.abs() < f64::INFINITY) & (s + *e <= F32.max);
-            }
-        });
+        in_vectors(
+            #[inline(always)]
+            || {
+                for (((v, e), s), propagated) in v.iter().zip(e).zip(&self.size).zip(&self.propagated) {
+                    *e = propagated + (gamma * (s + propagated) + subnormal);
+                    decided &= (v.abs() < f64::INFINITY) & (s + *e <= F32.max);
+                }
+            },
+        );
         decided
     }
 }

@@ -41,14 +41,17 @@ pub(super) struct RandomBits(u64);
 impl RandomBits {
     /// Moves elements of an operation by their bounds; `first` is the number of the first of them.
     pub(super) fn disturb(self, op: u32, first: usize, values: &mut [f64], bounds: &[f64]) {
-        in_vectors(|| {
-            for (i, (v, e)) in values.iter_mut().zip(bounds).enumerate() {
-                let coin = mix64(self.0 ^ mix64((u64::from(op) << 40) ^ (first + i) as u64)) & 1;
-                // The random bit is the sign, which avoids a branch that no processor can predict.
-                let moved = *v + f64::from_bits(e.to_bits() ^ (coin << 63));
-                *v = if *e == 0.0 { *v } else { moved };
-            }
-        });
+        in_vectors(
+            #[inline(always)]
+            || {
+                for (i, (v, e)) in values.iter_mut().zip(bounds).enumerate() {
+                    let coin = mix64(self.0 ^ mix64((u64::from(op) << 40) ^ (first + i) as u64)) & 1;
+                    // The random bit is the sign, which avoids a branch that no processor can predict.
+                    let moved = *v + f64::from_bits(e.to_bits() ^ (coin << 63));
+                    *v = if *e == 0.0 { *v } else { moved };
+                }
+            },
+        );
     }
 }
 

@@ -1,4 +1,5 @@
-//! What the tests of this crate need of its inner parts. It is no interface: no other crate uses it.
+//! What the tests of this crate need of its inner parts. It is no interface: no other crate uses
+//! it.
 
 use crate::deep::{ByLimits, by_bounds, by_limits};
 use crate::{Accuracy, EvalMode, RefTensor, fed};
