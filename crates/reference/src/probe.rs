@@ -46,7 +46,7 @@ impl RandomBits {
             || {
                 for (i, (v, e)) in values.iter_mut().zip(bounds).enumerate() {
                     let coin = mix64(self.0 ^ mix64((u64::from(op) << 40) ^ (first + i) as u64)) & 1;
-                    // The random bit is the sign, which avoids a branch that no processor can predict.
+                    // The random bit is the sign: no processor could predict a branch.
                     let moved = *v + f64::from_bits(e.to_bits() ^ (coin << 63));
                     *v = if *e == 0.0 { *v } else { moved };
                 }
