@@ -21,16 +21,16 @@ fn run(c: &Chain, args: &[f32]) -> f32 {
     for s in &c.steps {
         match s {
             Step::Vector { op, dst, args } => {
-                let v: Vec<f32> = args
-                    .iter()
-                    .map(|a| match a {
+                let mut v = [f32::NAN; 2];
+                for (v, a) in v.iter_mut().zip(args) {
+                    *v = match a {
                         Arg::Reg(i) => r[*i],
                         Arg::Num(n) => {
                             assert_eq!(f64::from(*n as f32), *n, "a number is an f32");
                             *n as f32
                         }
-                    })
-                    .collect();
+                    };
+                }
                 r[*dst] = match op {
                     VecOp::Add => v[0] + v[1],
                     VecOp::Sub => v[0] - v[1],

@@ -2,7 +2,7 @@
 //! rejected.
 
 use crate::kernels::parse;
-use kbc_diag::FileId;
+use kbc_diag::{Diagnostic, FileId};
 use kbc_ir::name::Name;
 use kbc_tiles::tile::trace::{Launch, Loops, MemoryPlace, TraceEvent, TraceProgram, trace};
 use kbc_tiles::tile::{Kernel, Object, VArg, VecOp};
@@ -152,6 +152,26 @@ fn what_ranks_do_adds_up() {
     }
 }
 
+fn traced(kernel: &Kernel, count: i64, loops: Loops) -> Result<Vec<TraceEvent<'_>>, Diagnostic> {
+    trace(kernel, &launch(1, 0, 0, count), loops, 100_000)
+}
+
+/// A comparison of beginnings, at any number of events, finds what a comparison of lists finds.
+#[track_caller]
+fn compared_by_parts(a: &Kernel, b: &Kernel, count: i64, loops: Loops) {
+    let (theirs, ours) = (TraceProgram::new(a).expect("names"), TraceProgram::new(b).expect("names"));
+    let (Ok(want), Ok(have)) = (traced(a, count, loops), traced(b, count, loops)) else { return };
+    let at = launch(1, 0, 0, count);
+    let mut events = vec![];
+    for most in [0, 1, 2, want.len().saturating_sub(1), want.len(), want.len() + 1] {
+        let all = theirs.beginning(&at, loops, 100_000, most, &mut events).expect("traced above");
+        assert_eq!((all, events.len()), (most >= want.len(), most.min(want.len())));
+        let same = ours.begins_with(&at, loops, 100_000, &events, all).expect("traced above");
+        let expected = if all { have == want } else { have.len() > most && have[..most] == want[..most] };
+        assert_eq!(same, expected, "{most} of {} events, count {count}", want.len());
+    }
+}
+
 /// Shortened traces stay short, and distinguish the same kernels as unrolled ones.
 #[test]
 fn ends_of_loops() {
@@ -168,9 +188,6 @@ fn ends_of_loops() {
         );
         parse(&text, FileId(0)).expect("a kernel")
     };
-    let both = |offset: &str, total: &str, count: i64, loops| {
-        trace(&body(offset, total), &launch(1, 0, 0, count), loops, 100_000)
-    };
     let forms = [
         "i",
         "2 * i",
@@ -181,24 +198,28 @@ fn ends_of_loops() {
         "i + m",
         "count - i",
         "8",
-    ];
+    ]
+    .map(|form| (form, body(form, "count")));
     for count in [8, 20, 40, 100] {
-        for a in forms {
-            for b in forms {
-                let [x, y] = [a, b].map(|f| both(f, "count", count, Loops::Ends).ok());
-                let [u, v] = [a, b].map(|f| both(f, "count", count, Loops::Unrolled).ok());
+        for (a, first) in &forms {
+            for (b, second) in &forms {
+                let [x, y] = [first, second].map(|k| traced(k, count, Loops::Ends).ok());
+                let [u, v] = [first, second].map(|k| traced(k, count, Loops::Unrolled).ok());
                 assert_eq!(x.is_some(), u.is_some(), "{a} at {count}");
                 // Equal short traces imply equal full traces.
                 assert!(x != y || u == v, "{a} and {b} at {count}");
                 assert!(a != b || x == y);
+                compared_by_parts(first, second, count, Loops::Ends);
+                compared_by_parts(first, second, count, Loops::Unrolled);
             }
         }
     }
     // Out of range only in the middle.
-    let middle = both("if i == 24 { 3000 } else { i }", "count", 100, Loops::Ends).expect_err("it leaves %x");
+    let middle = body("if i == 24 { 3000 } else { i }", "count");
+    let middle = traced(&middle, 100, Loops::Ends).expect_err("it leaves %x");
     assert!(middle.title.contains("8 elements from 3000 on exceed the capacity of 300"), "{}", middle.title);
-    assert_eq!(both("i", "0", 8, Loops::Ends), Ok(vec![]));
-    assert_eq!(both("i", "count - 9", 8, Loops::Unrolled), Ok(vec![]));
+    assert_eq!(traced(&body("i", "0"), 8, Loops::Ends), Ok(vec![]));
+    assert_eq!(traced(&body("i", "count - 9"), 8, Loops::Unrolled), Ok(vec![]));
 }
 
 #[test]
@@ -260,9 +281,7 @@ fn turns_are_in_traces() {
         );
         parse(&text, FileId(0)).expect("a kernel")
     };
-    let of = |by: &str, count: i64, loops| {
-        trace(&body(by), &launch(1, 0, 0, count), loops, 100_000).expect("a trace")
-    };
+    let of = |k, count, loops| traced(k, count, loops).expect("a trace");
     let forms = [
         "0",
         "1",
@@ -277,13 +296,14 @@ fn turns_are_in_traces() {
         "m",
         "count",
         "if i < 24 { i / 8 } else { 1 }",
-    ];
+    ]
+    .map(|form| (form, body(form)));
     let mut different = 0;
     for count in [8, 20, 40, 100, 200] {
-        for a in forms {
-            for b in forms {
-                let [x, y] = [a, b].map(|f| of(f, count, Loops::Ends));
-                let [u, v] = [a, b].map(|f| of(f, count, Loops::Unrolled));
+        for (a, first) in &forms {
+            for (b, second) in &forms {
+                let [x, y] = [first, second].map(|k| of(k, count, Loops::Ends));
+                let [u, v] = [first, second].map(|k| of(k, count, Loops::Unrolled));
                 assert!(x != y || u == v, "{a} and {b} at {count}");
                 assert!(a != b || x == y);
                 different += usize::from(u != v);
@@ -292,7 +312,8 @@ fn turns_are_in_traces() {
     }
     assert!(different > 400, "{different}");
     // The turns of panels are affine, so their traces are short.
-    let short = of("j / 8 * ((count + 7) / 8) + i / 8", 1 << 40, Loops::Ends);
+    let panels = body("j / 8 * ((count + 7) / 8) + i / 8");
+    let short = of(&panels, 1 << 40, Loops::Ends);
     assert!(short.len() < 50, "{}", short.len());
-    assert_eq!(short[2].print(&body("0")), "turn by 0");
+    assert_eq!(short[2].print(&panels), "turn by 0");
 }

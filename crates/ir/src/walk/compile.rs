@@ -2,7 +2,9 @@
 //! tables and events are numbers.
 
 use super::Fault;
-use super::compiled::{COp, CRanks, CRegion, CRole, CStmt, LocalNumber, Program, Scope, Shared, intern};
+use super::compiled::{
+    COp, CRanks, CRegion, CRole, CStmt, Length, LocalNumber, Program, Scope, Shared, intern,
+};
 use super::resolving::Resolving;
 use super::written::{Written, may_wait};
 use crate::expr::EvalError;
@@ -13,6 +15,11 @@ use crate::resolved::Resolved;
 use crate::schedule::*;
 use crate::types::Mesh;
 use kbc_diag::{Diagnostic, Span};
+use std::sync::OnceLock;
+
+/// Maximum number of ranks whose numbers of elements are kept for a buffer.
+const RANKS_IN_LISTS: u64 = 4096;
+
 impl<'s> Program<'s> {
     /// Resolves all names of a schedule.
     ///
@@ -53,9 +60,9 @@ impl<'s> Program<'s> {
             return Err(host::misplaced_host_op(h.span));
         }
         let host = if schedule.host.is_some() { intern(&mut shared.streams, &host::HOST.into()) } else { 0 };
-        let fixed = dims.iter().map(|d| fixed_product(d)).collect();
+        let lengths = dims.iter().map(|d| length(d)).collect();
         Ok(Program {
-            fixed,
+            lengths,
             has_forms: schedule.signals.iter().any(|s| s.form != Form::Epoch),
             control_repeats: regions.iter().flat_map(|r| &r.roles).all(CRole::control_repeats),
             schedule,
@@ -166,9 +173,17 @@ impl<'s> Program<'s> {
 
     /// Returns the number of elements of a buffer on a rank.
     pub fn elements(&self, buffer: BufferId, rank: u64) -> Result<u64, Fault> {
-        match self.fixed[buffer.0 as usize] {
-            Some(n) => Ok(n),
-            None => Ok(self.dims(buffer, rank)?.iter().product()),
+        let computed = |rank| Ok(self.dims(buffer, rank)?.iter().product());
+        match &self.lengths[buffer.0 as usize] {
+            Length::Fixed(n) => Ok(*n),
+            Length::ByRank(list) => {
+                let ranks = 0..self.ranks();
+                let all = || match ranks.end <= RANKS_IN_LISTS {
+                    true => ranks.map(computed).collect::<Result<_, Fault>>().unwrap_or_default(),
+                    false => vec![],
+                };
+                list.get_or_init(all).get(rank as usize).map_or_else(|| computed(rank), |n| Ok(*n))
+            }
         }
     }
 
@@ -226,11 +241,12 @@ impl<'s> Program<'s> {
     }
 }
 
-fn fixed_product(dims: &[Resolved]) -> Option<u64> {
-    dims.iter().try_fold(1u64, |n, d| match d {
+fn length(dims: &[Resolved]) -> Length {
+    let fixed = dims.iter().try_fold(1u64, |n, d| match d {
         Resolved::Int(v) => n.checked_mul(u64::try_from(*v).ok()?),
         _ => None,
-    })
+    });
+    fixed.map_or(Length::ByRank(OnceLock::new()), Length::Fixed)
 }
 
 /// Returns size and strides of the axes that a region runs over (all mesh axes for a local region),

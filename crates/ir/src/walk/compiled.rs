@@ -9,6 +9,7 @@ use crate::resolved::{self, Resolved, Unknown, resolve};
 use crate::schedule::*;
 use kbc_diag::{Diagnostic, Span};
 use std::convert::Infallible;
+use std::sync::OnceLock;
 
 /// Representation in a compiled schedule: resolved expressions, and numbers of events and of local
 /// operations.
@@ -147,8 +148,18 @@ pub struct Program<'s> {
     /// Number of operations; their numbers are below it.
     pub ops: u32,
     pub(super) dims: Vec<Vec<Resolved>>,
-    /// Number of elements of each buffer that has the same size on every rank.
-    pub(super) fixed: Vec<Option<u64>>,
+    /// Number of elements of each buffer.
+    pub(super) lengths: Vec<Length>,
+}
+
+/// Number of elements of a buffer on the ranks.
+#[derive(Debug)]
+pub(super) enum Length {
+    /// It is the same on every rank.
+    Fixed(u64),
+    /// It may differ. The list is filled in where it is first needed, because walks ask for these
+    /// numbers at every operation; it is empty where a number has no value or the ranks are many.
+    ByRank(OnceLock<Vec<u64>>),
 }
 
 #[derive(Clone, Debug)]

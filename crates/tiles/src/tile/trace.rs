@@ -8,6 +8,7 @@
 
 mod code;
 mod event;
+mod sink;
 
 pub use event::{MemoryPlace, TraceEvent};
 
@@ -18,8 +19,10 @@ use kbc_diag::Diagnostic;
 use kbc_ir::expr::{EvalError, Expr};
 use kbc_ir::name::Name;
 use kbc_ir::resolved::Resolved;
+use sink::{Beginning, Comparison, Dropped, TraceSink};
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 type R<T> = Result<T, Diagnostic>;
 
@@ -56,7 +59,7 @@ pub enum Loops {
 /// # Errors
 /// Returns E456 for a name without a value, E459 for an operation that is out of range, and E431
 /// for more than `limit` events.
-pub fn trace(kernel: &Kernel, launch: &Launch, loops: Loops, limit: usize) -> R<Vec<TraceEvent>> {
+pub fn trace<'k>(kernel: &'k Kernel, launch: &Launch, loops: Loops, limit: usize) -> R<Vec<TraceEvent<'k>>> {
     TraceProgram::new(kernel)?.trace(launch, loops, limit)
 }
 
@@ -96,7 +99,65 @@ impl<'k> TraceProgram<'k> {
     ///
     /// # Errors
     /// Returns E459 for an operation that is out of range, and E431 for more than `limit` events.
-    pub fn trace(&self, launch: &Launch, loops: Loops, limit: usize) -> R<Vec<TraceEvent>> {
+    pub fn trace(&self, launch: &Launch, loops: Loops, limit: usize) -> R<Vec<TraceEvent<'k>>> {
+        let mut events = vec![];
+        self.run(launch, loops, limit, &mut events).map(|_| events)
+    }
+
+    /// Checks every operation of a rank in a launch, without a list of the events.
+    ///
+    /// # Errors
+    /// Same as [`TraceProgram::trace`].
+    pub fn check(&self, launch: &Launch, loops: Loops, limit: usize) -> R<()> {
+        self.run(launch, loops, limit, &mut Dropped).map(|_| ())
+    }
+
+    /// Writes the first events of the trace of a rank in a launch to `events`, whose memory is
+    /// reused. Returns whether these are all events.
+    ///
+    /// # Errors
+    /// Same as [`TraceProgram::trace`], for what lies before the end of these events.
+    pub fn beginning(
+        &self,
+        launch: &Launch,
+        loops: Loops,
+        limit: usize,
+        most: usize,
+        events: &mut Vec<TraceEvent<'k>>,
+    ) -> R<bool> {
+        events.clear();
+        Ok(self.run(launch, loops, limit, &mut Beginning { events, most })?.is_continue())
+    }
+
+    /// Checks whether the trace of a rank in a launch begins with these events, and ends with them if
+    /// they are `all`. The trace is computed up to the first difference.
+    ///
+    /// # Errors
+    /// Same as [`TraceProgram::trace`], for what lies before the first difference.
+    pub fn begins_with(
+        &self,
+        launch: &Launch,
+        loops: Loops,
+        limit: usize,
+        events: &[TraceEvent],
+        all: bool,
+    ) -> R<bool> {
+        let mut comparison = Comparison { want: events.iter(), same: true };
+        let end = self.run(launch, loops, limit, &mut comparison)?;
+        // The trace was ended by an event that differs, or by one after all expected events.
+        Ok(match end {
+            ControlFlow::Continue(()) => comparison.want.as_slice().is_empty() && all,
+            ControlFlow::Break(()) => comparison.same && !all,
+        })
+    }
+
+    fn run(
+        &self,
+        launch: &Launch,
+        loops: Loops,
+        limit: usize,
+        sink: &mut impl TraceSink<'k>,
+    ) -> R<ControlFlow<()>> {
         let mut values = vec![0; self.slots];
         values[..4].copy_from_slice(&[launch.nranks, launch.rank, launch.call, launch.core]);
         for (i, s) in self.kernel.scalars.iter().enumerate() {
@@ -125,9 +186,10 @@ impl<'k> TraceProgram<'k> {
             tables,
             sizes: Sizes::default(),
             sums: BTreeSet::new(),
-            out: vec![],
+            events: 0,
+            sink,
         };
-        let size = |run: &Run, what: &str, code: &Resolved| {
+        let size = |run: &Run<'_, 'k, _>, what: &str, code: &Resolved| {
             run.eval(code).map_err(|e| run.fault(what, &e.to_string()))
         };
         for (t, code) in self.kernel.tensors.iter().zip(&self.tensors) {
@@ -143,8 +205,11 @@ impl<'k> TraceProgram<'k> {
             let count = size(&run, &format!("the number of counters @{}", s.name), code)?;
             run.sizes.signals.push(count);
         }
-        run.steps(&self.body)?;
-        Ok(run.out)
+        match run.steps(&self.body) {
+            Ok(()) => Ok(ControlFlow::Continue(())),
+            Err(Ended::Enough) => Ok(ControlFlow::Break(())),
+            Err(Ended::Fault(d)) => Err(*d),
+        }
     }
 }
 
@@ -162,6 +227,19 @@ fn fault(launch: &Launch, what: &str, why: &str) -> Diagnostic {
     Diagnostic::error("E459", format!("{what}: {why}")).note(at)
 }
 
+/// Why a trace ended before the kernel did.
+enum Ended {
+    /// The receiver of its events needs no more of them.
+    Enough,
+    Fault(Box<Diagnostic>),
+}
+
+impl From<Diagnostic> for Ended {
+    fn from(fault: Diagnostic) -> Ended {
+        Ended::Fault(Box::new(fault))
+    }
+}
+
 #[derive(Default)]
 struct Sizes {
     tensors: Vec<i64>,
@@ -169,7 +247,7 @@ struct Sizes {
     signals: Vec<i64>,
 }
 
-struct Run<'p, 'k> {
+struct Run<'p, 'k, S> {
     p: &'p TraceProgram<'k>,
     launch: &'p Launch,
     loops: Loops,
@@ -181,10 +259,12 @@ struct Run<'p, 'k> {
     sizes: Sizes,
     /// Tiles that hold sums.
     sums: BTreeSet<TileId>,
-    out: Vec<TraceEvent>,
+    /// Number of events so far.
+    events: usize,
+    sink: &'p mut S,
 }
 
-impl Run<'_, '_> {
+impl<'k, S: TraceSink<'k>> Run<'_, 'k, S> {
     fn fault(&self, what: &str, why: &str) -> Diagnostic {
         fault(self.launch, what, why)
     }
@@ -206,10 +286,18 @@ impl Run<'_, '_> {
         self.eval(e).map_err(|why| self.fault(what, &why.to_string()))
     }
 
-    fn steps(&mut self, list: &[Step]) -> R<()> {
+    fn push(&mut self, event: TraceEvent<'k>) -> Result<(), Ended> {
+        self.events += 1;
+        match self.sink.take(event) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Ended::Enough),
+        }
+    }
+
+    fn steps(&mut self, list: &[Step<'k>]) -> Result<(), Ended> {
         for s in list {
-            if self.work == 0 || self.out.len() > self.limit {
-                return Err(self.endless());
+            if self.work == 0 || self.events > self.limit {
+                return Err(self.endless().into());
             }
             self.work -= 1;
             match s {
@@ -221,7 +309,7 @@ impl Run<'_, '_> {
                         self.work = self.work.saturating_sub(1);
                         self.steps(body)?;
                         if self.work == 0 {
-                            return Err(self.endless());
+                            return Err(self.endless().into());
                         }
                     }
                 }
@@ -235,7 +323,7 @@ impl Run<'_, '_> {
                     let count = if total > 0 { (total - 1) / step + 1 } else { 0 };
                     let short = self.loops == Loops::Ends && *affine;
                     if short && count > 0 {
-                        self.out.push(TraceEvent::Tiles { total, step: step as u32 });
+                        self.push(TraceEvent::Tiles { total, step: step as u32 })?;
                     }
                     let mut n = 0;
                     while n < count {
@@ -244,14 +332,14 @@ impl Run<'_, '_> {
                         self.work = self.work.saturating_sub(1);
                         self.steps(body)?;
                         if self.work == 0 {
-                            return Err(self.endless());
+                            return Err(self.endless().into());
                         }
                         n = if short && n == 1 { 2.max(count - 2) } else { n + 1 };
                     }
                 }
                 Step::Turn { by, body } => {
                     let second = self.value("a `turn`", by)?.rem_euclid(2) == 1;
-                    self.out.push(TraceEvent::Turn { second });
+                    self.push(TraceEvent::Turn { second })?;
                     self.steps(body)?;
                 }
                 Step::Task(cores, body) => {
@@ -265,7 +353,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    fn op(&mut self, op: &Op, codes: &[Resolved]) -> R<()> {
+    fn op(&mut self, op: &'k Op, codes: &[Resolved]) -> Result<(), Ended> {
         let mut values = [0i64; 6];
         for (v, c) in values.iter_mut().zip(codes) {
             *v = self.eval(c).map_err(|e| self.at(op, &e.to_string()))?;
@@ -282,7 +370,7 @@ impl Run<'_, '_> {
             Op::Vector { op: which, dst, args, .. } => {
                 let read = args.iter().filter_map(|a| if let VArg::Tile(t) = a { Some(*t) } else { None });
                 self.fits(op, values[0], [*dst].into_iter().chain(read))?;
-                TraceEvent::Vector { op: *which, dst: *dst, args: args.clone(), len: values[0] }
+                TraceEvent::Vector { op: *which, dst: *dst, args, len: values[0] }
             }
             Op::Select { cmp, dst, a, b, x, y, mask, .. } => {
                 self.fits(op, values[0], [*dst, *a, *b, *x, *y].into_iter())?;
@@ -308,7 +396,9 @@ impl Run<'_, '_> {
                 let [index, first, ..] = values;
                 let elements = self.p.kernel.tiles.get(ids.0 as usize).map_or(0, |t| i64::from(t.elements));
                 if !(0..elements).contains(&index) {
-                    return Err(self.at(op, &format!("element {index} is outside a tile of {elements}")));
+                    return Err(self
+                        .at(op, &format!("element {index} is outside a tile of {elements}"))
+                        .into());
                 }
                 TraceEvent::Choose { ids: *ids, index, first }
             }
@@ -347,7 +437,7 @@ impl Run<'_, '_> {
                 self.fits_block(op, *left, [m, k])?;
                 self.fits_block(op, *right, [k, n])?;
                 if !self.sums.contains(dst) && *add {
-                    return Err(self.at(op, "there is no accumulator"));
+                    return Err(self.at(op, "there is no accumulator").into());
                 }
                 self.sums.insert(*dst);
                 TraceEvent::Matmul { tiles: [*dst, *left, *right], size: [m, n, k], add: *add }
@@ -357,7 +447,7 @@ impl Run<'_, '_> {
                 self.fits_block(op, *tile, [rows, cols])?;
                 // A matmul over an empty dimension would leave no sums.
                 if !self.sums.remove(tile) {
-                    return Err(self.at(op, "the accumulator is empty"));
+                    return Err(self.at(op, "the accumulator is empty").into());
                 }
                 let to = self.block(op, to, [rows, cols, pitch], [slot, offset, peer])?;
                 TraceEvent::StoreBlock { to, pitch, tile: *tile, size: [rows, cols] }
@@ -372,14 +462,13 @@ impl Run<'_, '_> {
                 let [index, value, ..] = values;
                 self.counter(op, *signals, index)?;
                 if i32::try_from(value).is_err() {
-                    return Err(self.at(op, &format!("the value {value} does not fit in 32 bits")));
+                    return Err(self.at(op, &format!("the value {value} does not fit in 32 bits")).into());
                 }
                 TraceEvent::Wait { signals: *signals, index, value }
             }
-            order => TraceEvent::Order(order.clone()),
+            order => TraceEvent::Order(order),
         };
-        self.out.push(event);
-        Ok(())
+        self.push(event)
     }
 
     fn at(&self, op: &Op, why: &str) -> Diagnostic {

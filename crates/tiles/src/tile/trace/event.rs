@@ -18,9 +18,9 @@ pub struct MemoryPlace {
     pub peer: Option<i64>,
 }
 
-/// An operation with concrete numbers.
+/// An operation of a kernel with concrete numbers. Parts without numbers are borrowed from the kernel.
 #[derive(Clone, PartialEq, Debug)]
-pub enum TraceEvent {
+pub enum TraceEvent<'k> {
     /// With [`Loops::Ends`](super::Loops::Ends): the start of a loop over tiles, of which the first
     /// and last tiles follow.
     Tiles {
@@ -59,7 +59,7 @@ pub enum TraceEvent {
         /// Destination.
         dst: TileId,
         /// Operands.
-        args: Vec<VArg>,
+        args: &'k [VArg],
         /// Number of elements.
         len: i64,
     },
@@ -190,10 +190,10 @@ pub enum TraceEvent {
         value: i64,
     },
     /// Fence, barrier or flag.
-    Order(Op),
+    Order(&'k Op),
 }
 
-impl TraceEvent {
+impl TraceEvent<'_> {
     /// Returns the event as an operation with constant numbers; `None` for the start of a loop or a
     /// turn.
     pub fn op(&self) -> Option<Op> {
@@ -209,7 +209,7 @@ impl TraceEvent {
             TraceEvent::Load { tile, len, from } => Op::Load { tile: *tile, len: int(len), from: gm(from) },
             TraceEvent::Store { to, tile, len } => Op::Store { to: gm(to), tile: *tile, len: int(len) },
             TraceEvent::Vector { op, dst, args, len } => {
-                Op::Vector { op: *op, dst: *dst, args: args.clone(), len: int(len) }
+                Op::Vector { op: *op, dst: *dst, args: args.to_vec(), len: int(len) }
             }
             TraceEvent::Select { cmp, tiles: [dst, a, b, x, y, mask], len } => {
                 let (dst, a, b, x, y, mask) = (*dst, *a, *b, *x, *y, *mask);
@@ -267,7 +267,7 @@ impl TraceEvent {
             TraceEvent::Wait { signals, index, value } => {
                 Op::Wait { signals: *signals, index: int(index), value: int(value) }
             }
-            TraceEvent::Order(op) => op.clone(),
+            TraceEvent::Order(op) => (*op).clone(),
         })
     }
 
