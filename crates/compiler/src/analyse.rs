@@ -528,6 +528,7 @@ fn enter(
     for found in &lower.collectives {
         let Some(c) = report.collectives.get_mut(found.place) else { continue };
         c.bytes = found.bytes.unwrap_or(c.bytes);
+        c.problem = Some(found.problem.clone());
         c.bound_ns = Some(found.bound.ns);
         c.bound_exact = found.bound.exact;
         c.bound_method = Some(found.bound.method.words());
@@ -597,6 +598,7 @@ pub fn collectives(schedule: &Schedule, asked: &[bool]) -> Vec<CollectiveReport>
                 bound_ns: None,
                 bound_exact: false,
                 bound_method: None,
+                problem: None,
                 percent: None,
                 bottleneck: None,
                 algbw: None,

@@ -13,7 +13,10 @@
 //!   the place of the message again (`docs/adr/078-late-receives.md`).
 //! * It takes the dimension-order route, cut-through: it pays the latency of each hop, and its
 //!   bytes once at the slowest link. Each link is busy for bytes over bandwidth, and serves
-//!   messages first come, first served.
+//!   messages first come, first served; of those that come at the same moment, by sender and number,
+//!   as the event engine does.
+//! * Where the messages between two ranks take several routes, none is seen before those that were
+//!   sent before it.
 //! * A message pays a fence on both sides.
 //! * The receiver works on its messages one after another. Bytes that are added pay the vector
 //!   rate. Memory traffic is three times the bytes that are added and twice the bytes that are put
@@ -49,12 +52,14 @@ mod streams;
 pub use model::Job;
 pub(crate) use smaller::{growth, halved};
 
-use crate::packed::is_packed;
+use crate::packed::{PackedUse, is_packed};
+use kbc_diag::Diagnostics;
 use kbc_machine::topology::{Shape, Topology};
 use kbc_rounds::rounds::{coordinates, linear};
 use kbc_rounds::{Call, Library, Limits, Rounds, expand, group};
 use model::{Receipts, simulate};
 use smaller::Smaller;
+use std::rc::Rc;
 
 /// Largest group that is priced by its own rounds.
 const EXACT_RANKS: u64 = 64;
@@ -150,7 +155,7 @@ pub(crate) struct CallPrices {
     call: Call,
     /// The rounds by which the call is priced, or None if there are too many ranks for that. They
     /// do not depend on the number of elements.
-    rounds: Option<Rounds>,
+    rounds: Option<Rc<Rounds>>,
 }
 
 impl CallPrices {
@@ -160,14 +165,27 @@ impl CallPrices {
     /// # Errors
     /// Those of [`price`].
     pub fn new(job: &Job<'_>, call: Call) -> Result<CallPrices, String> {
-        let p: i64 = call.sizes.iter().product();
-        let few = p as u64 <= exact_ranks(job.topology);
-        let rounds =
-            if few { Some(rounds_of(job.library, &call, Limits::default().transfers)?) } else { None };
-        if let Some(rounds) = &rounds {
+        let made = || rounds_of(job.library, &call, Limits::default().transfers).map(Rc::new);
+        let rounds = if has_few_ranks(job, &call) { Some(made()?) } else { None };
+        CallPrices { call, rounds }.routed(job)
+    }
+
+    /// Creates the prices of a call of packed trees.
+    ///
+    /// # Errors
+    /// Those of [`price`].
+    pub fn of_trees(job: &Job<'_>, call: Call, trees: &PackedUse) -> Result<CallPrices, String> {
+        let made = || trees.rounds(job.library, &call, &Limits::default()).map_err(unexpanded);
+        let rounds = if has_few_ranks(job, &call) { Some(made()?) } else { None };
+        CallPrices { call, rounds }.routed(job)
+    }
+
+    /// Returns the prices if every message can pass the relays that it names.
+    fn routed(self, job: &Job<'_>) -> Result<CallPrices, String> {
+        if let Some(rounds) = &self.rounds {
             routed(job.topology, rounds)?;
         }
-        Ok(CallPrices { call, rounds })
+        Ok(self)
     }
 
     /// Returns what [`price`] returns.
@@ -187,6 +205,11 @@ impl CallPrices {
             whole.ok_or_else(|| "it takes infinitely long".into())
         })
     }
+}
+
+/// Checks whether a call is priced by its own rounds on the machine itself.
+fn has_few_ranks(job: &Job<'_>, call: &Call) -> bool {
+    call.sizes.iter().product::<i64>() as u64 <= exact_ranks(job.topology)
 }
 
 /// Checks that every message can pass the relays that it names.
@@ -231,10 +254,13 @@ fn by_its_rounds(job: &Job<'_>, call: &Call, rounds: &Rounds, limit: f64) -> Opt
 }
 
 fn rounds_of(library: &Library, call: &Call, transfers: usize) -> Result<Rounds, String> {
-    expand(library, call, &Limits { transfers, ..Limits::default() }).map_err(|found| {
-        let first = found.list.first();
-        first.map_or("it has no rounds for this shape".into(), |d| format!("{}: {}", d.code, d.title))
-    })
+    expand(library, call, &Limits { transfers, ..Limits::default() }).map_err(unexpanded)
+}
+
+/// Returns why a call has no rounds.
+fn unexpanded(found: Diagnostics) -> String {
+    let first = found.list.first();
+    first.map_or("it has no rounds for this shape".into(), |d| format!("{}: {}", d.code, d.title))
 }
 
 /// Returns the price above [`EXACT_RANKS`], extrapolated from smaller relatives.

@@ -16,6 +16,8 @@
 
 use kbc_rounds::Rounds;
 use kbc_rounds::region::Region;
+use rustc_hash::FxBuildHasher;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 /// Places of a rank that lie side by side.
@@ -53,6 +55,12 @@ impl RoundsOfRuns {
     /// Removes a run, and returns the round that `of` chooses among those of its places.
     fn take(&mut self, Run { buffer, start, len }: Run, of: fn(u32, u32) -> u32) -> Option<u32> {
         let stop = start + len;
+        // Most runs are taken as they were set.
+        if let Entry::Occupied(same) = self.runs.entry((buffer, start))
+            && same.get().0 == stop
+        {
+            return Some(same.remove().1);
+        }
         let before = self.runs.range(..(buffer, start)).next_back();
         let before = before.filter(|(key, (end, _))| key.0 == buffer && *end > start);
         let inside = self.runs.range((buffer, start)..(buffer, stop));
@@ -118,7 +126,7 @@ pub(crate) fn bring_forward<P: Iterator<Item = Run> + Clone>(
     receipts: &mut [Receipt],
     places: impl Fn(usize) -> P,
 ) {
-    let mut next: HashMap<u32, u32> = HashMap::new();
+    let mut next: HashMap<u32, u32, FxBuildHasher> = HashMap::default();
     let mut wanted = vec![0; receipts.len()];
     for (i, receipt) in receipts.iter().enumerate().rev() {
         let next = next.entry(receipt.sender).or_insert(receipt.taken);

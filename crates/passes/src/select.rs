@@ -25,22 +25,26 @@
 //!   ([adr/099](../adr/099-more-pieces.md),
 //!   [adr/102](../adr/102-receipts-that-wait-for-nothing.md)). Where the estimate does not hold,
 //!   trees of other kinds and 1, 2, 4 or 8 trees per root are priced as well
-//!   ([adr/096](../adr/096-time-of-the-search.md)).
+//!   ([adr/096](../adr/096-time-of-the-search.md)), and 2, 8 or 32 matched trees of an all-reduce.
 //! * Parameters that are algorithms are tried with the other algorithms of the same collective
 //!   ([adr/088](../adr/088-search-of-compositions.md)): `two_phase(first: ring, then: bruck)`. The
 //!   search starts from the best arguments that are known, and changes one parameter after another.
 //!   The two best compositions that are estimated to need at most 95 % of the time of everything
 //!   else are simulated. The option `effort` says how many messages the compositions may have.
 //! * The three best algorithms without packed trees are simulated with the options `pipeline` and
-//!   `instances`, which are taken if they gain 2 %.
+//!   `instances`, which are taken if they gain 2 %. Their prices may be up to 1.5 times the best
+//!   time, and the times of their schedules 1.25 times.
+//! * If nothing is within 5 % of the bound then, packed trees are looked at once more: also those
+//!   that are taken with more pieces or for a smaller gain, if they are within 5 % of the bound
+//!   ([adr/104](../adr/104-second-look-at-trees.md)).
 //!
 //! For targets that emit kernels the effort is 0, and only numbers are searched: a kernel of
 //! thousands of messages takes minutes to emit. The program can name what it wants there. With a
 //! fixed order of additions no compositions and options are tried either, because what is best
 //! depends on the size.
 //!
-//! A simulation by the cost model ends when it is known that the algorithm takes a quarter longer
-//! than the cheapest so far.
+//! A simulation by the cost model ends when it is known that the algorithm takes half as long again
+//! as the cheapest so far.
 //!
 //! The cost model (`cost.rs`) prices the legal candidates on the machine. Without a machine, every
 //! rank is assumed to be linked with every other. The option `by` states what decides:
@@ -133,6 +137,8 @@ use kbc_ir::{Body, Module, Name, Props};
 use kbc_machine::topology::Topology;
 use kbc_rounds::head::algorithm_valued;
 use kbc_rounds::{AlgId, CollId, Limits, Verifier};
+use options::NEARLY_CLOSE;
+use search::PackedGain;
 use simulated::CLOSE;
 use std::cmp::{Ordering, Reverse};
 
@@ -410,8 +416,8 @@ impl Chooser<'_> {
         let bound = record.bound.as_ref().map_or(0.0, |b| b.0);
         let best = |out: &[Candidate]| out.iter().filter_map(Candidate::ns).fold(f64::INFINITY, f64::min);
         let unpacked = best(&out);
-        for alg in packed {
-            out.push(self.packed_candidate(site, (alg, &job), (unpacked, bound)));
+        for &alg in &packed {
+            out.push(self.packed_candidate(site, (alg, &job), (unpacked, bound), PackedGain::Large));
         }
         if record.skipped.is_none() && bound < search::WORTH * best(&out) {
             let (composed, found) = self.compositions(site, &job, (&others, &out), record);
@@ -437,8 +443,44 @@ impl Chooser<'_> {
             let more = self.optioned(site, &job, &mut out, &mut record)?;
             out.extend(more);
             out.sort_by(order);
+            self.look_again(site, (&packed, &job), bound, &mut out)?;
         }
         Ok((out, record))
+    }
+
+    /// Looks at packed trees once more where no other algorithm is within 5 % of the bound, with
+    /// options or without: trees that are then gain less than 5 %, and are taken all the same.
+    /// `list` is sorted, and stays so.
+    fn look_again(
+        &self,
+        site: &SelectSite<'_>,
+        (packed, job): (&[AlgId], &Job<'_>),
+        bound: f64,
+        list: &mut [Candidate],
+    ) -> Result<(), Diagnostic> {
+        let Some(Verdict::Priced(best)) = list.first().map(|c| &c.verdict) else { return Ok(()) };
+        let (ns, compared) = (best.simulated.unwrap_or(best.ns), best.simulated.is_some());
+        if bound <= 0.0 || bound > search::WORTH * ns {
+            return Ok(());
+        }
+        for c in list.iter_mut().filter(|c| matches!(c.verdict, Verdict::Pruned(_))) {
+            let named = |alg: &&AlgId| job.library.algorithm_name(**alg).node == c.algorithm.as_str();
+            let Some(&alg) = packed.iter().find(named) else { continue };
+            let mut found = self.packed_candidate(site, (alg, job), (ns, bound), PackedGain::NearBound);
+            let using = found.using();
+            let Verdict::Priced(price) = &mut found.verdict else { continue };
+            if let Some(time) = self.cx.time.filter(|_| compared) {
+                match self.simulated(site, using, time)? {
+                    Ok(simulated) if simulated < ns => price.simulated = Some(simulated),
+                    _ => continue,
+                }
+            } else if price.ns >= ns || self.refused(site, using)?.is_some() {
+                continue;
+            }
+            *c = found;
+        }
+        list.sort_by(order);
+        Ok(())
     }
 
     /// Returns algorithms with their prices: with default arguments, and with numbers that the
@@ -460,7 +502,7 @@ impl Chooser<'_> {
             let composes = algorithm_valued(decl, library).contains(&true);
             let mut price = |arguments: Vec<(Name, UsingArg)>| {
                 let args = search::values(site.file, &arguments);
-                let limit = if prunes && !composes { CLOSE * best } else { f64::INFINITY };
+                let limit = if prunes && !composes { NEARLY_CLOSE * best } else { f64::INFINITY };
                 let verdict = match legal(library, alg, site.axis, site.coll.root, args) {
                     Err(why) => Verdict::Rejected(why),
                     Ok(call) => match cost::price_below(job, &call, limit) {

@@ -172,6 +172,7 @@ impl Standalone<'_> {
         s.regions.push(local("load", load, vec![]));
         let request = Request {
             lib: self.lib,
+            trees: None,
             coll,
             alg: self.alg,
             written: &self.lib.algorithm_name(self.alg).node,

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use kbc_diag::{Diagnostic, Span};
+use rustc_hash::FxBuildHasher;
 
 use crate::ast::AlgorithmDecl;
 use crate::interp::NamedBuffer;
@@ -62,8 +63,8 @@ pub(crate) struct Frame<'a> {
 #[derive(Clone, Default)]
 pub(crate) struct Names<'a> {
     list: Vec<&'a str>,
-    /// Positions of each name, in order.
-    places: HashMap<&'a str, Vec<usize>>,
+    /// Positions of each name, in order. They are looked up for every rank and statement.
+    places: HashMap<&'a str, Vec<usize>, FxBuildHasher>,
 }
 
 impl<'a> Names<'a> {

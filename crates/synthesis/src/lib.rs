@@ -7,6 +7,7 @@
 //!   reduce, with a route of the network for each of their edges.
 //! * [`pack_spanning_trees`]: trees for an all-reduce where links are alike both ways and every
 //!   node is a member.
+//! * [`CarriedData`]: what trees put on every edge, counted anew, and so the rate that they attain.
 //! * [`all_to_all_flow`], [`all_to_all_v_flow`]: paths for an all-to-all, with equal demands or
 //!   with a matrix of them, and a bound of the rate.
 //! * [`all_to_all_rounds`], [`fastest_all_to_all_rounds`]: its messages in rounds.
@@ -49,6 +50,7 @@
 //! writes messages as a program.
 
 mod all_to_all;
+mod attained;
 mod block_rounds;
 mod blocks;
 mod certificate;
@@ -89,6 +91,7 @@ mod timed;
 mod whole;
 
 pub use all_to_all::{all_to_all_flow, all_to_all_v_flow};
+pub use attained::CarriedData;
 pub use blocks::{
     AllToAllPlan, BlockMove, BlockPath, BlockPieces, RoundCost, all_to_all_rounds, fastest_all_to_all_rounds,
 };

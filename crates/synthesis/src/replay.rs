@@ -2,12 +2,14 @@
 //!
 //! A member is one stream. It sends its messages in order and goes on at once, but before some
 //! messages it waits for arrivals ([`Waiting`]). Messages queue on the edges of their routes
-//! in the order in which their heads arrive, and are forwarded with their heads (cut-through).
+//! in the order in which their heads arrive, and are forwarded with their heads (cut-through). Of
+//! messages between the same two members that take several routes, none is seen before those that
+//! were sent before it.
 
 use crate::moves::Waiting;
 use crate::orders::{JobPlace, Orders};
 use crate::timed::Timed;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// A number that orders as a time does.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -47,6 +49,63 @@ struct MemberStream {
     complete: usize,
 }
 
+/// Messages of pairs of members whose messages take several routes. Their receiver sees them in the
+/// order in which they are sent, and so not before those that were sent before them.
+struct SeenInOrder {
+    /// The job that the same member sends to the same one next, or [`NO_JOB`].
+    next: Vec<u32>,
+    /// Whether jobs sent before it are not seen yet.
+    behind: Vec<bool>,
+    /// Whether it has arrived.
+    arrived: Vec<bool>,
+}
+
+const NO_JOB: u32 = u32::MAX;
+
+impl SeenInOrder {
+    /// Returns the messages of all jobs in the order in which members send them. None if the
+    /// messages of every pair take one route.
+    fn new(orders: &Orders, places: &[JobPlace], order: &[(usize, usize)]) -> Option<SeenInOrder> {
+        let mut routes: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+        let mut last: BTreeMap<(usize, usize), u32> = BTreeMap::new();
+        for job in orders.trees.iter().flatten() {
+            let pair = (job.moved.from, job.moved.to);
+            if *routes.entry(pair).or_insert(job.route) != job.route {
+                last.insert(pair, NO_JOB);
+            }
+        }
+        if last.is_empty() {
+            return None;
+        }
+        let jobs = places.len();
+        let mut out =
+            SeenInOrder { next: vec![NO_JOB; jobs], behind: vec![false; jobs], arrived: vec![false; jobs] };
+        for &(job, _) in order {
+            let moved = orders.job(places[job]).moved;
+            let Some(last) = last.get_mut(&(moved.from, moved.to)) else { continue };
+            if *last != NO_JOB {
+                out.next[*last as usize] = job as u32;
+                out.behind[job] = true;
+            }
+            *last = job as u32;
+        }
+        Some(out)
+    }
+
+    /// Notes that a job has arrived. Returns it if it is seen.
+    fn arrives(&mut self, job: usize) -> Option<usize> {
+        self.arrived[job] = true;
+        (!self.behind[job]).then_some(job)
+    }
+
+    /// Returns the job that is seen after one that is seen, if it has arrived.
+    fn after(&mut self, job: usize) -> Option<usize> {
+        let next = Some(self.next[job]).filter(|n| *n != NO_JOB)? as usize;
+        self.behind[next] = false;
+        self.arrived[next].then_some(next)
+    }
+}
+
 /// Returns the time at which the last message has arrived. `rounds` has all jobs; a member sends
 /// its own in this order.
 pub(crate) fn replay(orders: &Orders, places: &[JobPlace], rounds: &[Vec<usize>], waiting: Waiting) -> f64 {
@@ -69,6 +128,7 @@ pub(crate) fn replay(orders: &Orders, places: &[JobPlace], rounds: &[Vec<usize>]
         order.iter().for_each(|&(job, round)| round_of[job] = round);
         round_of
     };
+    let mut in_order = SeenInOrder::new(orders, places, &order);
     let mut open: Vec<u32> = places.iter().map(|&p| orders.job(p).needs.len() as u32).collect();
     let mut free = vec![0.0f64; orders.edges.len()];
     // How far the tail of each message is behind its head.
@@ -97,17 +157,21 @@ pub(crate) fn replay(orders: &Orders, places: &[JobPlace], rounds: &[Vec<usize>]
         let now = next.time();
         if next.number < HEAD {
             end = end.max(now);
-            let job = next.number as usize;
-            let place = places[job];
-            for &n in &orders.job(place).next {
-                open[orders.at(place, n)] -= 1;
+            let arrived = next.number as usize;
+            let mut seen = in_order.as_mut().map_or(Some(arrived), |o| o.arrives(arrived));
+            while let Some(job) = seen {
+                let place = places[job];
+                for &n in &orders.job(place).next {
+                    open[orders.at(place, n)] -= 1;
+                }
+                // What needs an arrival is sent by its receiver.
+                let to = orders.job(place).moved.to;
+                if let Some(missing) = streams[to].missing.get_mut(round_of[job]) {
+                    *missing -= 1;
+                }
+                send(&mut streams[to], to, now, &open, &mut heap);
+                seen = in_order.as_mut().and_then(|o| o.after(job));
             }
-            // What needs an arrival is sent by its receiver.
-            let to = orders.job(place).moved.to;
-            if let Some(missing) = streams[to].missing.get_mut(round_of[job]) {
-                *missing -= 1;
-            }
-            send(&mut streams[to], to, now, &open, &mut heap);
             continue;
         }
         let position = (next.number & u64::from(u32::MAX)) as usize;

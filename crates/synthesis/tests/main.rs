@@ -1,6 +1,7 @@
 //! Tests of `kbc-synthesis`; one binary, a module per subject.
 
 mod all_to_all;
+mod attained;
 mod brute;
 mod checker;
 mod figures;

@@ -22,6 +22,7 @@ use kbc_ir::schedule::{BufferId, Region, RegionId, Schedule};
 use kbc_ir::walk::Program;
 use kbc_machine::bounds::{Bound, Problem, bound, together};
 use kbc_machine::topology::{DeviceId, Topology};
+pub use kbc_passes::packed::certified_ns;
 use kbc_time::{
     Delivery, Observer, OpHeld, Pass, Sent, StepReached, TimeOptions, Timing, Woken, Work, simulate,
     simulate_observed,

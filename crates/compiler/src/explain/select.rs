@@ -8,7 +8,7 @@ use crate::bounds::{self, NoObserver};
 use crate::build::Built;
 use crate::failure::Outcome;
 use crate::report::amounts::{bytes, count, percent, time};
-use kbc_machine::bounds::Bound;
+use kbc_machine::bounds::{Bound, algbw};
 use kbc_passes::cost::{Method, Price, exact_ranks};
 use kbc_passes::findings::select::{Candidate, Selection, Verdict};
 use kbc_time::TimeOptions;
@@ -16,14 +16,31 @@ use serde_json::{Value, json};
 
 /// Every collective of a program with its candidates.
 pub struct Candidates {
-    /// The candidates of each, what was taken, and its bound.
-    rows: Vec<(Selection, Selection, Option<Bound>)>,
+    rows: Vec<Row>,
     /// Number of ranks up to which candidates are simulated.
     most: u64,
     /// Whether they were.
     simulated: bool,
     /// Time of a launch, in ns.
     launch_ns: f64,
+}
+
+/// A collective with its candidates.
+struct Row {
+    /// All of them, estimated and simulated.
+    all: Selection,
+    /// What was taken.
+    taken: Selection,
+    bound: Option<Bound>,
+    certified: Option<CertifiedRate>,
+}
+
+/// The best rate that is known to be attainable.
+struct CertifiedRate {
+    /// Time at this rate, but not less than the bound, in ns.
+    ns: f64,
+    /// The rate in GB/s, by the convention of the collective.
+    rate: f64,
 }
 
 /// Estimates and simulates the candidates of every collective of a program.
@@ -43,10 +60,18 @@ pub fn candidates(built: &Built) -> Outcome<Candidates> {
         }
         None => vec![],
     };
-    let bound = |i: usize| bounds.iter().find(|b| b.place == i).map(|b| b.bound.clone());
-    let pairs = all.entries.into_iter().zip(&built.select.entries).enumerate();
+    let certified = |b: &bounds::Collective| {
+        let ns = bounds::certified_ns(&built.topology, &b.problem)?;
+        let rate = algbw(b.bytes.unwrap_or(b.problem.bytes), ns);
+        Some(CertifiedRate { ns: ns.max(b.bound.ns), rate })
+    };
+    let row = |(i, (all, taken)): (usize, (Selection, &Selection))| {
+        let found = bounds.iter().find(|b| b.place == i);
+        let (bound, certified) = (found.map(|b| b.bound.clone()), found.and_then(certified));
+        Row { all, taken: taken.clone(), bound, certified }
+    };
     Ok(Candidates {
-        rows: pairs.map(|(i, (all, taken))| (all, taken.clone(), bound(i))).collect(),
+        rows: all.entries.into_iter().zip(&built.select.entries).enumerate().map(row).collect(),
         most,
         simulated: small,
         launch_ns: built.topology.settings().launch_ns(),
@@ -57,8 +82,8 @@ impl Candidates {
     /// Returns the table of every collective.
     pub fn text(&self) -> String {
         let mut out = String::new();
-        for (all, taken, bound) in &self.rows {
-            out += &one(all, taken, bound.as_ref());
+        for row in &self.rows {
+            out += &one(row);
             if self.simulated && self.launch_ns > 0.0 {
                 let launch = time(self.launch_ns);
                 out += &format!("  simulated times include the launch of {launch}; the model does not\n");
@@ -73,13 +98,14 @@ impl Candidates {
 
     /// Returns the same as JSON.
     pub fn json(&self) -> Value {
-        let all: Vec<Value> =
-            self.rows.iter().map(|(all, taken, bound)| one_json(all, taken, bound.as_ref())).collect();
+        let all: Vec<Value> = self.rows.iter().map(one_json).collect();
         json!({ "simulated": self.simulated, "launch_ns": self.launch_ns, "collectives": all })
     }
 }
 
-fn one_json(all: &Selection, taken: &Selection, bound: Option<&Bound>) -> Value {
+fn one_json(Row { all, taken, bound, certified }: &Row) -> Value {
+    let (bound, certified) = (bound.as_ref(), certified.as_ref());
+    let time = taken_ns(all, taken);
     let candidate = |c: &Candidate| match &c.verdict {
         Verdict::Priced(p) => json!({
             "algorithm": c.call(),
@@ -106,7 +132,9 @@ fn one_json(all: &Selection, taken: &Selection, bound: Option<&Bound>) -> Value 
         "transfer": taken.transfers.map(|t| {
             json!({ "push_ns": t.push, "pull_ns": t.pull, "pulls": t.pulls() })
         }),
-        "percent": reached(all, taken, bound),
+        "percent": time.and_then(|ns| bound?.percent(ns)),
+        "certified_ns": certified.map(|c| c.ns),
+        "certified_percent": time.and_then(|ns| Some(100.0 * certified?.ns / ns)),
         "search": {
             "tried": taken.search.tried,
             "given_up": taken.search.given_up,
@@ -185,14 +213,12 @@ fn is_taken(c: &Candidate, taken: &Selection) -> bool {
     (&c.algorithm, &c.arguments, &c.options) == (&taken.chosen, &taken.arguments, &taken.options)
 }
 
-/// Returns the percentage of the bound that the choice reaches, if its time and the bound are
-/// known.
-fn reached(all: &Selection, taken: &Selection, bound: Option<&Bound>) -> Option<f64> {
-    let ns = [all, taken].into_iter().flat_map(|s| &s.candidates).find_map(|c| match &c.verdict {
+/// Returns the time of what was taken, in ns, if it is known.
+fn taken_ns(all: &Selection, taken: &Selection) -> Option<f64> {
+    [all, taken].into_iter().flat_map(|s| &s.candidates).find_map(|c| match &c.verdict {
         Verdict::Priced(p) if is_taken(c, taken) => Some(taken_as(p)),
         _ => None,
-    })?;
-    bound?.percent(ns)
+    })
 }
 
 /// Returns the number of candidates that were left out without an exact price.
@@ -232,7 +258,8 @@ fn searched(taken: &Selection) -> String {
     }
 }
 
-fn one(all: &Selection, taken: &Selection, bound: Option<&Bound>) -> String {
+fn one(Row { all, taken, bound, certified }: &Row) -> String {
+    let reached = taken_ns(all, taken);
     let mut out = format!(
         "{} of {} over {} ({}), %{}: {}\n  {}\n",
         all.kind,
@@ -247,13 +274,20 @@ fn one(all: &Selection, taken: &Selection, bound: Option<&Bound>) -> String {
         let way = if t.pulls() { "fetched by the receivers" } else { "written by the senders" };
         out += &format!("  {way}: push takes {}, pull takes {}\n", time(t.push), time(t.pull));
     }
-    if let Some(b) = bound {
+    if let Some(b) = &bound {
         out += &format!("  lower bound {}: {}\n", time(b.ns), b.bottleneck);
     }
-    if let Some(of) = reached(all, taken, bound) {
+    if let Some(of) = reached.and_then(|ns| bound.as_ref()?.percent(ns)) {
         let most = of / 100.0;
         out += &format!(
             "  reaches {of:.1} % of the bound: no schedule takes less than {most:.3} of this time\n"
+        );
+    }
+    if let (Some(c), Some(ns)) = (certified, reached) {
+        let (takes, of) = (time(c.ns), 100.0 * c.ns / ns);
+        out += &format!(
+            "  best certified rate {:.3} GB/s, {takes}: known trees attain it; {of:.1} % of it reached\n",
+            c.rate
         );
     }
     out += &searched(taken);
@@ -266,7 +300,7 @@ fn one(all: &Selection, taken: &Selection, bound: Option<&Bound>) -> String {
         let words = match &c.verdict {
             Verdict::Priced(p) => {
                 let simulated = p.simulated.map_or_else(|| "-".into(), time);
-                let of = bound.map(|b| b.ns).filter(|b| *b > 0.0).map(|b| 100.0 * b / taken_as(p));
+                let of = bound.as_ref().map(|b| b.ns).filter(|b| *b > 0.0).map(|b| 100.0 * b / taken_as(p));
                 let note = match &p.method {
                     Method::Rounds => String::new(),
                     Method::SomeGroups(some, all) => format!("  model of {some} of {all} groups"),

@@ -14,6 +14,7 @@ pub use launch::LaunchReport;
 pub use order::{OrderOfAdditions, OrdersOfValue};
 pub use torch::{TorchCollective, TorchCount, TorchGroup, TorchPlaced, TorchPlacements, TorchReport};
 
+use kbc_machine::bounds::Problem;
 use serde::Serialize;
 
 /// Version of the schema. It increases when a field changes its meaning or is removed.
@@ -264,6 +265,9 @@ pub struct CollectiveReport {
     pub percent: Option<f64>,
     /// The row that gives the bound.
     pub bottleneck: Option<String>,
+    /// What it asks of the machine, if it has a bound.
+    #[serde(skip)]
+    pub problem: Option<Problem>,
     /// S / time, in GB/s.
     pub algbw: Option<f64>,
     /// algbw times the factor of the collective, in GB/s.

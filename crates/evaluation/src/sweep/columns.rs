@@ -7,7 +7,7 @@ use serde_json::Value;
 type FactValue = fn(&Facts) -> Value;
 
 /// The columns of every sweep. They follow the index of the row, its axes and its own columns.
-pub const USUAL: [(&str, FactValue); 24] = [
+pub const USUAL: [(&str, FactValue); 25] = [
     ("status", |f| f.status.name().into()),
     ("checked", |f| f.checked.into()),
     ("mismatches", |f| f.mismatches.into()),
@@ -19,6 +19,7 @@ pub const USUAL: [(&str, FactValue); 24] = [
     ("time_ns", |f| number(f.time_ns, 3)),
     ("bound_ns", |f| number(f.bound_ns, 3)),
     ("percent", |f| number(f.percent, 2)),
+    ("certified_percent", |f| number(f.certified_percent, 2)),
     ("algbw_gbs", |f| number(f.algbw_gbs, 4)),
     ("busbw_gbs", |f| number(f.busbw_gbs, 4)),
     ("bottleneck", |f| text(&f.bottleneck)),

@@ -6,12 +6,15 @@
 use super::request::{RowProgram, RowRequest};
 use crate::ccl::{CclOptions, prepare};
 use kbc_compiler::analyse;
+use kbc_compiler::bounds::certified_ns;
 use kbc_compiler::failure::{Failure, Outcome};
 use kbc_compiler::measure::{MeasuredSchedule, TimingChecks};
 use kbc_compiler::options::{Selection, Source};
 use kbc_compiler::perturb;
+use kbc_compiler::report::{CollectiveReport, Report};
 use kbc_compiler::workspace::{Workspace, plain};
 use kbc_diag::Diagnostic;
+use kbc_machine::topology::Topology;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -66,6 +69,9 @@ pub struct Facts {
     pub bound_ns: Option<f64>,
     /// 100 * bound / time.
     pub percent: Option<f64>,
+    /// The same with the time at the best certified rate, or with the bound if that is longer. None
+    /// if there is not exactly one collective, or no certificate.
+    pub certified_percent: Option<f64>,
     /// The row that gives the bound.
     pub bottleneck: Option<String>,
     /// The largest cause in the critical path: `latency`, `bytes`, `work`, ..
@@ -223,6 +229,7 @@ pub fn facts(workspace: &Workspace, source: &Source, ready: &MeasuredSchedule) -
         time_ns: report.time_ns.filter(|_| !wrong),
         bound_ns: report.bound_ns,
         percent: report.percent.filter(|_| !wrong),
+        certified_percent: one.filter(|_| !wrong).and_then(|c| certified(&report, c, ready.topology())),
         bottleneck: report.bottleneck.clone().filter(|_| report.bound_ns.is_some_and(|b| b > 0.0)),
         limited_by: most.map(|t| t.cause.to_string()),
         limited_percent: most.map(|t| t.percent),
@@ -245,6 +252,14 @@ pub fn facts(workspace: &Workspace, source: &Source, ready: &MeasuredSchedule) -
     })
 }
 
+/// Returns the time of the only collective at the best certified rate as a percentage of the time
+/// of its program.
+fn certified(report: &Report, c: &CollectiveReport, topology: &Topology) -> Option<f64> {
+    let (time, bound) = (report.time_ns?, report.bound_ns?);
+    let certified = certified_ns(topology, c.problem.as_ref()?)?;
+    (time > 0.0).then(|| 100.0 * certified.max(bound) / time)
+}
+
 /// Returns the facts of a row that kbc does not compile.
 pub fn refused(why: String, failure: Option<serde_json::Value>) -> Facts {
     Facts {
@@ -256,6 +271,7 @@ pub fn refused(why: String, failure: Option<serde_json::Value>) -> Facts {
         time_ns: None,
         bound_ns: None,
         percent: None,
+        certified_percent: None,
         bottleneck: None,
         limited_by: None,
         limited_percent: None,

@@ -79,6 +79,10 @@ struct Message<'a> {
     needs: u32,
     /// Messages that wait for it.
     feeds: Vec<u32>,
+    /// The message before it from its sender to its receiver, and the one after it, if such
+    /// messages take several ways. It is seen after the one before it.
+    before: Option<u32>,
+    after: Option<u32>,
 }
 
 /// The key of a message: sender, receiver, link hint, stream and relays. Transfers with the same
@@ -169,7 +173,32 @@ fn messages<'a>(job: &Job<'_>, rounds: &'a Rounds, receipts: Receipts) -> Vec<Me
             came[dst].push(id);
         }
     }
+    keep_order(&mut out);
     out
+}
+
+/// Links the messages of each pair of ranks whose messages take several ways: their receiver sees
+/// them in the order in which they are sent.
+fn keep_order(messages: &mut [Message<'_>]) {
+    let mut ways: ByNumber<(u32, u32), WayOfMessage<'_>> = ByNumber::default();
+    let mut several: BTreeMap<(u32, u32), Option<u32>> = BTreeMap::new();
+    for m in messages.iter().filter(|m| m.src != m.dst) {
+        let pair = (m.src, m.dst);
+        if *ways.entry(pair).or_insert(m.way) != m.way {
+            several.insert(pair, None);
+        }
+    }
+    if several.is_empty() {
+        return;
+    }
+    for id in 0..messages.len() {
+        let pair = (messages[id].src, messages[id].dst);
+        let Some(last) = several.get_mut(&pair) else { continue };
+        messages[id].before = *last;
+        if let Some(before) = last.replace(id as u32) {
+            messages[before as usize].after = Some(id as u32);
+        }
+    }
 }
 
 /// Adds a message that waits for others, and returns its number.
@@ -230,21 +259,37 @@ struct Engine<'a> {
     through: ByNumber<usize, f64>,
     /// Next events, the earliest first.
     queue: BinaryHeap<Reverse<Event>>,
+    /// For messages with one before them: whether that one is seen, or how it is waited for.
+    turns: ByNumber<usize, TurnToBeSeen>,
+}
+
+/// What is known of a message that is seen after the one before it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TurnToBeSeen {
+    /// The one before it is seen.
+    Come,
+    /// It has arrived, and the one before it is not seen.
+    Awaited,
 }
 
 /// An event: a message reaches a hop of its route at a time, which is not negative. Events are
-/// ordered by time, then by message, then by hop.
+/// ordered by time. Of one time, those come first in which a message has arrived; then links are
+/// given to messages by sender and number. The event engine has the same order: where many messages
+/// ask for a link at once, another one may take much longer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Event {
     /// The bits of the time: they are ordered as times are.
     time: u64,
+    /// 0 if the message has arrived; otherwise one more than the number of its sender.
+    turn: u64,
     id: usize,
     hop: u32,
 }
 
 impl Event {
-    fn new(time: f64, id: usize, hop: u32) -> Event {
-        Event { time: time.to_bits(), id, hop }
+    fn new(time: f64, (id, from): (usize, DeviceId), hop: u32) -> Event {
+        let turn = if hop == DONE { 0 } else { u64::from(from.0) + 1 };
+        Event { time: time.to_bits(), turn, id, hop }
     }
 }
 
@@ -256,7 +301,7 @@ impl PartialOrd for Event {
 
 impl Ord for Event {
     fn cmp(&self, other: &Event) -> Ordering {
-        let key = |e: &Event| (u128::from(e.time) << 64 | e.id as u128, e.hop);
+        let key = |e: &Event| (u128::from(e.time) << 64 | u128::from(e.turn), (e.id, e.hop));
         key(self).cmp(&key(other))
     }
 }
@@ -278,6 +323,7 @@ impl<'a> Engine<'a> {
             inlets: ByNumber::default(),
             through: ByNumber::default(),
             queue: BinaryHeap::new(),
+            turns: ByNumber::default(),
         }
     }
 
@@ -291,16 +337,17 @@ impl<'a> Engine<'a> {
     }
 
     fn at(&mut self, time: f64, id: usize, hop: u32) {
-        self.queue.push(Reverse(Event::new(time, id, hop)));
+        let (_, from, _) = self.message(id);
+        self.queue.push(Reverse(Event::new(time, (id, from), hop)));
     }
 
     /// Returns the time of the last event, or none once an event is later than the limit.
     fn run(mut self, limit: f64) -> Option<f64> {
         let n = self.messages.len();
         let ready = (0..n * self.simulated_groups).filter(|id| self.messages[id % n].needs == 0);
-        self.queue = ready.map(|id| Reverse(Event::new(0.0, id, 0))).collect();
+        self.queue = ready.map(|id| Reverse(Event::new(0.0, (id, self.message(id).1), 0))).collect();
         let mut end = 0.0f64;
-        while let Some(Reverse(Event { time, id, hop })) = self.queue.pop() {
+        while let Some(Reverse(Event { time, id, hop, .. })) = self.queue.pop() {
             let time = f64::from_bits(time);
             if time > limit {
                 return None;
@@ -310,16 +357,38 @@ impl<'a> Engine<'a> {
                 continue;
             }
             end = end.max(time);
-            let first = id - id % n;
-            for &next in &self.messages[id % n].feeds {
-                let next = first + next as usize;
-                self.needs[next] -= 1;
-                if self.needs[next] == 0 {
-                    self.at(time, next, 0);
-                }
+            let mut seen = self.is_seen(id).then_some(id);
+            while let Some(id) = seen {
+                seen = self.sees(time, id);
             }
         }
         Some(end)
+    }
+
+    /// Returns whether a message that has arrived is seen. Otherwise it is when its turn comes.
+    fn is_seen(&mut self, id: usize) -> bool {
+        if self.messages[id % self.messages.len()].before.is_none() {
+            return true;
+        }
+        let turn = self.turns.entry(id).or_insert(TurnToBeSeen::Awaited);
+        *turn == TurnToBeSeen::Come
+    }
+
+    /// Lets messages start that wait for one that is seen. Returns the message after it, if that has
+    /// arrived and is seen now.
+    fn sees(&mut self, time: f64, id: usize) -> Option<usize> {
+        let n = self.messages.len();
+        let first = id - id % n;
+        for &next in &self.messages[id % n].feeds {
+            let next = first + next as usize;
+            self.needs[next] -= 1;
+            if self.needs[next] == 0 {
+                self.at(time, next, 0);
+            }
+        }
+        let after = first + self.messages[id % n].after? as usize;
+        let turn = self.turns.insert(after, TurnToBeSeen::Come);
+        (turn == Some(TurnToBeSeen::Awaited)).then_some(after)
     }
 
     /// Handles the event that the head of a message reaches a link of its route, or the end of the
@@ -359,7 +428,7 @@ impl<'a> Engine<'a> {
             route = more.then_some(rest);
             // Of messages that never wait for a link, only the order of arrivals matters.
             if (!more || !empty)
-                && self.queue.peek().is_some_and(|Reverse(first)| *first < Event::new(time, id, hop))
+                && self.queue.peek().is_some_and(|Reverse(first)| *first < Event::new(time, (id, from), hop))
             {
                 self.routes[id] = route;
                 return self.at(time, id, hop);

@@ -545,14 +545,12 @@ impl Lower<'_> {
         let lib = &*crate::part_of::library_for(self.lib, c.own.as_deref(), file);
         let coll = lib.find_collective(file, c.name(), at).map_err(|d| Diagnostics::from(*d))?;
         let alg = lib.find_algorithm(file, coll, &using.alg, at).map_err(|d| Diagnostics::from(*d))?;
-        let packed;
-        let lib = match packed::is_packed(lib, alg) {
-            true => {
-                packed = self.packed(c, (alg, using), at)?;
-                &packed
-            }
-            false => lib,
+        let trees = match packed::is_packed(lib, alg) {
+            true => Some(self.packed(c, using, at)?),
+            false => None,
         };
+        let packed = trees.as_ref().map(|trees| trees.library(self.lib, alg));
+        let lib = packed.as_ref().unwrap_or(lib);
         let axes = lib.algorithm(alg).axes.len();
         let parts: Vec<u64> = axis.parts.iter().map(|p| p.1).collect();
         let sizes = if axes == 1 {
@@ -588,6 +586,7 @@ impl Lower<'_> {
         let name = self.name(c.name());
         let request = Request {
             lib,
+            trees: trees.as_deref(),
             coll,
             alg,
             written: using.alg.as_str(),

@@ -1,20 +1,20 @@
-//! Packed algorithms in schedules: the library with the trees of a use.
+//! Packed algorithms in schedules: the trees of a use.
 
 use super::lower::Lower;
-use crate::packed::{self, PackedSite};
+use crate::packed::{self, PackedSite, PackedUse};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::graph::{Collective, Using};
-use kbc_rounds::{AlgId, Library};
+use std::rc::Rc;
 
 impl Lower<'_> {
-    /// Returns the library with the trees of a use of a packed algorithm. `select` has written down
-    /// the number of pieces.
+    /// Returns the trees of a use of a packed algorithm. `select` has written down the number of
+    /// pieces.
     pub(super) fn packed(
         &self,
         c: &Collective,
-        (alg, using): (AlgId, &Using),
+        using: &Using,
         at: Span,
-    ) -> Result<Library, Diagnostic> {
+    ) -> Result<Rc<PackedUse>, Diagnostic> {
         let mesh = &self.out.mesh;
         let Some(topology) = self.cx.topology else {
             return Err(packed::refused(None, using, at, "packed trees need a machine"));
@@ -25,7 +25,6 @@ impl Lower<'_> {
         }
         let site = PackedSite::complete(topology, mesh, c);
         let found = site.pack(&using.args, &self.cx.packed);
-        let found = found.map_err(|why| packed::refused(Some(topology), using, at, &why))?;
-        Ok(found.library(self.lib, alg))
+        found.map_err(|why| packed::refused(Some(topology), using, at, &why))
     }
 }

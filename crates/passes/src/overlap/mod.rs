@@ -611,18 +611,16 @@ impl Planner<'_> {
         let (library, file, axis) = (job.library, at.file, self.mesh.axis(&c.axis)?);
         let coll = library.find_collective(file, c.name(), at).ok()?;
         let alg = library.find_algorithm(file, coll, &using.alg, at).ok()?;
-        let trees;
-        let library = match is_packed(library, alg) {
-            true => {
-                let site = PackedSite::complete(self.topology, self.mesh, c);
-                trees = site.pack(&using.args, &self.cx.packed).ok()?.library(library, alg);
-                &trees
-            }
-            false => library,
-        };
-        let job = Job { library, ..job.clone() };
+        if is_packed(library, alg) {
+            let site = PackedSite::complete(self.topology, self.mesh, c);
+            let trees = site.pack(&using.args, &self.cx.packed).ok()?;
+            let library = &trees.library(library, alg);
+            let job = Job { library, ..job.clone() };
+            let call = bound(library, file, coll, using, axis, c.root, at)?;
+            return CallPrices::of_trees(&job, call, &trees).ok();
+        }
         let call = bound(library, file, coll, using, axis, c.root, at)?;
-        CallPrices::new(&job, call).ok()
+        CallPrices::new(job, call).ok()
     }
 }
 

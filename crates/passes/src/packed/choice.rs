@@ -163,7 +163,8 @@ fn pack(machine: &MachineNetwork, request: &PackedRequest) -> SynthesisResult<Ve
     }
 }
 
-fn spanning_trees(machine: &MachineNetwork) -> SynthesisResult<Rc<SpanningPacking>> {
+/// Returns spanning trees at the best rate.
+pub(super) fn spanning_trees(machine: &MachineNetwork) -> SynthesisResult<Rc<SpanningPacking>> {
     machine.memo.spanning.get((), || pack_spanning_trees(&machine.network).map(Rc::new))
 }
 
@@ -217,23 +218,41 @@ pub fn parameters(
     }
 }
 
+/// Returns a number of trees per root, or None for as many as reach the best rate.
+fn known_trees(
+    machine: &MachineNetwork,
+    (collective, root): (PackedCollective, u64),
+    number: Option<u64>,
+) -> SynthesisResult<Rc<TreePacking>> {
+    let wanted = trees_of(collective, root)?;
+    machine.memo.packings.get(((collective, root), number), || {
+        let found = match number {
+            Some(k) => pack_some_trees(&machine.network, wanted, k),
+            None => pack_trees(&machine.network, wanted),
+        };
+        found.map(Rc::new)
+    })
+}
+
+/// Returns the trees of a collective that reach the best rate; or, if their number leaves 128 bits,
+/// those of the largest number per root that is tried.
+pub(super) fn best_trees(
+    machine: &MachineNetwork,
+    collective: PackedCollective,
+    root: u64,
+) -> Option<Rc<TreePacking>> {
+    let known = |number| known_trees(machine, (collective, root), number).ok();
+    known(None).or_else(|| FEW_TREES.into_iter().rev().find_map(|k| known(Some(k))))
+}
+
 fn trees(
     machine: &MachineNetwork,
     request: &PackedRequest,
     collective: PackedCollective,
 ) -> SynthesisResult<Rc<OrderedPhase>> {
-    let wanted = trees_of(collective, request.root)?;
     let per_tree = machine.network.members().len() as u128 - 1;
     let fits = |packing: &TreePacking| total_trees(packing) * per_tree <= MOST_MESSAGES;
-    let packing = |k: Option<u64>| {
-        machine.memo.packings.get(((collective, request.root), k), || {
-            let found = match k {
-                Some(k) => pack_some_trees(&machine.network, wanted, k),
-                None => pack_trees(&machine.network, wanted),
-            };
-            found.map(Rc::new)
-        })
-    };
+    let packing = |k: Option<u64>| known_trees(machine, (collective, request.root), k);
     let packing = match request.trees {
         Some(k) => packing(Some(k))?,
         None => {

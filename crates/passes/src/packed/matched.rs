@@ -56,7 +56,7 @@ fn matched_pair(
 /// Numbers of trees per root that are tried if every rank is a root. Each piece has a tree.
 const MATCHED_TREES: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// Numbers of trees that are tried if trees are cut into pieces, too.
-const FEW_MATCHED_TREES: [u64; 5] = [1, 2, 8, 32, 128];
+pub(super) const FEW_MATCHED_TREES: [u64; 5] = [1, 2, 8, 32, 128];
 /// A larger number of trees is taken if it is faster by this part.
 const MATCHED_GAIN: f64 = 0.02;
 /// A matching whose pieces are not cut is not planned if it takes this many times the time of the
@@ -79,9 +79,11 @@ fn matched_phase(
         _ => &[MatchedRoots::All],
     };
     // How many numbers in a row may bring no gain before larger ones are no longer tried.
+    let reduces = request.collective == PackedCollective::AllReduce;
     let (tried, patience): (&[u64], usize) = match request.collective.has_blocks() {
         true => (&MATCHED_TREES, 2),
-        false => (&FEW_MATCHED_TREES, 1),
+        // Two trees of an all-reduce often share the links of one, and eight do not.
+        false => (&FEW_MATCHED_TREES, 1 + usize::from(reduces)),
     };
     let numbers: Vec<u64> = request.trees.map_or_else(|| tried.to_vec(), |k| vec![k]);
     let mut best: Option<Rc<OrderedPhase>> = None;

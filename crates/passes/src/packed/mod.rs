@@ -10,6 +10,7 @@
 //! `select` completes a use: it chooses pieces and trees for the size and writes them down. Later
 //! passes pack the same trees from the machine and these numbers.
 
+mod certified;
 mod choice;
 mod matched;
 mod memo;
@@ -18,6 +19,7 @@ mod order;
 mod phase;
 mod tables;
 
+pub use certified::certified_ns;
 pub use choice::{OrderedFlow, PackedParameters, best_phases, ordered_flow, parameters, phases};
 pub use network::{MachineNetwork, group_network, routed_network, whole_network};
 pub use phase::{
@@ -26,14 +28,15 @@ pub use phase::{
 pub use tables::{PackedTable, flow_tables, tables};
 
 use crate::groups::device_groups;
-use kbc_diag::{Diagnostic, Span};
+use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::Name;
 use kbc_ir::graph::{Collective, Using, UsingArg};
 use kbc_ir::types::Mesh;
 use kbc_machine::topology::{DeviceId, Topology, brief};
-use kbc_rounds::{AlgId, Library};
+use kbc_rounds::{AlgId, Call, Library, Limits, Rounds};
 use kbc_synthesis::SynthesisError;
 use memo::KnownResults;
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Parameter of a packed algorithm: pieces of each tree, or 0 for what is fastest.
@@ -137,6 +140,10 @@ pub struct PackedUse {
     pub via: bool,
     /// Estimated nanoseconds for them.
     pub ns: f64,
+    /// Nanoseconds for which the busiest link is busy. More pieces do not change it.
+    pub least_ns: f64,
+    /// The call whose rounds were asked for last, and these.
+    rounds: RefCell<Option<(Call, Rc<Rounds>)>>,
 }
 
 impl PackedUse {
@@ -152,6 +159,25 @@ impl PackedUse {
     pub fn completed(&self, args: &[(Name, UsingArg)]) -> Vec<(Name, UsingArg)> {
         let other = |a: &&(Name, UsingArg)| PARAMETERS.iter().all(|known| a.0 != **known);
         args.iter().filter(other).cloned().chain(self.arguments()).collect()
+    }
+
+    /// Returns the rounds of a call of this use. Several passes ask for the same ones, which are
+    /// many, so they are kept. `library` is [`PackedUse::library`].
+    ///
+    /// # Errors
+    /// Those of [`kbc_rounds::expand`].
+    pub(crate) fn rounds(
+        &self,
+        library: &Library,
+        call: &Call,
+        limits: &Limits,
+    ) -> Result<Rc<Rounds>, Diagnostics> {
+        if let Some((_, known)) = self.rounds.borrow().as_ref().filter(|known| known.0 == *call) {
+            return Ok(known.clone());
+        }
+        let made = Rc::new(kbc_rounds::expand(library, call, limits)?);
+        *self.rounds.borrow_mut() = Some((call.clone(), made.clone()));
+        Ok(made)
     }
 
     /// Returns the library with the tables of this use in the file of the algorithm.
@@ -187,9 +213,10 @@ pub fn without_pieces(args: &[(Name, UsingArg)]) -> Vec<(Name, UsingArg)> {
     args.iter().filter(|(name, _)| **name != *PIECES && **name != *BYTES).cloned().collect()
 }
 
-/// Checks whether the arguments of a complete use ask for trees by greedy matching.
-pub fn is_matched(args: &[(Name, UsingArg)]) -> bool {
-    args.iter().any(|a| a.0 == *GREEDY)
+/// Checks whether the arguments of a complete use ask for other trees than those of the best rate:
+/// a number of trees, or greedy matching.
+pub fn names_trees(args: &[(Name, UsingArg)]) -> bool {
+    args.iter().any(|a| a.0 == *GREEDY || a.0 == *TREES)
 }
 
 /// A use of a packed algorithm.
@@ -342,13 +369,14 @@ impl PackedSearch<'_> {
         self.packed(&request, self.site.ways(&[])?)
     }
 
-    /// Packs a number of trees per root, in as many pieces as are fastest for the bytes. Messages
-    /// name relays where that is possible, so that they take the routes of the trees.
+    /// Packs a number of trees per root, or matches one (of an all-reduce: of all trees), in as many
+    /// pieces as are fastest for the bytes. Messages name relays where that is possible, so that
+    /// they take the routes of the trees.
     ///
     /// # Errors
     /// Those of [`PackedSite::pack`].
-    pub fn pack_number(&self, trees: u64) -> Result<Rc<PackedUse>, String> {
-        let (method, trees) = (TreeMethod::Trees, Some(trees));
+    pub fn pack_number(&self, method: TreeMethod, trees: u64) -> Result<Rc<PackedUse>, String> {
+        let trees = Some(trees);
         let request = PackedRequest { method, trees, ..self.site.request(&[])? };
         let named = self.site.via && self.routed()?.is_some();
         self.packed(&request, if named { MessageRoutes::Named } else { MessageRoutes::Machine })
@@ -411,6 +439,8 @@ impl PackedSearch<'_> {
                 bytes,
                 via: false,
                 ns,
+                least_ns: ns,
+                rounds: RefCell::default(),
             };
             return Ok(none);
         }
@@ -435,6 +465,8 @@ impl PackedSearch<'_> {
                 bytes: request.bytes,
                 via: false,
                 ns: found.ns,
+                least_ns: 0.0,
+                rounds: RefCell::default(),
             });
         }
         let (network, phases) = self.phases(request, ways)?;
@@ -448,6 +480,8 @@ impl PackedSearch<'_> {
             bytes: request.bytes,
             via: network.via,
             ns: planned_ns(&phases),
+            least_ns: phases.iter().map(|p| p.plan.least_ns).sum(),
+            rounds: RefCell::default(),
         })
     }
 }

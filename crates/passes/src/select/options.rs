@@ -26,6 +26,10 @@ const GAIN: f64 = 0.98;
 /// Largest number of algorithms for which options are tried.
 const OPTIONED: usize = 3;
 
+/// Options are tried for algorithms that are [`CLOSE`]. The estimate of algorithms whose price is
+/// at most this multiple of the best time is replaced by the time of their schedules first.
+pub(super) const NEARLY_CLOSE: f64 = 1.5;
+
 impl Chooser<'_> {
     /// Returns candidates with options, simulated, where they then need at most [`GAIN`] of their
     /// time: the best ones that have no packed trees, which have pieces of their own, if they are
@@ -56,8 +60,11 @@ impl Chooser<'_> {
         }
         let (mut out, mut tried): (Vec<Candidate>, Vec<Name>) = (vec![], vec![]);
         for c in list {
-            if tried.len() == OPTIONED || known(c).is_none_or(|ns| ns > CLOSE * best) {
+            if tried.len() == OPTIONED {
                 break;
+            }
+            if known(c).is_none_or(|ns| ns > NEARLY_CLOSE * best) {
+                continue;
             }
             let found = job.library.find_algorithm(site.file, site.id, &c.algorithm, site.op.span);
             let plain = found.ok().filter(|alg| !is_packed(job.library, *alg));
@@ -65,19 +72,20 @@ impl Chooser<'_> {
                 && !tried.contains(&c.algorithm)
             {
                 tried.push(c.algorithm.clone());
-                out.extend(self.in_lanes(site, job, (alg, c), record)?);
+                out.extend(self.in_lanes(site, job, (alg, c), (CLOSE * best, &mut *record))?);
             }
         }
         Ok(out)
     }
 
-    /// Returns a candidate with options where they gain.
+    /// Returns a candidate with options where they gain, unless it takes longer than `limit`
+    /// nanoseconds without them.
     fn in_lanes(
         &self,
         site: &SelectSite<'_>,
         job: &Job<'_>,
         (alg, c): (AlgId, &mut Candidate),
-        record: &mut SearchRecord,
+        (limit, record): (f64, &mut SearchRecord),
     ) -> Result<Vec<Candidate>, Diagnostic> {
         let using = c.using();
         let (Some(time), Verdict::Priced(price)) = (self.cx.time, &mut c.verdict) else { return Ok(vec![]) };
@@ -94,6 +102,9 @@ impl Chooser<'_> {
                 Err(_) => return Ok(vec![]),
             },
         };
+        if own > limit {
+            return Ok(vec![]);
+        }
         let mut out = vec![];
         for (option, numbers) in OPTIONS {
             let mut last = own;

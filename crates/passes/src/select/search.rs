@@ -5,7 +5,9 @@ use super::bind::legal;
 use super::{Chooser, SelectSite};
 use crate::cost::{self, Job, Price};
 use crate::findings::select::{Candidate, Verdict};
-use crate::packed::{MessageLimit, PackedSite, PackedUse, is_matched, is_packed, refused, without_pieces};
+use crate::packed::{
+    MessageLimit, PackedSite, PackedUse, TreeMethod, is_packed, names_trees, refused, without_pieces,
+};
 use kbc_diag::{Diagnostic, FileId};
 use kbc_ir::Name;
 use kbc_ir::graph::{CollKind, Using, UsingArg};
@@ -27,12 +29,48 @@ const LEAST_BYTES: u64 = 4096;
 /// decides whether a composition or an option is worth a simulation.
 pub(super) const WORTH: f64 = 0.95;
 
+/// Trees whose plan takes longer than this multiple of the time of other algorithms are not looked
+/// at any further: more pieces do not gain so much.
+const HOPELESS: f64 = 1.25;
+
+/// What packed trees must gain to be taken. Their schedules are written out for every rank, so they
+/// are larger than others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum PackedGain {
+    /// At least 5 % against the best other algorithm.
+    Large,
+    /// That, or anything that brings the time within 5 % of the bound, where nothing else is.
+    NearBound,
+}
+
+impl PackedGain {
+    /// Returns the longest time with which trees are taken, where the best other algorithm takes
+    /// `best` nanoseconds.
+    fn most(self, best: f64, bound: f64) -> f64 {
+        match self {
+            PackedGain::Large => WORTH * best,
+            PackedGain::NearBound => best.min(bound / WORTH).max(WORTH * best),
+        }
+    }
+
+    /// Returns the longest plan with which trees are looked at any further.
+    fn hopeful(self, best: f64) -> f64 {
+        match self {
+            PackedGain::Large => WORTH * best,
+            PackedGain::NearBound => HOPELESS * best,
+        }
+    }
+}
+
 /// The estimate of a plan of trees holds if the cost model gives at most this share of it.
 const ESTIMATED: f64 = 1.02;
 
 /// Numbers of trees per root that are priced where the estimates of plans do not hold: with fewer
 /// trees, each is cut into more pieces. A larger number is tried as long as its plan is faster.
 const TREE_NUMBERS: [u64; 4] = [1, 2, 4, 8];
+
+/// Numbers of matched trees of an all-reduce that are priced there.
+const MATCHED_NUMBERS: [u64; 3] = [2, 8, 32];
 
 /// Another number of trees is taken if it needs at most this share of the time.
 const OTHER_NUMBER: f64 = 0.98;
@@ -111,7 +149,9 @@ impl Chooser<'_> {
         site: &SelectSite<'_>,
         (alg, job): (AlgId, &Job<'_>),
         (best, bound): (f64, f64),
+        gain: PackedGain,
     ) -> Candidate {
+        let most = gain.most(best, bound);
         let effort = self.effort();
         let mut out = Candidate {
             algorithm: Name::from(&job.library.algorithm_name(alg).node),
@@ -146,7 +186,11 @@ impl Chooser<'_> {
                 out.verdict = Verdict::Rejected(why);
                 return out;
             }
-            Ok(packed) if packed.ns > WORTH * best => {
+            Ok(packed)
+                if packed.ns > gain.hopeful(best)
+                    || packed.least_ns > most
+                    || limit.most <= limit.usual && packed.ns > most =>
+            {
                 let why = format!("{:.3} ns by its rounds, and others need {best:.3} ns", packed.ns);
                 out.verdict = Verdict::Pruned(why);
                 return out;
@@ -184,22 +228,30 @@ impl Chooser<'_> {
                 if known <= bound / WORTH {
                     break;
                 }
-                let Ok(other) = search.pack_number(trees) else { continue };
+                let Ok(other) = search.pack_number(TreeMethod::Trees, trees) else { continue };
                 if other.ns >= planned {
                     break;
                 }
                 planned = other.ns;
                 known = improve(&other, OTHER_NUMBER);
             }
+            let reduces = site.coll.kind == CollKind::AllReduce;
+            for trees in MATCHED_NUMBERS.into_iter().filter(|_| reduces) {
+                if known > bound / WORTH
+                    && let Ok(other) = search.pack_number(TreeMethod::Greedy, trees)
+                {
+                    known = improve(&other, OTHER_NUMBER);
+                }
+            }
         }
-        // More pieces than usual of the trees that are best so far, and then of packed trees where
-        // those are matched ones, which need fewer pieces. A plan is far from its price on some
-        // machines, so the price decides.
+        // More pieces than usual of the trees that are best so far, and then of the trees of the
+        // best rate where those are others, which need fewer pieces. A plan is far from its price
+        // on some machines, so the price decides.
         let more = PackedSite { messages: limit, ..from }.search(&self.cx.packed);
         for other_trees in [false, true] {
             let known = price.as_ref().map_or(f64::INFINITY, |p| p.ns);
             let enough = limit.most <= limit.usual || known <= bound / WORTH;
-            if enough || other_trees && !is_matched(&out.arguments) {
+            if enough || other_trees && !names_trees(&out.arguments) {
                 break;
             }
             let found = match other_trees {
@@ -219,7 +271,7 @@ impl Chooser<'_> {
         }
         out.verdict = match price {
             Err(why) => Verdict::Rejected(why),
-            Ok(price) if price.ns > WORTH * best => {
+            Ok(price) if price.ns > most => {
                 Verdict::Pruned(format!("{:.3} ns, and others need {best:.3} ns", price.ns))
             }
             Ok(price) => Verdict::Priced(price),

@@ -4,10 +4,11 @@
 use super::{Chooser, SelectSite, first, order};
 use crate::cost;
 use crate::findings::select::{Candidate, Verdict};
+use crate::packed::is_packed;
 use crate::pass::TimeModel;
 use crate::pipeline::Pipeline;
 use kbc_diag::{Diagnostic, FileId, Span};
-use kbc_ir::graph::{Collective, Graph, GraphOp, Input, OpKind, Using};
+use kbc_ir::graph::{CollKind, Collective, Graph, GraphOp, Input, OpKind, Using};
 use kbc_ir::types::TensorType;
 use kbc_ir::{Body, Module, Name, Props};
 
@@ -18,8 +19,14 @@ pub(super) const CLOSE: f64 = 1.25;
 const SIMULATED: u32 = 4;
 
 impl Chooser<'_> {
-    /// Returns why an algorithm has no schedule for these sizes, if it has none.
+    /// Returns why an algorithm has no schedule for these sizes, if it has none. Messages of packed
+    /// trees go to the places from which they come, at another rank, so those have one for all
+    /// sizes.
     pub(super) fn refused(&self, site: &SelectSite<'_>, using: Using) -> Result<Option<String>, Diagnostic> {
+        let alg = self.cx.library.find_algorithm(site.file, site.id, &using.alg, site.op.span);
+        if site.coll.kind != CollKind::AllToAll && alg.is_ok_and(|alg| is_packed(self.cx.library, alg)) {
+            return Ok(None);
+        }
         let expand = Pipeline::parse("expand", FileId::default()).map_err(first)?;
         let mut module = self.module(site, using);
         let inner = self.cx.inner(Some(self.topology));

@@ -22,6 +22,7 @@ use kbc_ir::types::Mesh;
 use kbc_rounds::rounds::{Limits, Rounds, Transfer, coordinates};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::rc::Rc;
 
 /// Largest number of transfers (pieces of messages) of a schedule with one role per rank.
 pub(in crate::expand) const MAX_TRANSFERS: usize = 2_000_000;
@@ -56,8 +57,11 @@ fn limits() -> Limits {
 }
 
 /// Returns the rounds of a use without its lanes.
-fn rounds(r: &Request<'_>, options: &Options) -> Result<Rounds, Diagnostics> {
-    let rounds = kbc_rounds::expand::expand(r.lib, &call(r), &limits());
+fn rounds(r: &Request<'_>, options: &Options) -> Result<Rc<Rounds>, Diagnostics> {
+    let rounds = match r.trees {
+        Some(trees) => trees.rounds(r.lib, &call(r), &limits()),
+        None => kbc_rounds::expand(r.lib, &call(r), &limits()).map(Rc::new),
+    };
     let rounds = rounds.map_err(|mut d| {
         for e in &mut d.list {
             if e.code == "E040" {
@@ -91,10 +95,11 @@ fn rounds(r: &Request<'_>, options: &Options) -> Result<Rounds, Diagnostics> {
 }
 
 /// Returns rounds in the lanes of a use.
-fn in_lanes(mut rounds: Rounds, options: &Options) -> Result<Rounds, Diagnostics> {
+fn in_lanes(mut rounds: Rc<Rounds>, options: &Options) -> Result<Rc<Rounds>, Diagnostics> {
     for (lanes, delay) in [(options.pipeline, 1), (options.instances, 0)] {
         if lanes > 1 {
-            rounds = rounds.in_lanes(lanes as u32, delay, &limits()).map_err(|d| Diagnostics::from(*d))?;
+            let more = rounds.in_lanes(lanes as u32, delay, &limits());
+            rounds = Rc::new(more.map_err(|d| Diagnostics::from(*d))?);
         }
     }
     Ok(rounds)

@@ -3,6 +3,7 @@
 
 use crate::expand::interpret::{Options, Sym, refused};
 use crate::order::choose;
+use crate::packed::PackedUse;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::cut::Sized;
@@ -32,6 +33,8 @@ pub enum Arg {
 pub struct Request<'a> {
     /// The declarations.
     pub lib: &'a Library,
+    /// The trees of the use, if the algorithm is packed.
+    pub trees: Option<&'a PackedUse>,
     /// The collective.
     pub coll: CollId,
     /// The algorithm.
