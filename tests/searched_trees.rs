@@ -74,9 +74,9 @@ fn a_number_of_trees_is_kept() {
 #[test]
 fn select_prices_numbers_of_trees() {
     let s = Scratch::new();
-    let machine = root().join("specs/corpus/mi250_2x16.yaml").display().to_string();
+    let machine = root().join("specs/corpus/mi250_8_8.yaml").display().to_string();
     let timed = |using: &str| -> Value {
-        s.write("made.kb", program("ring(4)", "tp", "all_gather").replace(", USING", using).as_bytes());
+        s.write("made.kb", program("ring(4)", "tp", "all_reduce").replace(", USING", using).as_bytes());
         let words = ["run", "made.kb", "-D", "n=4194304", "--topology", &machine, "--no-data", "--no-proof"];
         let ran = kbc(s.path(), &[&words[..], &["--format", "json"]].concat(), "");
         assert_eq!(ran.code, 0, "{}", ran.stderr);
@@ -113,7 +113,7 @@ fn trees_of_small_gain_are_taken_only_where_nothing_else_is_near_the_bound() {
         let name = report["collectives"][0]["algorithm"].as_str().expect("a name").to_owned();
         (name, report["percent"].as_f64().expect("a bound"))
     };
-    let (name, percent) = taken(&timed_on(&s, "reduce_scatter", &machine_file("fat_tree_8x4_4to1"), 1 << 26));
+    let (name, percent) = taken(&timed_on(&s, "all_gather", &machine_file("fat_tree_8x4_4to1"), 1 << 22));
     assert!(name.starts_with("packed(") && percent >= 95.0, "{name}: {percent}");
     for machine in ["ring(3) { link: 50 GB/s, 500 ns }", "full(4) { link: 50 GB/s, 500 ns }"] {
         let (name, percent) = taken(&timed_on(&s, "all_reduce", machine, 1 << 18));
@@ -151,7 +151,6 @@ fn shares_of_the_certified_rate_are_those_of_known_trees() {
     assert!(certified > of_bound + 5.0 && (90.0..=100.0).contains(&certified), "{certified}, {of_bound}");
     let slow = "mesh(2, 3) { link: 50 GB/s, 500 ns; vector: 100 GB/s }";
     assert_eq!(shares("all_reduce", slow, 1 << 16).1, None);
-    assert_eq!(shares("all_to_all", "full(4) { link: 50 GB/s, 500 ns }", 1 << 16).1, None);
 }
 
 /// The cost model gives links to messages in the order of the simulation, and lets ranks see the

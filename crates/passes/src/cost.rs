@@ -13,8 +13,8 @@
 //!   the place of the message again (`docs/adr/078-late-receives.md`).
 //! * It takes the dimension-order route, cut-through: it pays the latency of each hop, and its
 //!   bytes once at the slowest link. Each link is busy for bytes over bandwidth, and serves
-//!   messages first come, first served; of those that come at the same moment, by sender and number,
-//!   as the event engine does.
+//!   messages first come, first served; of those that come at the same moment, by sender and
+//!   number, as the event engine does.
 //! * Where the messages between two ranks take several routes, none is seen before those that were
 //!   sent before it.
 //! * A message pays a fence on both sides.

@@ -2,10 +2,10 @@
 //!
 //! Trees are a certificate. They are cut into pieces, and the pieces follow one another along every
 //! tree. With more and smaller pieces, a schedule of them comes as near to the time of the busiest
-//! edge as one likes: an edge that has to carry less is idle now and then, and the first piece takes
-//! a constant time to arrive. The functions here believe nothing that a packing says of itself. They
-//! check that every tree reaches all members, and that its routes are edges of the network, and they
-//! count the loads anew.
+//! edge as one likes: an edge that has to carry less is idle now and then, and the first piece
+//! takes a constant time to arrive. The functions here believe nothing that a packing says of
+//! itself. They check that every tree reaches all members, and that its routes are edges of the
+//! network, and they count the loads anew.
 
 use crate::certificate::{SpanningPacking, TreeDirection, TreePacking};
 use crate::matched::{MatchedEdge, Matching};

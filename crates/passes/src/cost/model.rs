@@ -374,8 +374,8 @@ impl<'a> Engine<'a> {
         *turn == TurnToBeSeen::Come
     }
 
-    /// Lets messages start that wait for one that is seen. Returns the message after it, if that has
-    /// arrived and is seen now.
+    /// Lets messages start that wait for one that is seen. Returns the message after it, if that
+    /// has arrived and is seen now.
     fn sees(&mut self, time: f64, id: usize) -> Option<usize> {
         let n = self.messages.len();
         let first = id - id % n;

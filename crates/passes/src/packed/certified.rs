@@ -48,8 +48,8 @@ pub fn certified_ns(topology: &Topology, problem: &Problem) -> Option<f64> {
 }
 
 impl MachineNetwork {
-    /// Returns the nanoseconds of the busiest link of the best trees that are known, if messages can
-    /// take their routes.
+    /// Returns the nanoseconds of the busiest link of the best trees that are known, if messages
+    /// can take their routes.
     fn certified(
         &self,
         topology: &Topology,

@@ -369,9 +369,9 @@ impl PackedSearch<'_> {
         self.packed(&request, self.site.ways(&[])?)
     }
 
-    /// Packs a number of trees per root, or matches one (of an all-reduce: of all trees), in as many
-    /// pieces as are fastest for the bytes. Messages name relays where that is possible, so that
-    /// they take the routes of the trees.
+    /// Packs a number of trees per root, or matches one (of an all-reduce: of all trees), in as
+    /// many pieces as are fastest for the bytes. Messages name relays where that is possible, so
+    /// that they take the routes of the trees.
     ///
     /// # Errors
     /// Those of [`PackedSite::pack`].
