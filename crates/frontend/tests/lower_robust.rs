@@ -58,8 +58,14 @@ fn damaged_programs() {
     assert!(texts > 500 && faults > texts / 3, "{faults} of {texts}");
 }
 
+/// Threads of tests have 2 MiB of stack. kbc reads programs on its main thread, which has 8 MiB.
 #[test]
 fn deep_and_long() {
+    let as_in_kbc = std::thread::Builder::new().stack_size(8 << 20);
+    as_in_kbc.spawn(deep_and_long_programs).expect("a thread").join().expect("no panic");
+}
+
+fn deep_and_long_programs() {
     let program = "program p(x: f32[8]) -> f32[8] { RESULT }";
     let ok = |text: String| {
         let found = messages(&text);

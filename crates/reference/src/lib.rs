@@ -351,6 +351,7 @@ fn run_all(
     for &id in graph.order() {
         if let OpKind::Input(at) = graph.op(id).kind
             && matches!(fed.get(at), Some(Fed::Large(_)))
+            && !tail.contains(&id)
         {
             continue;
         }

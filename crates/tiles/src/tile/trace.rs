@@ -129,8 +129,8 @@ impl<'k> TraceProgram<'k> {
         Ok(self.run(launch, loops, limit, &mut Beginning { events, most })?.is_continue())
     }
 
-    /// Checks whether the trace of a rank in a launch begins with these events, and ends with them if
-    /// they are `all`. The trace is computed up to the first difference.
+    /// Checks whether the trace of a rank in a launch begins with these events, and ends with them
+    /// if they are `all`. The trace is computed up to the first difference.
     ///
     /// # Errors
     /// Same as [`TraceProgram::trace`], for what lies before the first difference.
