@@ -19,8 +19,19 @@ fn messages(text: &str) -> Diagnostics {
     lower(&loaded, &LowerOptions::default()).map_or_else(|found| found, |l| l.warnings)
 }
 
+/// Runs a test with the stack that kbc has. Threads of tests have 2 MiB; kbc reads programs on its
+/// main thread, which has 8 MiB. The front end is not optimised in tests, so its frames are large.
+fn as_in_kbc(test: fn()) {
+    let thread = std::thread::Builder::new().stack_size(8 << 20);
+    thread.spawn(test).expect("a thread").join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}
+
 #[test]
 fn damaged_programs() {
+    as_in_kbc(every_damaged_program);
+}
+
+fn every_damaged_program() {
     let (mut texts, mut faults) = (0, 0);
     let words =
         ["x", "0", "sum", "tp", "(x, y)", "99999999999", "-1", "gelu(x)", "1.5", "f32", "[..]", "ring(2)"];
@@ -58,11 +69,9 @@ fn damaged_programs() {
     assert!(texts > 500 && faults > texts / 3, "{faults} of {texts}");
 }
 
-/// Threads of tests have 2 MiB of stack. kbc reads programs on its main thread, which has 8 MiB.
 #[test]
 fn deep_and_long() {
-    let as_in_kbc = std::thread::Builder::new().stack_size(8 << 20);
-    as_in_kbc.spawn(deep_and_long_programs).expect("a thread").join().expect("no panic");
+    as_in_kbc(deep_and_long_programs);
 }
 
 fn deep_and_long_programs() {
