@@ -1,4 +1,5 @@
 //! Allocator of kbc: the allocator of the system, with a count of the allocated bytes and a limit.
+//! It returns freed memory to the system where that is much.
 //!
 //! It is a crate because every allocation runs through it: the profiles of `Cargo.toml` optimise it
 //! where kbc itself is not optimised.
@@ -18,7 +19,8 @@ static LEFT: AtomicI64 = AtomicI64::new(i64::MAX);
 /// The smallest value of [`LEFT`] since memory was last returned to the system.
 static LEAST: AtomicI64 = AtomicI64::new(i64::MAX);
 
-/// Freed bytes from which it pays to return them: touching as many again takes some 50 ms.
+/// Freed bytes from which they are returned. Pages that are returned and used again must be cleared
+/// again, so fewer bytes are kept.
 const WORTH: i64 = 64 << 20;
 
 /// A thread adds its allocations when they reach this number of bytes.

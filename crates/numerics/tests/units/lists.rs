@@ -1,4 +1,4 @@
-//! Functions of lists, against those of single numbers.
+//! Tests of functions of lists: they give the bits of the functions of single numbers.
 
 use kbc_numerics::lists::{cosines, exponentials, logarithms};
 use kbc_numerics::rng::mix64;

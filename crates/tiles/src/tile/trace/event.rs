@@ -18,7 +18,7 @@ pub struct MemoryPlace {
     pub peer: Option<i64>,
 }
 
-/// An operation of a kernel with concrete numbers. What has no numbers is borrowed from the kernel.
+/// An operation of a kernel with concrete numbers. Lists of operands are borrowed from it.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TraceEvent<'k> {
     /// With [`Loops::Ends`](super::Loops::Ends): the start of a loop over tiles, of which the first
