@@ -37,4 +37,7 @@ pub use parse::parse;
 )]
 mod grammar {
     include!("parser.inc");
+
+    // The parser moves a symbol several times for each token.
+    const _: () = assert!(size_of::<__parse__File::__Symbol<'static>>() <= 128);
 }

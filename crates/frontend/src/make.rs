@@ -1,12 +1,14 @@
 //! Support for the grammar's actions: spans, documentation, and the few nodes that are checked
 //! while they are built.
 
-use crate::ast::{Body, Call, CutHow, Named, Statement, Tensor, TensorKind, TypeVariable};
+use crate::ast::{
+    Body, Call, CutHow, Named, Statement, Tensor, TensorKind, TileExpr, TileExprKind, TypeVariable,
+};
 use crate::old;
 use crate::token::{Doc, Token};
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Span};
 use kbc_rounds::ast::{
-    AlgorithmDecl, Block, CostFigure, Expr, ExprKind, FoldOp, Gens, Ident, Stmt, StmtKind, UnaryOp,
+    AlgorithmDecl, BinaryOp, Block, CostFigure, Expr, ExprKind, FoldOp, Gens, Ident, Stmt, StmtKind, UnaryOp,
 };
 use lalrpop_util::ErrorRecovery;
 use std::collections::BTreeMap;
@@ -66,6 +68,47 @@ pub enum HeadClause {
     Check(Vec<(Ident, Expr)>),
     /// `alias ring_1d`
     Alias(Vec<Ident>),
+}
+
+/// An operand of an expression with the bytes that it takes, parentheses included.
+#[derive(Debug)]
+pub struct Operand<T> {
+    /// Its first byte.
+    pub start: usize,
+    /// Its node.
+    pub node: T,
+    /// The byte after it.
+    pub end: usize,
+}
+
+/// A node that may be an operand.
+pub trait Joined {
+    /// Returns the node of an operator with two operands.
+    fn joined(op: BinaryOp, a: Self, b: Self, span: Span) -> Self;
+}
+
+impl Joined for Expr {
+    fn joined(op: BinaryOp, a: Expr, b: Expr, span: Span) -> Expr {
+        Expr { kind: ExprKind::Binary(op, Box::new(a), Box::new(b)), span }
+    }
+}
+
+impl Joined for Tensor {
+    fn joined(op: BinaryOp, a: Tensor, b: Tensor, span: Span) -> Tensor {
+        Tensor { kind: TensorKind::Binary(op, Box::new(a), Box::new(b)), span }
+    }
+}
+
+impl Joined for Box<TileExpr> {
+    fn joined(op: BinaryOp, a: Box<TileExpr>, b: Box<TileExpr>, span: Span) -> Box<TileExpr> {
+        Box::new(TileExpr { kind: TileExprKind::Binary(op, a, b), span })
+    }
+}
+
+/// Returns the nodes of a list.
+#[expect(clippy::vec_box, reason = "the parser holds large nodes in boxes")]
+pub fn unboxed<T>(list: Vec<Box<T>>) -> Vec<T> {
+    list.into_iter().map(|node| *node).collect()
 }
 
 impl<'s> Ctx<'s> {
@@ -175,6 +218,35 @@ impl<'s> Ctx<'s> {
     pub fn unary_of(&mut self, l: usize, op: UnaryOp, e: Expr, r: usize) -> Expr {
         self.unary(l);
         Expr { kind: ExprKind::Unary(op, Box::new(e)), span: self.span(l, r) }
+    }
+
+    /// Returns the tree of operands with operators between them. An operator of higher precedence
+    /// joins its operands first, and of equal ones the left one does.
+    pub fn operators<T: Joined>(&self, first: Operand<T>, rest: Vec<(BinaryOp, Operand<T>)>) -> T {
+        // Each operator that waits for its right operand, with its left one.
+        let mut waiting: Vec<(Operand<T>, BinaryOp)> = vec![];
+        let mut last = first;
+        for (op, next) in rest {
+            last = self.join(&mut waiting, last, op.precedence());
+            waiting.push((last, op));
+            last = next;
+        }
+        self.join(&mut waiting, last, 0).node
+    }
+
+    /// Joins an operand with those whose operators have at least a precedence.
+    fn join<T: Joined>(
+        &self,
+        waiting: &mut Vec<(Operand<T>, BinaryOp)>,
+        mut last: Operand<T>,
+        least: u8,
+    ) -> Operand<T> {
+        while let Some((a, op)) = waiting.pop_if(|(_, op)| op.precedence() >= least) {
+            let (start, end) = (a.start, last.end);
+            let node = T::joined(op, a.node, last.node, self.span(start, end));
+            last = Operand { start, node, end };
+        }
+        last
     }
 
     /// Returns a sum, minimum or maximum over ranges.

@@ -97,7 +97,7 @@ fn the_parser_is_that_of_the_grammar() {
 /// A call in the bounds of `ranks` would be ambiguous, because `(` may follow in either case.
 #[test]
 fn calls_in_bounds_of_ranks_are_ambiguous() {
-    let text = GRAMMAR.replace(r#"RangeOf<Or<"plain">>"#, "RangeOf<Expr>");
+    let text = GRAMMAR.replace(r#"RangeOf<Operators<"plain">>"#, "RangeOf<Expr>");
     assert_ne!(text, GRAMMAR);
     assert!(!accepted(StateMerge::Lalr, "ranks", &text));
 }

@@ -27,7 +27,6 @@ mod reshard;
 mod rounds;
 mod shapes;
 mod side_by_side;
-mod simulators;
 mod synchronize;
 mod turns;
 mod units;

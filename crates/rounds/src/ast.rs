@@ -131,7 +131,7 @@ pub enum UnaryOp {
     Not,
 }
 
-/// Binary operators; the grammar lists them from lowest to highest precedence.
+/// Binary operators, from lowest to highest precedence.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[expect(missing_docs, reason = "the names are the operators")]
 pub enum BinaryOp {

@@ -33,6 +33,14 @@ fn sign(op: BinaryOp) -> (&'static str, u8) {
     }
 }
 
+impl BinaryOp {
+    /// Returns how tightly the operator binds its operands: operators of higher precedence first.
+    /// All are left associative.
+    pub fn precedence(self) -> u8 {
+        sign(self).1
+    }
+}
+
 /// Precedence of unary operators.
 const UNARY: u8 = 10;
 

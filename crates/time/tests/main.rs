@@ -2,6 +2,8 @@
 
 #[path = "../../backend-sim/tests/common/mod.rs"]
 mod common;
+#[path = "../../passes/tests/stack/mod.rs"]
+mod stack;
 mod time_kit;
 
 mod bounds;
@@ -17,3 +19,4 @@ mod queue_time;
 mod queues;
 mod relays;
 mod rules;
+mod simulators;

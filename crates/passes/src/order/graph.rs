@@ -36,18 +36,32 @@ impl Graph {
         }
     }
 
-    /// Returns the events in topological order.
-    fn sorted(&self) -> Result<Vec<u32>, NoSyncCounts> {
+    /// Returns the events in topological order, and how many edges begin at each event.
+    fn sorted(&self) -> Result<(Vec<u32>, Vec<u32>), NoSyncCounts> {
         let n = self.rank.len();
-        let mut after: Vec<Vec<u32>> = vec![vec![]; n];
-        let mut open: Vec<usize> = self.before.iter().map(Vec::len).collect();
-        for (v, list) in self.before.iter().enumerate() {
-            list.iter().for_each(|(u, _)| after[*u as usize].push(v as u32));
+        // The ends of the edges, ordered by where they begin.
+        let mut degrees = vec![0u32; n];
+        self.before.iter().flatten().for_each(|(u, _)| degrees[*u as usize] += 1);
+        let mut first = Vec::with_capacity(n + 1);
+        let mut edges = 0;
+        for d in &degrees {
+            first.push(edges);
+            edges += *d as usize;
         }
+        first.push(edges);
+        let (mut after, mut filled) = (vec![0u32; edges], first.clone());
+        for (v, list) in self.before.iter().enumerate() {
+            for (u, _) in list {
+                after[filled[*u as usize]] = v as u32;
+                filled[*u as usize] += 1;
+            }
+        }
+        let mut open: Vec<usize> = self.before.iter().map(Vec::len).collect();
         let mut out: Vec<u32> = (0..n as u32).filter(|v| open[*v as usize] == 0).collect();
         let mut at = 0;
         while at < out.len() {
-            for &v in &after[out[at] as usize] {
+            let u = out[at] as usize;
+            for &v in &after[first[u]..first[u + 1]] {
                 open[v as usize] -= 1;
                 if open[v as usize] == 0 {
                     out.push(v);
@@ -55,7 +69,7 @@ impl Graph {
             }
             at += 1;
         }
-        if out.len() == n { Ok(out) } else { Err(NoSyncCounts::Cycle) }
+        if out.len() == n { Ok((out, degrees)) } else { Err(NoSyncCounts::Cycle) }
     }
 
     /// Counts the credits that end at counted events: all of them, and those that no other path
@@ -63,9 +77,10 @@ impl Graph {
     ///
     /// The events are divided into chains of one rank each (a single chain per rank if everything
     /// that the rank does is ordered). A vector clock for each event holds, for every chain, how
-    /// many of its events come before.
+    /// many of its events come before. A clock is kept until the last event after its event has
+    /// one; that event takes it over.
     pub(super) fn credits(&self) -> Result<(u64, u64), NoSyncCounts> {
-        let sorted = self.sorted()?;
+        let (sorted, mut uses) = self.sorted()?;
         let n = self.rank.len();
         let (mut chain, mut place) = (vec![0usize; n], vec![0u32; n]);
         let mut tails: Vec<u32> = vec![];
@@ -90,16 +105,11 @@ impl Graph {
         if (n as u64).saturating_mul(width as u64) > 1 << 25 {
             return Err(NoSyncCounts::TooLarge(n as u64));
         }
-        let mut clocks = vec![0u32; n * width];
+        let mut clocks: Vec<Vec<u32>> = vec![vec![]; n];
+        let mut unused: Vec<Vec<u32>> = vec![];
         let (mut wanted, mut needed) = (0, 0);
-        let mut now = vec![0u32; width];
         for &v in &sorted {
             let list = &self.before[v as usize];
-            now.fill(0);
-            for (u, _) in list {
-                let from = &clocks[*u as usize * width..][..width];
-                now.iter_mut().zip(from).for_each(|(a, b)| *a = (*a).max(*b));
-            }
             if self.counted[v as usize] {
                 for (u, kind) in list {
                     if *kind != Edge::Credit {
@@ -109,12 +119,34 @@ impl Graph {
                     let (c, at) = (chain[*u as usize], place[*u as usize]);
                     let implied = list
                         .iter()
-                        .any(|(w, k)| (w != u || *k == Edge::Fixed) && clocks[*w as usize * width + c] >= at);
+                        .any(|(w, k)| (w != u || *k == Edge::Fixed) && clocks[*w as usize][c] >= at);
                     needed += u64::from(!implied);
                 }
             }
+            list.iter().for_each(|(u, _)| uses[*u as usize] -= 1);
+            let heir = list.iter().map(|(u, _)| *u as usize).find(|u| uses[*u] == 0);
+            let mut now = match heir {
+                Some(u) => std::mem::take(&mut clocks[u]),
+                None => {
+                    let mut clock = unused.pop().unwrap_or_default();
+                    clock.clear();
+                    clock.resize(width, 0);
+                    clock
+                }
+            };
+            for (u, _) in list {
+                // An event may be named twice: by the order of its rank, and as a credit.
+                let from = &mut clocks[*u as usize];
+                now.iter_mut().zip(&*from).for_each(|(a, b)| *a = (*a).max(*b));
+                if uses[*u as usize] == 0 && !from.is_empty() {
+                    unused.push(std::mem::take(from));
+                }
+            }
             now[chain[v as usize]] = place[v as usize];
-            clocks[v as usize * width..][..width].copy_from_slice(&now);
+            match uses[v as usize] {
+                0 => unused.push(now),
+                _ => clocks[v as usize] = now,
+            }
         }
         Ok((wanted, needed))
     }

@@ -51,6 +51,44 @@ fn kb_files(folder: &str) -> Vec<PathBuf> {
     files
 }
 
+/// Returns the declarations of a text.
+fn parsed(file: FileId, name: &str, text: &str) -> Decls {
+    let (tree, found) = kbc_frontend::parse(file, text);
+    assert!(!found.has_errors(), "{name}: {:?}", found.list);
+    let mut decls = Decls::default();
+    for item in tree.items {
+        match item {
+            Item::Function(f) => decls.functions.push(f),
+            Item::Collective(c) => decls.collectives.push(c),
+            Item::Algorithm(a) => decls.algorithms.push(a),
+            _ => {}
+        }
+    }
+    decls
+}
+
+/// A file of the library with its declarations.
+struct ShippedFile {
+    file: FileId,
+    name: String,
+    text: String,
+    decls: Decls,
+}
+
+/// Returns the files of the library, which are parsed once.
+fn shipped_files() -> &'static [ShippedFile] {
+    static FILES: OnceLock<Vec<ShippedFile>> = OnceLock::new();
+    FILES.get_or_init(|| {
+        let mut sources = SourceMap::default();
+        let read = |path: PathBuf| {
+            let (name, text) = (path.display().to_string(), std::fs::read_to_string(&path).unwrap());
+            let file = sources.add(&name, &text);
+            ShippedFile { decls: parsed(file, &name, &text), file, name, text }
+        };
+        kb_files("specs/lib").into_iter().map(read).collect()
+    })
+}
+
 impl World {
     /// Returns the algorithms of all files of a folder.
     pub fn of(folder: &str) -> World {
@@ -77,30 +115,27 @@ impl World {
     /// Returns the library with another text in place of one of its files.
     pub fn instead(file: &str, text: &str) -> World {
         let mut world = World { lib: Library::new(), sources: SourceMap::default() };
-        for path in kb_files("specs/lib") {
-            let own = std::fs::read_to_string(&path).unwrap();
-            let text = if path.ends_with(file) { text } else { &own };
-            world.add(&path.display().to_string(), text);
+        for shipped in shipped_files() {
+            if Path::new(&shipped.name).ends_with(file) {
+                world.add(&shipped.name, text);
+            } else {
+                let id = world.sources.add(&shipped.name, &shipped.text);
+                assert_eq!(id, shipped.file, "places of declarations name their file");
+                world.declare(id, shipped.decls.clone());
+            }
         }
         world
     }
 
     fn add(&mut self, name: &str, text: &str) -> FileId {
         let file = self.sources.add(name, text);
-        let (tree, found) = kbc_frontend::parse(file, text);
-        assert!(!found.has_errors(), "{name}: {:?}", found.list);
-        let mut decls = Decls::default();
-        for item in tree.items {
-            match item {
-                Item::Function(f) => decls.functions.push(f),
-                Item::Collective(c) => decls.collectives.push(c),
-                Item::Algorithm(a) => decls.algorithms.push(a),
-                _ => {}
-            }
-        }
-        let found = self.lib.add(file, Layer::Library, vec![], decls);
-        assert!(!found.has_errors(), "{name}: {:?}", found.list);
+        self.declare(file, parsed(file, name, text));
         file
+    }
+
+    fn declare(&mut self, file: FileId, decls: Decls) {
+        let found = self.lib.add(file, Layer::Library, vec![], decls);
+        assert!(!found.has_errors(), "{file:?}: {:?}", found.list);
     }
 
     /// Returns an algorithm by the names of its collective and its own, such as `all_reduce ring`.
