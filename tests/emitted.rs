@@ -384,7 +384,7 @@ fn encoder_layer() {
 fn every_dependence_is_needed() {
     // The second matmul reads `d`, the next copy overwrites it; the runtime cannot see that.
     let mut case = Case::of_schedule("tasks.kir", OVERWRITTEN).unwrap_or_else(|e| panic!("{e}"));
-    let [text, ..] = case.target.orchestration(&case.kernel).expect("a program of tasks");
+    let [text, ..] = case.target.orchestration(&case.kernel, &case.sources).expect("a program of tasks");
     assert_eq!(text.matches("add_dep(").count(), 1, "{text}");
     case.check(&[(2, 0)], 2);
     let sized = case.at(2, 0, 2);

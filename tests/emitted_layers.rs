@@ -257,3 +257,25 @@ fn eight_bit_floats() {
     let why = Case::new(&cast, &[]).err().expect("there is no such conversion");
     assert!(why.contains("E470") && why.contains("a conversion of f32 to f8e4m3fn"), "{why}");
 }
+
+/// Tasks that differ in the names of their arguments alone run one kernel, and a task of another
+/// size runs its own. Every task is submitted with its own arguments.
+#[test]
+fn tasks_that_are_alike_share_a_kernel() {
+    let inputs = "x: f32[12, 16], a: f32[16, 8@tp], b: f32[16, 8@tp], c: f32[16, 12@tp], d: f32[8@tp, 6], e: f32[12@tp, 6]";
+    let lets = "let q = relu(matmul(x, a)); let k = relu(matmul(x, b)); let v = relu(matmul(x, c));";
+    let body = format!("{lets} all_reduce(matmul(q + k, d) + matmul(v, e), sum, over: tp)");
+    let mut case = emitted(&(head(2) + &format!("program case({inputs}) -> f32[12, 6] {{ {body} }}\n")));
+    let tasks: Vec<&[usize]> = case.sources.iter().map(|s| &s.tasks[..]).collect();
+    let shared = tasks.iter().filter(|t| t.len() > 1).count();
+    assert_eq!(shared, 2, "the products with `a` and `b`, and their `relu`: {tasks:?}");
+    let [text, ..] = case.target.orchestration(&case.kernel, &case.sources).expect("a program of tasks");
+    let submitted = |number: usize| text.matches(&format!("_task({number}, ")).count();
+    for (number, list) in tasks.iter().enumerate() {
+        assert_eq!(submitted(number), list.len(), "{text}");
+    }
+    let first = case.sources.iter().find(|s| s.tasks.len() > 1).expect("a shared kernel");
+    assert!(first.text.contains(", tasks t0 and t2: "), "{}", first.text);
+    let size = (case.ranks()[0], 0);
+    case.check(&[size], 2);
+}

@@ -74,10 +74,14 @@ impl Target for Profile {
         cpp::sources(kernel, text)
     }
 
-    fn orchestration(&self, kernel: &Kernel) -> Option<[String; 3]> {
+    fn orchestration(&self, kernel: &Kernel, sources: &[Source]) -> Option<[String; 3]> {
         (kernel.core == Core::Tasks).then(|| {
             let name = &kernel.name;
-            [package::orchestration(kernel), format!("{name}_config"), format!("{name}_orchestration")]
+            [
+                package::orchestration(kernel, sources),
+                format!("{name}_config"),
+                format!("{name}_orchestration"),
+            ]
         })
     }
 

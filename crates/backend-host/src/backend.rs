@@ -85,10 +85,10 @@ impl Target for Processor {
 
     fn sources(&self, kernel: &Kernel, text: &KernelText) -> Result<Vec<Source>, Diagnostic> {
         let printed = c::kernel(kernel, text)?;
-        Ok(vec![Source { name: kernel.name.to_string(), core: kernel.core, text: printed }])
+        Ok(vec![Source { name: kernel.name.to_string(), core: kernel.core, text: printed, tasks: vec![0] }])
     }
 
-    fn orchestration(&self, _: &Kernel) -> Option<[String; 3]> {
+    fn orchestration(&self, _: &Kernel, _: &[Source]) -> Option<[String; 3]> {
         None
     }
 

@@ -133,15 +133,17 @@ pub trait Target: Device {
     /// Returns E902 if the backend has no pass of this name, and the errors of the pass.
     fn run(&self, pass: &str, kernel: &mut Kernel) -> Result<(), Diagnostics>;
 
-    /// Prints every task of a complete kernel, in order, in the language of the target.
+    /// Prints the kernels of a complete program of tasks, or a complete kernel, in the language of
+    /// the target. Tasks whose kernels differ in names alone may share one.
     ///
     /// # Errors
     /// Returns E451 for what has no text on the target.
     fn sources(&self, kernel: &Kernel, text: &KernelText) -> Result<Vec<Source>, Diagnostic>;
 
     /// Returns the text that submits the tasks of a kernel, and its entry points: configuration and
-    /// orchestration. `None` if a kernel of this form needs none.
-    fn orchestration(&self, kernel: &Kernel) -> Option<[String; 3]>;
+    /// orchestration. `None` if a kernel of this form needs none. `sources` are those of the
+    /// kernel.
+    fn orchestration(&self, kernel: &Kernel, sources: &[Source]) -> Option<[String; 3]>;
 
     /// Returns the files of a package: path in the folder, and content.
     ///

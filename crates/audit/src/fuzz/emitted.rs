@@ -369,7 +369,7 @@ impl EmittedRunner<'_> {
         let results = self.check(&batch, &mut sum.units);
         for (ready, result) in batch.iter().zip(results) {
             sum.programs += 1;
-            sum.tasks += u64::from(ready.case.sources.len() > 1);
+            sum.tasks += u64::from(ready.case.source().orchestration.is_some());
             sum.sizes += ready.sized.len() as u64;
             match (result, &ready.program) {
                 (Ok(c), _) => sum.compared.add(c),

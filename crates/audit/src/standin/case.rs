@@ -164,7 +164,7 @@ impl Case {
         let what = KernelText { source: "case.kb".into(), notes: vec![] };
         let sources = target.sources(&kernel, &what)?;
         let text = sources.iter().map(|s| s.text.clone()).collect::<Vec<_>>().join("\n");
-        let orchestration = target.orchestration(&kernel);
+        let orchestration = target.orchestration(&kernel, &sources);
         Ok(Case { workspace, from, target, kernel, text, sources, orchestration })
     }
 

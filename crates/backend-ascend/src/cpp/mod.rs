@@ -12,6 +12,7 @@ pub mod expr;
 pub mod helpers;
 mod idents;
 pub mod numbers;
+mod same;
 
 pub use idents::plain as ident;
 
@@ -48,8 +49,8 @@ const INCLUDES: &str = "\
 #endif
 ";
 
-/// Prints every task as a C++ translation unit, in order. A kernel for one core is its own only
-/// task.
+/// Prints the kernels of all tasks as C++ translation units, each once, in the order of their first
+/// tasks. A kernel for one core is its own only task.
 ///
 /// # Errors
 /// Returns E449 or E451.
@@ -57,9 +58,11 @@ pub fn sources(k: &Kernel, text: &KernelText) -> Result<Vec<Source>, Diagnostic>
     let tasks = tasks::split(k);
     let window_bytes = layout::bytes(k);
     let mut out = vec![];
-    for (i, t) in tasks.iter().enumerate() {
+    for list in same::kernels(&tasks, &window_bytes)? {
+        let t = &tasks[list[0]];
         let name = if t.at.is_some() { format!("{}_{}", k.name, t.name) } else { k.name.to_string() };
-        out.push(Source { name, core: t.kernel.core, text: task(&tasks, i, text, &window_bytes)? });
+        let text = task(&tasks, list[0], &list, text, &window_bytes)?;
+        out.push(Source { name, core: t.kernel.core, text, tasks: list });
     }
     Ok(out)
 }
@@ -69,11 +72,18 @@ pub fn sources(k: &Kernel, text: &KernelText) -> Result<Vec<Source>, Diagnostic>
 /// # Errors
 /// Returns E449 or E451.
 pub fn kernel(k: &Kernel, text: &KernelText) -> Result<String, Diagnostic> {
-    task(&tasks::split(k), 0, text, &layout::bytes(k))
+    task(&tasks::split(k), 0, &[0], text, &layout::bytes(k))
 }
 
-/// Prints a task of a program whose window has `window_bytes` bytes.
-fn task(tasks: &[Task], at: usize, text: &KernelText, window_bytes: &Expr) -> Result<String, Diagnostic> {
+/// Prints a task of a program whose window has `window_bytes` bytes. `all` are the tasks that run
+/// this kernel.
+fn task(
+    tasks: &[Task],
+    at: usize,
+    all: &[usize],
+    text: &KernelText,
+    window_bytes: &Expr,
+) -> Result<String, Diagnostic> {
     let k = &tasks.get(at).ok_or_else(|| refuse("the program has no task".into()))?.kernel;
     let list = task_tensors(k, tasks, at);
     if !k.scalars.iter().any(|s| s == CALL) {
@@ -97,7 +107,8 @@ fn task(tasks: &[Task], at: usize, text: &KernelText, window_bytes: &Expr) -> Re
     out.line(1, "dsb(DSB_DDR);");
     out.line(0, "}");
     let mut whole = Text::default();
-    head(k, &tasks[at], &list, text, &mut whole);
+    let names: Vec<&str> = all.iter().map(|i| tasks[*i].name.as_str()).collect();
+    head(k, &tasks[at], &names, (&list, text), &mut whole);
     let blocks = if k.cores > 1 { "#include \"intrinsic.h\"\n" } else { "" };
     let includes = INCLUDES.replacen("\n\n", &format!("\n{blocks}\n"), 1);
     Ok(format!("{}{includes}\n{}\n{}", whole.out, b.used.text(), out.out))
@@ -107,15 +118,31 @@ fn open(what: &str, name: &str) -> Diagnostic {
     refuse(format!("{what} @{name} has no offset in the window"))
 }
 
-fn head(k: &Kernel, task: &Task, list: &[TaskArg], text: &KernelText, out: &mut Text) {
+/// Prints the comment at the top. `names` are those of the tasks that run the kernel.
+fn head(
+    k: &Kernel,
+    task: &Task,
+    names: &[&str],
+    (list, text): (&[TaskArg<'_>], &KernelText),
+    out: &mut Text,
+) {
     let core = DIALECT.core(k.core).to_uppercase();
-    let which = if task.at.is_some() { format!(", task {}", task.name) } else { String::new() };
+    let which = match names {
+        _ if task.at.is_none() => String::new(),
+        [.., last] if names.len() > 1 => {
+            format!(", tasks {} and {last}", names[..names.len() - 1].join(", "))
+        }
+        _ => format!(", task {}", task.name),
+    };
     let cores = match k.cores {
         1 => format!("one {core} core"),
         n => format!("{n} {core} cores"),
     };
     let by = format!("{}{which}: emitted by kbc from {}, for {cores}.", ident(&k.name), text.source);
     out.comment(0, &format!("{by} Do not edit: change the program and emit again."));
+    if names.len() > 1 {
+        out.comment(0, &format!("The names and the lines of the source are those of task {}.", task.name));
+    }
     for n in &text.notes {
         out.comment(0, n);
     }

@@ -44,7 +44,7 @@ pub fn files(package: &Package<'_>, profile: &Profile) -> Result<Vec<(String, Ve
         ("conftest.py".into(), include_str!("templates/conftest.py").to_owned()),
         ("golden.py".into(), golden),
         ("harness.py".into(), text::harness(package)),
-        (format!("kernels/orchestration/{name}_orch.cpp"), orchestration(package.kernel)),
+        (format!("kernels/orchestration/{name}_orch.cpp"), orchestration(package.kernel, package.sources)),
         ("layout.py".into(), text::layout(package, profile, &layout)?),
         ("main.py".into(), text::main(package, profile)),
         ("manifest.json".into(), text::manifest(package, profile, &layout)),
@@ -53,8 +53,28 @@ pub fn files(package: &Package<'_>, profile: &Profile) -> Result<Vec<(String, Ve
     for s in package.sources {
         out.push((format!("kernels/{}/{}.cpp", DIALECT.core(s.core), s.name), s.text.clone()));
     }
-    let mut out: Vec<(String, Vec<u8>)> = out.into_iter().map(|(n, t)| (n, t.into_bytes())).collect();
+    let bytes = |(path, text): (String, String)| {
+        let text = licensed(&path, text).into_bytes();
+        (path, text)
+    };
+    let mut out: Vec<(String, Vec<u8>)> = out.into_iter().map(bytes).collect();
     out.extend(package.own.iter().map(|bytes| (OWN.to_owned(), bytes.clone())));
     out.sort();
     Ok(out)
+}
+
+/// The licence of what kbc writes, which is that of kbc, as a comment.
+const LICENCE: &str = "SPDX-License-Identifier: Apache-2.0";
+
+/// Returns a text with its licence as the first line, behind the one that names an interpreter.
+fn licensed(path: &str, text: String) -> String {
+    let comment = match path.rsplit_once('.') {
+        Some((_, "py")) => "#",
+        Some((_, "cpp")) => "//",
+        _ => return text,
+    };
+    match text.split_once('\n') {
+        Some((first, rest)) if first.starts_with("#!") => format!("{first}\n{comment} {LICENCE}\n{rest}"),
+        _ => format!("{comment} {LICENCE}\n{text}"),
+    }
 }

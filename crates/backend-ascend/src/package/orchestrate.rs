@@ -13,18 +13,20 @@ use crate::profile::DIALECT;
 use kbc_ir::expr::Expr;
 use kbc_tiles::args::{self, ScalarArg, TaskArg, TensorArg};
 use kbc_tiles::layout;
+use kbc_tiles::package::Source;
 use kbc_tiles::package::python::fill;
 use kbc_tiles::tile::tasks::{self, Task};
 use kbc_tiles::tile::{Core, Kernel, Object};
 use std::fmt::Write;
 
 /// Prints the orchestration of a kernel with offsets: C++ with two exported functions,
-/// `NAME_config` and `NAME_orchestration`.
-pub fn orchestration(kernel: &Kernel) -> String {
+/// `NAME_config` and `NAME_orchestration`. A kernel has the number of its source.
+pub fn orchestration(kernel: &Kernel, sources: &[Source]) -> String {
     let tasks = tasks::split(kernel);
     let (tensors, scalars) = (args::tensors(kernel), args::scalars(kernel));
     let program = kernel.core == Core::Tasks;
-    let (body, before) = if program { program_of(kernel, &tasks) } else { (one(kernel), String::new()) };
+    let (body, before) =
+        if program { program_of(kernel, &tasks, sources) } else { (one(kernel), String::new()) };
     let what = match tasks.len() {
         1 => format!("one {} task", DIALECT.core(tasks[0].kernel.core).to_uppercase()),
         n => format!("{n} tasks"),
@@ -99,7 +101,7 @@ fn one(kernel: &Kernel) -> String {
 
 /// Prints a program of tasks: the parts of the launch's memory and then the tasks. Also returns the
 /// text that precedes the function.
-fn program_of(kernel: &Kernel, tasks: &[Task]) -> (String, String) {
+fn program_of(kernel: &Kernel, tasks: &[Task], sources: &[Source]) -> (String, String) {
     let mut helpers = Helpers::default();
     let mut value = |e: &Expr| print(&e.clone().simplify(), &Plain, &mut helpers);
     let launch = args::tensors(kernel);
@@ -154,8 +156,9 @@ fn program_of(kernel: &Kernel, tasks: &[Task]) -> (String, String) {
         let known = waits.iter().any(|w| w.contains(&i));
         let keep = if known { format!("const PTO2TaskId {}_id = ", t.name) } else { String::new() };
         let id = if known { ".task_id()" } else { "" };
-        let _ =
-            writeln!(parts, "    {keep}rt_submit_{}_task({i}, {}){id};", DIALECT.core(t.kernel.core), t.name);
+        let number = sources.iter().position(|s| s.tasks.contains(&i)).unwrap_or(i);
+        let core = DIALECT.core(t.kernel.core);
+        let _ = writeln!(parts, "    {keep}rt_submit_{core}_task({number}, {}){id};", t.name);
     }
     let helpers = helpers.text().replace("AICORE inline", "static inline");
     (parts, format!("{PART}{helpers}\n"))

@@ -11,7 +11,7 @@ use kbc_tiles::args::{self, Status, TensorArg};
 use kbc_tiles::backend::Support;
 use kbc_tiles::package::golden::Numbers;
 use kbc_tiles::package::python::{self, fill, quoted, tuple};
-use kbc_tiles::package::{Layout, Package, RowKind, refused};
+use kbc_tiles::package::{Layout, Package, RowKind, Source, refused};
 use kbc_tiles::tile::{NRANKS, Reach, TensorUse, tasks};
 use serde::Serialize;
 use std::fmt::Write;
@@ -110,14 +110,22 @@ pub(super) fn layout(
     }
     let scalars = tuple(args::scalars(kernel).iter().map(|s| quoted(s.name())));
     let tasks = tasks::split(kernel);
-    let kernels: String = (0..tasks.len())
-        .zip(package.sources)
-        .map(|(i, source)| {
-            let blocks = tasks[i].kernel.cores;
-            let directions = args::task_tensors(kernel, &tasks, i);
+    let kernels: String = package
+        .sources
+        .iter()
+        .filter_map(|source| {
+            let first = *source.tasks.first()?;
+            let blocks = tasks[first].kernel.cores;
+            let directions = args::task_tensors(kernel, &tasks, first);
             let directions = tuple(directions.iter().map(|t| quoted(t.direction)));
             let (name, core) = (quoted(&source.name), quoted(DIALECT.core(source.core)));
-            format!("    Kernel({name}, {core}, {blocks}, {directions}),\n")
+            Some(format!("    Kernel({name}, {core}, {blocks}, {directions}),\n"))
+        })
+        .collect();
+    let submitted: String = (0..tasks.len())
+        .filter_map(|i| {
+            let number = package.sources.iter().position(|s| s.tasks.contains(&i))?;
+            Some(format!("    Task({}, {number}),\n", quoted(tasks[i].name.as_str())))
         })
         .collect();
     let mut lengths = vec![];
@@ -179,6 +187,7 @@ pub(super) fn layout(
             ("TENSORS", &tensors),
             ("SCALARS", &scalars),
             ("KERNELS", &kernels),
+            ("TASKS", &submitted),
             ("OWN", &package.own.as_ref().map_or_else(|| "None".into(), |_| quoted(kbc_tiles::package::OWN))),
             ("TABLES", &tables),
             ("LENGTHS", &tuple(lengths)),
@@ -300,15 +309,19 @@ pub(super) fn readme(package: &Package<'_>, profile: &Profile, layout: &Layout) 
         let one = |g: &kbc_tiles::package::Global| format!("`{}: {}`", g.name, shown(g));
         all.iter().map(one).collect::<Vec<_>>().join(", ")
     };
+    let tasks = tasks::split(kernel);
     let kernels: String = package
         .sources
         .iter()
-        .zip(tasks::split(kernel))
-        .map(|(s, task)| {
-            let (core, what) =
-                (DIALECT.core(s.core), if package.sources.len() == 1 { "the kernel" } else { "a task" });
+        .map(|s| {
+            let what = match s.tasks[..] {
+                _ if tasks.len() == 1 => "the kernel".to_owned(),
+                [_] => "a task".into(),
+                _ => format!("the tasks {}", names(&tasks, s)),
+            };
+            let core = DIALECT.core(s.core);
             let word = core.to_uppercase();
-            let cores = match task.kernel.cores {
+            let cores = match s.tasks.first().map_or(1, |first| tasks[*first].kernel.cores) {
                 1 => format!("one {word} core"),
                 n => format!("{n} {word} cores"),
             };
@@ -345,6 +358,12 @@ pub(super) fn readme(package: &Package<'_>, profile: &Profile, layout: &Layout) 
     )
 }
 
+/// Returns the names of the tasks that run a kernel.
+fn names(tasks: &[tasks::Task], source: &Source) -> String {
+    let all: Vec<&str> = source.tasks.iter().map(|i| tasks[*i].name.as_str()).collect();
+    all.join(", ")
+}
+
 /// Prints the type of a global tensor as a program writes it, with its sizes as expressions.
 fn shown(g: &kbc_tiles::package::Global) -> String {
     let size = |(size, dim): (&kbc_ir::expr::Expr, &kbc_ir::types::Dim)| match &dim.cut {
@@ -372,6 +391,7 @@ struct Manifest<'a> {
     count: Option<CountLine<'a>>,
     tensors: Vec<TensorLine<'a>>,
     scalars: Vec<String>,
+    kernels: Vec<KernelLine<'a>>,
     window: Vec<RowLine>,
     window_bytes: String,
     launches: String,
@@ -392,6 +412,14 @@ struct TensorLine<'a> {
     dtype: &'a str,
     direction: &'a str,
     elements: Option<String>,
+}
+
+#[derive(Serialize)]
+struct KernelLine<'a> {
+    file: String,
+    core: &'a str,
+    cores: u32,
+    tasks: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -429,6 +457,13 @@ pub(super) fn manifest(package: &Package<'_>, profile: &Profile, layout: &Layout
         };
         RowLine { name: r.name.to_string(), kind, at: r.at.to_string(), bytes: r.bytes.to_string(), per_call }
     };
+    let tasks = tasks::split(kernel);
+    let of = |s: &Source| KernelLine {
+        file: format!("kernels/{}/{}.cpp", DIALECT.core(s.core), s.name),
+        core: DIALECT.core(s.core),
+        cores: s.tasks.first().map_or(1, |first| tasks[*first].kernel.cores),
+        tasks: s.tasks.iter().map(|i| tasks[*i].name.to_string()).collect(),
+    };
     let manifest = Manifest {
         format: 1,
         kernel: &kernel.name,
@@ -446,6 +481,7 @@ pub(super) fn manifest(package: &Package<'_>, profile: &Profile, layout: &Layout
         }),
         tensors: all.iter().map(line).collect(),
         scalars: args::scalars(kernel).iter().map(|s| s.name().to_owned()).collect(),
+        kernels: package.sources.iter().map(of).collect(),
         window: layout.rows.iter().map(row).collect(),
         window_bytes: layout.bytes.to_string(),
         launches: layout.launches.to_string(),

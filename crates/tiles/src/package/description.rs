@@ -17,7 +17,7 @@ pub struct KernelText {
     pub notes: Vec<String>,
 }
 
-/// The text of a task, in the language of the target.
+/// The text of a kernel, in the language of the target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Source {
     /// Name of the file, without its extension.
@@ -26,6 +26,8 @@ pub struct Source {
     pub core: Core,
     /// The text.
     pub text: String,
+    /// The tasks that run it, by their indices in [`crate::tile::tasks::split`].
+    pub tasks: Vec<usize>,
 }
 
 /// A global tensor of the program, at every size.

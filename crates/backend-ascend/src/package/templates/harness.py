@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 # Two copies of an OpenMP library in one process are no reason to stop.
 os.environ.setdefault("KMP_DUPLICATE_LIB_OK", "TRUE")
@@ -47,7 +48,7 @@ DEVICE = {
 DIRECTION = {"IN": ArgDirection.IN, "OUT": ArgDirection.INOUT, "INOUT": ArgDirection.INOUT}
 ROLE = {"IN": TensorArgType.INPUT, "OUT": TensorArgType.INOUT, "INOUT": TensorArgType.INOUT}
 STATUS_WORDS = 16  # one line of 64 bytes a block of a kernel
-BLOCKS = [(kernel, block) for kernel in layout.KERNELS for block in range(kernel.blocks)]
+BLOCKS = [(task, block) for task in layout.TASKS for block in range(layout.KERNELS[task.kernel].blocks)]
 GUARD = 16  # elements behind a result that nobody may write
 # Where the runtime leaves files if it is killed, whatever TMPDIR says, and what it calls them.
 TEMPORARY = (os.path.join(os.sep, "tmp"), "/dev/shm")
@@ -72,15 +73,22 @@ def compile_kernel(platform, runtime, folder):
             raise Unable(f"{name} is version {version.strip()}: below 14 it takes bfloat16_t for _Float16, and a result proves nothing")
     shim = os.path.join(HERE, "kernels", "orchestration", f"{layout.KERNEL}_orch.cpp")
     include = [*compiler.get_orchestration_include_dirs(runtime), str(compiler.project_root / "src" / "common")]
-    children = []
-    for number, task in enumerate(layout.KERNELS):
-        kernel = compiler.compile_incore(
-            source_path=os.path.join(HERE, "kernels", task.core, f"{task.name}.cpp"), core_type=task.core,
-            pto_isa_root=ensure_pto_isa_root(), extra_include_dirs=include, build_dir=folder,
+    root = ensure_pto_isa_root()
+
+    def compiled(kernel):
+        binary = compiler.compile_incore(
+            source_path=os.path.join(HERE, "kernels", kernel.core, f"{kernel.name}.cpp"), core_type=kernel.core,
+            pto_isa_root=root, extra_include_dirs=include, build_dir=folder,
         )
-        if not platform.endswith("sim"):
-            kernel = extract_text_section(kernel)
-        children.append((number, CoreCallable.build(signature=[DIRECTION[d] for d in task.directions], binary=kernel)))
+        return binary if platform.endswith("sim") else extract_text_section(binary)
+
+    # A compilation is a process of its own, so threads run as many as there are processors.
+    with ThreadPoolExecutor(max_workers=min(len(layout.KERNELS), os.cpu_count() or 1)) as pool:
+        binaries = list(pool.map(compiled, layout.KERNELS))
+    children = [
+        (number, CoreCallable.build(signature=[DIRECTION[d] for d in kernel.directions], binary=binary))
+        for number, (kernel, binary) in enumerate(zip(layout.KERNELS, binaries))
+    ]
     orchestration = compiler.compile_orchestration(runtime_name=runtime, source_path=shim, build_dir=folder)
     signature = [DIRECTION[t.direction] for t in layout.TENSORS]
     return ChipCallable.build(
@@ -150,12 +158,12 @@ class Launch:
         worst, free = 0.0, 0
         for rank, held in enumerate(self.buffers):
             status = next(held[t] for t in layout.TENSORS if t.role == "status")
-            for line, (kernel, block) in zip(status.view(-1, STATUS_WORDS), BLOCKS):
+            for line, (task, block) in zip(status.view(-1, STATUS_WORDS), BLOCKS):
                 done, detail = int(line[0]), int(line[1])
                 if done != self.number + 1:
                     words = layout.STATUS.get(done)
-                    what = f"{words}: {detail}" if words else f"the status of {kernel.name} is {done}: it did not finish"
-                    where = f", core {block}" if kernel.blocks > 1 else ""
+                    what = f"{words}: {detail}" if words else f"the status of {task.name} is {done}: it did not finish"
+                    where = f", core {block}" if layout.KERNELS[task.kernel].blocks > 1 else ""
                     raise Wrong(f"launch {self.number}, rank {rank}{where}: {what}")
             for t in layout.TENSORS:
                 if t.role != "output":

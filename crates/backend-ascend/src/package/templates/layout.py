@@ -47,9 +47,16 @@ class Kernel(NamedTuple):
     directions: tuple  # of its tensors
 
 
-# What is submitted for a launch, in order; each of its blocks has a line of the status.
+class Task(NamedTuple):
+    name: str
+    kernel: int  # its number in KERNELS
+
+
 KERNELS = (
 @KERNELS@)
+# What is submitted for a launch, in order; each block of a task has a line of the status.
+TASKS = (
+@TASKS@)
 # Arguments in order: tensors, then scalars.
 TENSORS = (
 @TENSORS@)
