@@ -72,12 +72,14 @@ fn one(world: &World, case: &Case, l: &Layout) -> Result<bool, String> {
     let s = m.schedule().unwrap();
     let feeds: Vec<_> = (0..3).map(|call| stack::feed(world, case, l, call)).collect();
     let deep = l.n == 7 * case.ranks() + 3 || l.n == case.ranks();
+    let mut undisturbed = None;
     for seed in [None, Some(l.n + 1)].into_iter().take(1 + usize::from(deep)) {
         let options = RunOptions { calls: 3, seed, ..RunOptions::default() };
         let result = run(s, &feeds, &options).map_err(|d| world.words(&d))?;
         if let Some(e) = stack::wrong(world, case, l, &feeds, &result, stack::region(&m)) {
             return Err(e);
         }
+        undisturbed.get_or_insert(result);
     }
     if deep {
         round_trip(&m);
@@ -90,7 +92,9 @@ fn one(world: &World, case: &Case, l: &Layout) -> Result<bool, String> {
             assert_eq!(v.order, Calls::Any);
         }
         let attack = AdversaryOptions { calls: 3, seed: l.n, runs: 3, ..AdversaryOptions::default() };
-        if let Some(f) = adversarial(s, &feeds, None, &attack).map_err(|d| world.words(&d))?.failure {
+        if let Some(f) =
+            adversarial(s, &feeds, undisturbed.as_ref(), &attack).map_err(|d| world.words(&d))?.failure
+        {
             return Err(world.words(&f.diagnostic.into()));
         }
     }

@@ -19,19 +19,23 @@ fn fault(world: &World, case: &Case, n: u64) -> Result<Module, String> {
     let m = stack::synchronized(world, case, l).map_err(|d| world.words(&d))?;
     let s = m.schedule().unwrap();
     let feeds: Vec<_> = (0..3).map(|call| stack::feed(world, case, l, call)).collect();
+    let mut undisturbed = None;
     for seed in [None, Some(n + 1)] {
         let options = RunOptions { calls: 3, seed, ..RunOptions::default() };
         let result = run(s, &feeds, &options).map_err(|d| world.words(&d))?;
         if let Some(e) = stack::wrong(world, case, l, &feeds, &result, stack::region(&m)) {
             return Err(e);
         }
+        undisturbed.get_or_insert(result);
     }
     let v = check(s, &CheckOptions { calls: Some(Calls::Any), ..CheckOptions::default() });
     if !v.ok() {
         return Err(world.words(&v.errors));
     }
     let attack = AdversaryOptions { calls: 3, seed: n, runs: 3, ..AdversaryOptions::default() };
-    if let Some(f) = adversarial(s, &feeds, None, &attack).map_err(|d| world.words(&d))?.failure {
+    if let Some(f) =
+        adversarial(s, &feeds, undisturbed.as_ref(), &attack).map_err(|d| world.words(&d))?.failure
+    {
         return Err(world.words(&f.diagnostic.into()));
     }
     Ok(m)

@@ -50,6 +50,7 @@ fn one(world: &World, case: &Case, l: &Layout) -> Result<bool, String> {
     }
     let feeds: Vec<_> = (0..3).map(|call| stack::feed(world, case, l, call)).collect();
     let code = jit::compile(s).map_err(|d| world.words(&d))?;
+    let mut undisturbed = None;
     for seed in [None, Some(l.n + 1)] {
         let options = RunOptions { calls: 3, seed, ..RunOptions::default() };
         let result = run(s, &feeds, &options).map_err(|d| world.words(&d))?;
@@ -60,13 +61,14 @@ fn one(world: &World, case: &Case, l: &Layout) -> Result<bool, String> {
         if compiled != result {
             return Err("machine code has other bits".into());
         }
+        undisturbed.get_or_insert(result);
     }
     let v = check(s, &CheckOptions { calls: Some(Calls::Any), ..CheckOptions::default() });
     if !v.ok() {
         return Err(world.words(&v.errors));
     }
     let attack = AdversaryOptions { calls: 3, seed: l.n, runs: 3, ..AdversaryOptions::default() };
-    match adversarial(s, &feeds, None, &attack).map_err(|d| world.words(&d))?.failure {
+    match adversarial(s, &feeds, undisturbed.as_ref(), &attack).map_err(|d| world.words(&d))?.failure {
         Some(f) => Err(world.words(&f.diagnostic.into())),
         None => Ok(true),
     }
