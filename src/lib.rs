@@ -23,6 +23,7 @@ pub mod commands;
 pub mod confine;
 pub mod crash;
 pub mod heap;
+pub mod host_program;
 pub mod memory_limit;
 pub mod native;
 pub mod outdir;

@@ -21,6 +21,16 @@ impl NativeTool {
     pub fn find(what: &str, variable: &str, name: &str, help: &str) -> Result<NativeTool, Diagnostic> {
         let command =
             std::env::var(variable).ok().filter(|c| !c.trim().is_empty()).unwrap_or_else(|| name.to_owned());
+        NativeTool::named(what, &command, help)
+    }
+
+    /// Takes the program with this name, and arguments that come first. `what` and `help` are as
+    /// for [`NativeTool::find`].
+    ///
+    /// # Errors
+    /// Returns E564 if it does not run.
+    pub fn named(what: &str, command: &str, help: &str) -> Result<NativeTool, Diagnostic> {
+        let command = command.to_owned();
         let why = match started(&command).arg("--version").output() {
             Ok(out) if out.status.success() => return Ok(NativeTool { command, version: out.stdout }),
             Ok(out) => format!("{command} --version ended with {}", out.status),

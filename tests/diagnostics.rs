@@ -8,12 +8,13 @@ use common::{Scratch, kbc, kbc_with, short};
 use std::collections::BTreeSet;
 
 /// A failing command of every kind.
-const FAILING: [&[&str]; 34] = [
+const FAILING: [&[&str]; 35] = [
     &["compile", "bad.kb"],
     &["compile", "bad.kb", "--target", "simm"],
     &["check", "bad.kb"],
     &["run", "bad.kb"],
     &["launch", "bad.kb"],
+    &["calibrate", "--at", "nothing"],
     &["report", "bad.kb"],
     &["import", "bad.kb"],
     &["opt", "bad.kir"],

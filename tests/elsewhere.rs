@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Commands, in an order in which later ones read what earlier ones wrote: exit code, words of the
 /// output, command line. All run without the source.
-const COMMANDS: [(i32, &str, &str); 50] = [
+const COMMANDS: [(i32, &str, &str); 51] = [
     (0, "kbc new my_ring", ""),
     (0, "next:", "new my_ring"),
     (0, "ok\n", "check my_ring/my_ring.kb"),
@@ -44,6 +44,7 @@ const COMMANDS: [(i32, &str, &str); 50] = [
     (2, "cannot read mine.kb: no such file\n", "compile mine.kb"),
     (2, "cannot read mine.kir: no such file\n", "opt mine.kir"),
     (2, "cannot read mine.kb: no such file\n", "launch mine.kb"),
+    (2, "--at", "calibrate --at nothing"),
     (2, "cannot read mine.kb: no such file\n", "dev replay mine.kb"),
     (2, "cannot read mine.yaml: no such file\n", "sweep mine.yaml"),
     (2, "mine is not an exported program\n", "import mine -o m.kb"),

@@ -22,6 +22,7 @@ mod additions;
 mod ascend;
 mod bad;
 mod bench_ccl;
+mod bench_host;
 mod bench_scale;
 mod circles;
 mod cli;

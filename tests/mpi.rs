@@ -111,11 +111,21 @@ fn no_flush_or_sync_is_missing() {
     };
     for (what, text) in [
         ("nothing", right.clone()),
-        ("flush before a notify", replaced("kbc_flush(k, k->put);", "k->put = 0;")),
+        (
+            "flush before a notify",
+            replaced(
+                "kbc_flush(k, k->put);\n        k->filled = 0;\n        /* Orders",
+                "k->put = 0;\n        k->filled = 0;\n        /* Orders",
+            ),
+        ),
         ("sync before a notify", without(first)),
         ("sync after a wait", without(last).replace("if (order == memory_order_acquire)", "(void)order;")),
         ("flush of notifies", replaced("kbc_flush(k, k->told);", ";")),
-        ("local flush", replaced("MPI_Win_flush_local_all(k->windows);", "").replace("1 << 20", "1 << 14")),
+        (
+            "flush before copies are reused",
+            replaced("kbc_flush(k, k->put);\n        k->filled = 0;\n    }", "k->filled = 0;\n    }")
+                .replace("1 << 20", "1 << 14"),
+        ),
         ("copy of a tile", replaced("= k->staged + k->filled;", "= (void *)(uintptr_t)from;")),
         ("flush of a get", replaced("MPI_Win_flush((int)peer, k->windows);", "")),
     ] {

@@ -80,7 +80,7 @@ fn o_is_the_output_everywhere() {
             assert_eq!(short == Some('o'), long == Some("output"), "kbc {path}: {short:?}, {long:?}");
             let old = arg.get_all_aliases().unwrap_or_default();
             // Verbs that are younger than the spelling have no other one.
-            let young = ["man", "synth", "launch"].contains(&path.as_str());
+            let young = ["man", "synth", "launch", "calibrate", "dev bench host"].contains(&path.as_str());
             assert_eq!(long == Some("output") && !young, old.contains(&"out"), "kbc {path} {long:?}");
             assert!(long.is_none_or(|l| !["out", "report"].contains(&l)), "kbc {path} {long:?}");
             outputs += usize::from(long == Some("output"));
@@ -110,6 +110,13 @@ fn folder() -> Scratch {
         "sweep.yaml",
         b"sweep: 1\ntitle: t\nfile: specs/all_reduce.kb\ndefine: {n: '{n}'}\naxes: {n: [64, 128]}\n",
     );
+    s.write("here.yaml", b"shape: full(2)\nlink: 10 GB/s, 100 ns\n");
+    s.write(
+        "rows.csv",
+        b"collective,ranks,bytes,count,contestant,transport,algorithm,stage,best,rounds,repeat,time_ns,min_ns,\
+          q1_ns,q3_ns,max_ns,ratio,ratio_min,ratio_max,algbw_gbs,busbw_gbs,compared,wrong\n\
+          all_gather,2,8,2,kbc,memory,ring,measured,true,1,9,150,150,150,150,150,1,1,1,0.05,0.02,8,0\n",
+    );
     s.write("figures.yaml", b"repro: 1\nfolder: made\nsweeps: [sweep.yaml]\nreferences: []\npages: []\n");
     s.write("kbc-crash.kb", b"// kbc: list passes place\n// kbc: file a.kb\n");
     for line in
@@ -128,7 +135,8 @@ fn run_examples(these: impl Fn(&str) -> bool) {
     for (path, examples) in EXAMPLES.iter().filter(|e| these(e.0)) {
         for (line, _) in *examples {
             let needs = if line.contains("fuzz emitted") { Some(Need::Cxx) } else { None };
-            let needs = if line.starts_with("kbc launch ") { Some(Need::C) } else { needs };
+            let builds = ["kbc launch ", "kbc calibrate ", "kbc dev bench host "];
+            let needs = if builds.iter().any(|b| line.starts_with(b)) { Some(Need::C) } else { needs };
             if !done.insert(line) || needs.is_some_and(|n| found(n).is_none()) {
                 continue;
             }
@@ -293,8 +301,13 @@ fn results_are_json_everywhere() {
         "kbc dev bench scale start --repeat 1",
         "kbc man -o man1",
     ];
-    let launch = found(Need::C).map(|_| "kbc launch my_ring.kb --repeat 1".to_owned());
-    for line in explained.chain(others.map(str::to_owned)).chain(launch) {
+    let built = [
+        "kbc launch my_ring.kb --repeat 1",
+        "kbc calibrate --sizes 4096 --at 4096 --repeat 1",
+        "kbc dev bench host all_gather --sizes 8 --algorithm ring --rounds 1 --repeat 1 --no-mpi",
+    ];
+    let built = built.iter().filter(|_| found(Need::C).is_some()).map(|l| (*l).to_owned());
+    for line in explained.chain(others.map(str::to_owned)).chain(built) {
         let ran = s.line(&format!("{line} --format json"));
         assert_eq!(ran.code, 0, "{line}: {}", ran.stderr);
         assert!(json(&ran).is_object() && ran.stdout.lines().count() == 1, "{line}: {}", ran.stdout);

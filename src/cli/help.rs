@@ -51,6 +51,13 @@ pub const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "calibrate",
+        &[
+            ("kbc calibrate -o here.yaml", "then kbc run layer.kb --topology here.yaml"),
+            ("kbc calibrate --sizes 4KiB --at 64KiB", "the rates of small messages"),
+        ],
+    ),
+    (
         "report",
         &[
             ("kbc report layer.kb -o layer.html", ""),
@@ -175,9 +182,17 @@ pub const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "dev bench",
         &[
+            ("kbc dev bench host all_reduce --sizes 8,4KiB --algorithm ring --rounds 1 --no-mpi", ""),
             ("kbc dev bench select --points 2", ""),
             ("kbc dev bench ccl --topology topology.yaml --ccl ccl.yaml -D algorithm=tree", ""),
             ("kbc dev bench scale start check-ring --sizes 8,16", ""),
+        ],
+    ),
+    (
+        "dev bench host",
+        &[
+            ("kbc dev bench host all_gather --sizes 8,1MiB --algorithm ring --rounds 1 --no-mpi", ""),
+            ("kbc dev bench host broadcast --sizes 64 --algorithm chain --no-mpi -o rows.csv", ""),
         ],
     ),
     ("dev bench select", &[("kbc dev bench select --points 2 --seed 7", "")]),
@@ -192,7 +207,13 @@ pub const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
             ("kbc dev bench scale irregular --sizes 4,8 --repeat 1", "one process for each size"),
         ],
     ),
-    ("dev compare-reference", &[("kbc dev compare-reference specs/reference/kernbench_transfers.yaml", "")]),
+    (
+        "dev compare-reference",
+        &[
+            ("kbc dev compare-reference specs/reference/kernbench_transfers.yaml", ""),
+            ("kbc dev compare-reference rows.csv --topology here.yaml", "measured and simulated times"),
+        ],
+    ),
     ("completions", &[("kbc completions bash > kbc.bash", ""), ("kbc completions zsh > _kbc", "")]),
     ("man", &[("kbc man run", ""), ("kbc man -o man1", "all pages")]),
 ];

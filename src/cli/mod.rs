@@ -1,5 +1,6 @@
 //! The command line: subcommands, flags, and messages about wrong arguments.
 
+mod computer;
 mod evaluation;
 pub mod help;
 pub mod messages;
@@ -7,6 +8,7 @@ mod plot;
 mod shared;
 mod trials;
 
+pub use computer::{BenchHost, Calibrate};
 pub use evaluation::{Compare, Repro, Sweep};
 pub use plot::{Picture, Plot, PlotLinks, PlotTopology, PlotTree, PlotWhat, ThemeChoice};
 pub use shared::{Data, EngineChoice, Execution, Format, Groups, Selection, Source, Watch};
@@ -83,6 +85,8 @@ pub enum Command {
     Compile(Compile),
     /// Compile a program to C, build and run it on this computer, and measure it
     Launch(Launch),
+    /// Measure this computer, and write a machine file with its rates
+    Calibrate(Calibrate),
     /// Write an HTML page: chunks step by step, timeline, links, critical path, evidence
     Report(MakePage),
     /// Explain an error code, a choice of the compiler, or where the time goes
@@ -140,9 +144,9 @@ pub enum DevVerb {
     Replay(Replay),
     /// Make every figure and table of the documentation again, or check them
     Repro(Repro),
-    /// Measure kbc's choice of algorithms, or run the all-reduce of two kernbench files
+    /// Measure collectives on this computer beside MPI, kbc's choice of algorithms, or kbc itself
     Bench(Bench),
-    /// Compare published figures with those of kbc
+    /// Compare published figures, or measured rows, with those of kbc
     CompareReference(CompareReference),
 }
 
@@ -528,8 +532,11 @@ pub struct CompareReference {
     /// Files of published figures, or folders with such files.
     ///
     /// docs/reference/published-figures.md has their form; specs/reference of kbc's source by
-    /// default.
+    /// default. A `.csv` file has rows of `kbc dev bench host`.
     pub files: Vec<String>,
+    /// The machine of measured rows: a shape, or a machine file.
+    #[arg(long, value_name = "SHAPE|FILE")]
+    pub topology: Option<String>,
 }
 
 /// `kbc list passes`

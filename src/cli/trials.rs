@@ -1,5 +1,6 @@
 //! Arguments of the subcommands that test kbc itself: its selection, its engines, its checker.
 
+use super::computer::BenchHost;
 use super::shared::at_least_one;
 use clap::{Args, Subcommand};
 use kbc_evaluation::ccl::CclOptions;
@@ -15,6 +16,8 @@ pub struct Bench {
 /// What to measure.
 #[derive(Subcommand, Debug)]
 pub enum BenchWhat {
+    /// Measure collectives on this computer, in turn with those of MPI and of other peers
+    Host(BenchHost),
     /// Compare the selected algorithm with the fastest one, on random machines and sizes
     Select(BenchSelect),
     /// Run the all-reduce of a kernbench ccl.yaml on the machine of a topology.yaml: check every

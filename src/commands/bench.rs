@@ -1,5 +1,5 @@
-//! `kbc dev bench`: measurements of kbc itself; `kbc dev bench ccl` is [`super::ccl`], and
-//! `kbc dev bench scale` is [`super::scale`].
+//! `kbc dev bench`: measurements. `kbc dev bench host` is [`super::bench_host`], `kbc dev bench
+//! ccl` is [`super::ccl`], and `kbc dev bench scale` is [`super::scale`].
 
 use crate::cli::{Bench, BenchSelect, BenchWhat};
 use crate::session::{Failure, Outcome, Session};
@@ -9,10 +9,11 @@ use kbc_diag::{Diagnostic, Diagnostics};
 /// Measures and prints.
 ///
 /// # Errors
-/// Returns E996 if a choice is more than 5 % slower than the best, and the errors of [`super::ccl`]
-/// and [`super::scale`].
+/// Returns E996 if a choice is more than 5 % slower than the best, and the errors of
+/// [`super::bench_host`], [`super::ccl`] and [`super::scale`].
 pub fn run(session: &mut Session, args: &Bench) -> Outcome {
     match &args.what {
+        BenchWhat::Host(args) => super::bench_host::run(session, args),
         BenchWhat::Select(args) => select(session, args),
         BenchWhat::Ccl(args) => super::ccl::run(session, args),
         BenchWhat::Scale(args) => super::scale::run(session, args),

@@ -6,26 +6,19 @@
 
 use super::compile::{self, PackageReceiver};
 use super::output::finish;
-use crate::cli::{Compile, Data, Execution, Groups, Launch, Source, Watch};
+use crate::cli::{Compile, Launch, Source};
 use crate::crash::{self, Stage};
+use crate::host_program::{self, Temporary, lines};
 use crate::native::NativeTool;
 use crate::outdir;
 use crate::session::{Failure, Outcome, Session};
-use kbc_compiler::report::{LaunchReport, Report, launch};
+use kbc_compiler::report::{Report, launch};
 use kbc_compiler::workspace::words;
 use kbc_compiler::{backends, sized};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::schedule::Schedule;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
-use tempfile::TempDir;
-
-/// Most lines of another program that a message repeats.
-const LINES: usize = 16;
 
 /// E416: a file of another tool is not launched.
 pub fn no_program(file: &str) -> Failure {
@@ -110,28 +103,8 @@ fn sized(session: &mut Session, args: &Launch) -> Outcome<Source> {
 
 /// Returns the compilation for this computer that comes first.
 fn compilation(args: &Launch, source: Source) -> Compile {
-    Compile {
-        verb: "launch",
-        source,
-        target: backends::native_target().name().to_owned(),
-        execution: Execution {
-            no_proof: false,
-            no_data: args.no_data,
-            no_time: false,
-            adversarial: false,
-            seeds: 1,
-            seed: 0,
-            calls: None,
-            every_rank: false,
-            perturb: None,
-            emit: vec![],
-            trace_ranks: None,
-            passes: "default".into(),
-            watch: Watch { force: args.force, ..Watch::default() },
-            data: Data { output: vec![place(args.output.as_deref())], ..Data::default() },
-            groups: Groups::default(),
-        },
-    }
+    let folder = place(args.output.as_deref());
+    host_program::compilation("launch", source, folder, (args.no_data, args.force))
 }
 
 /// Returns the value of `--output` for which a package is made: a path, which is not taken for
@@ -168,18 +141,9 @@ fn build(
     };
     let (variable, name, with) = if args.mpi { ("MPICC", "mpicc", build.mpi) } else { ("CC", "cc", &[][..]) };
     let compiler = NativeTool::find("compiler", variable, name, help)?;
-    let own = std::env::var("CFLAGS").ok();
-    let optimise: Vec<&str> = match &own {
-        Some(flags) => flags.split_whitespace().collect(),
-        None => build.optimise.to_vec(),
-    };
-    let program = program.to_string_lossy();
-    let file = ["-o", &program, &build.source];
-    let args = [build.standard, with, &optimise[..], &file, &build.libraries[..]].concat();
-    compiler.call(&args, package).map_err(|said| {
-        let title = format!("the compiler `{}` does not compile the C of {kernel}", compiler.command());
-        lines(Diagnostic::error("E564", title), &said).help(help)
-    })?;
+    let title = format!("the compiler `{}` does not compile the C of {kernel}", compiler.command());
+    host_program::build(&compiler, (&build, &build.source, with), package, program)
+        .map_err(|said| lines(Diagnostic::error("E564", title), &said).help(help))?;
     Ok(launcher)
 }
 
@@ -236,8 +200,7 @@ fn show(session: &Session, args: &Launch, report: &mut Report, kernel: &str, end
     crash::stage(Stage::Report);
     let said = String::from_utf8_lossy(&ended.stderr);
     // A launcher may print lines of its own.
-    let found = ended.stdout.split(|b| *b == b'\n').find_map(|line| serde_json::from_slice(line).ok());
-    let Some::<LaunchReport>(launched) = found else {
+    let Some(launched) = host_program::launched(ended) else {
         let usage = ended.status.code() == Some(2);
         let title = match usage {
             true => format!("{kernel} refuses its arguments"),
@@ -260,55 +223,4 @@ fn show(session: &Session, args: &Launch, report: &mut Report, kernel: &str, end
     }
     let title = format!("{}: the results of the processes are wrong", report.file);
     Err(Failure::Program(lines(Diagnostic::error("E430", title), &said).into()))
-}
-
-/// Adds the lines that another program printed, the first ones if there are many.
-fn lines(mut d: Diagnostic, said: &str) -> Diagnostic {
-    let all: Vec<&str> = said.lines().filter(|l| !l.trim().is_empty()).collect();
-    for line in all.iter().take(LINES) {
-        d = d.note(*line);
-    }
-    match all.len().saturating_sub(LINES) {
-        0 => d,
-        more => d.note(format!("... and {more} more lines")),
-    }
-}
-
-/// A folder that is removed when it is dropped, and when a signal ends kbc.
-struct Temporary(TempDir);
-
-impl Temporary {
-    fn new() -> Result<Temporary, Diagnostic> {
-        let failed = |e: std::io::Error| {
-            Diagnostic::error("E410", format!("cannot create a temporary folder: {}", words(&e)))
-        };
-        // The compiler works in another folder than kbc.
-        let all = std::path::absolute(std::env::temp_dir()).map_err(failed)?;
-        let folder = tempfile::Builder::new().prefix("kbc-launch-").tempdir_in(all).map_err(failed)?;
-        let path = folder.path().to_owned();
-        // Not the end of the terminal, which nohup lets a command ignore.
-        let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
-        std::thread::spawn(move || {
-            let Some(signal) = signals.forever().next() else { return };
-            // The compiler may still be writing: it has its own time to end.
-            for _ in 0..100 {
-                match fs::remove_dir_all(&path) {
-                    Err(_) if path.exists() => std::thread::sleep(Duration::from_millis(10)),
-                    _ => break,
-                }
-            }
-            // Ends kbc as the signal would have.
-            let _ = signal_hook::low_level::emulate_default_handler(signal);
-        });
-        Ok(Temporary(folder))
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    /// The folder of the C, unless the user has named one.
-    fn package(&self) -> PathBuf {
-        self.0.path().join("package")
-    }
 }

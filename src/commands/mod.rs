@@ -1,6 +1,8 @@
 //! Subcommands, one module each, and what several of them share.
 
 pub mod bench;
+pub mod bench_host;
+pub mod calibrate;
 pub mod ccl;
 pub mod check;
 pub mod compare;
@@ -117,6 +119,7 @@ fn verb(session: &mut Session, command: &Command) -> Outcome {
             Some(_) => Err(launch::no_program(&args.file)),
             None => launch::run(session, args),
         },
+        Command::Calibrate(args) => calibrate::run(session, args),
         Command::New(args) => new::run(session, args),
         Command::Import(args) => torch::import(session, args),
         Command::Report(args) => match format_of(session, &args.file) {

@@ -1,9 +1,11 @@
-//! `kbc dev compare-reference`: published figures beside those of kbc.
+//! `kbc dev compare-reference`: published figures, or rows of `kbc dev bench host`, beside those of
+//! kbc.
 
 use crate::checkout;
 use crate::cli::CompareReference;
 use crate::session::{Failure, Outcome, Session, named, words};
 use kbc_diag::{Diagnostic, Diagnostics};
+use kbc_evaluation::host_bench::predicted::{self, predicted};
 use kbc_evaluation::published::{Row, human, one};
 use std::path::Path;
 
@@ -11,8 +13,11 @@ use std::path::Path;
 ///
 /// # Errors
 /// Returns the errors of reading a file, and E997 if a figure deviates more than its file allows or
-/// its program fails.
+/// its program fails; E416 for measured rows without a machine, or together with other files.
 pub fn run(session: &mut Session, args: &CompareReference) -> Outcome {
+    if args.topology.is_some() || args.files.iter().any(|f| is_rows(f)) {
+        return measured(session, args);
+    }
     let mut all = vec![];
     let usual = [checkout::find("specs/reference")];
     for path in files(if args.files.is_empty() { &usual } else { &args.files })? {
@@ -32,6 +37,35 @@ pub fn run(session: &mut Session, args: &CompareReference) -> Outcome {
     }
     let d = Diagnostic::error("E997", title).note(names.join("; "));
     Err(Failure::Program(Diagnostics::from(d)))
+}
+
+fn is_rows(file: &str) -> bool {
+    file.ends_with(".csv")
+}
+
+/// Compares files of measured rows with simulated times.
+fn measured(session: &mut Session, args: &CompareReference) -> Outcome {
+    let usage = |title: &str, help: &str| {
+        Err(Failure::Usage(Diagnostic::error("E416", title.to_owned()).help(help.to_owned()).into()))
+    };
+    if args.files.is_empty() || !args.files.iter().all(|f| is_rows(f)) {
+        return usage(
+            "--topology is for files of measured rows, .csv",
+            "kbc dev bench host -o rows.csv writes one",
+        );
+    }
+    let Some(topology) = &args.topology else {
+        return usage(
+            "measured rows need the machine that they are compared with",
+            "--topology machine.yaml; kbc calibrate -o machine.yaml writes one for this computer",
+        );
+    };
+    let mut all = vec![];
+    for file in &args.files {
+        all.push(predicted(session, file, topology)?);
+    }
+    let text: Vec<String> = all.iter().map(predicted::human).collect();
+    Ok(session.answer(text.join("\n").trim_end(), &all)?)
 }
 
 /// Returns the files, with folders replaced by the `.yaml` files in them.

@@ -51,8 +51,10 @@
 //! # Ok::<(), kbc_compiler::Failure>(())
 //! ```
 
+pub mod calibration;
 pub mod ccl;
 pub mod compare;
+pub mod host_bench;
 pub mod published;
 pub mod repro;
 pub mod scale;

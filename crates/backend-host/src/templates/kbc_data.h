@@ -97,7 +97,7 @@ struct kbc_control {
 
 struct kbc_options {
     int64_t ranks, count, calls, repeat, seed;
-    int delays, json, until_eof;
+    int delays, json, until_eof, bind;
     double limit;
 };
 

@@ -281,6 +281,9 @@ static void kbc_help(const struct kbc_program *p) {
     printf("  --limit SECONDS  longest that a wait may take (default: 30)\n");
     printf("  --seed SEED      other inputs\n");
     printf("  --delays         random delays between calls\n");
+#ifndef KBC_MPI
+    printf("  --bind           keep every rank on one processor (Linux)\n");
+#endif
     printf("  --json           print one JSON object in place of text\n");
     printf("  --until-eof      end when the standard input ends\n");
 }
@@ -288,7 +291,7 @@ static void kbc_help(const struct kbc_program *p) {
 /* Reads the arguments; returns 0, or an exit code plus 1. */
 static int kbc_arguments(const struct kbc_program *p, int64_t started, int argc, char **argv, struct kbc_options *o) {
     const int64_t ranks = started ? started : p->claimed == 1 ? p->ranks[0] : 0;
-    *o = (struct kbc_options){ranks, p->standard, 10, -1, 0, 0, 0, 0, 30};
+    *o = (struct kbc_options){ranks, p->standard, 10, -1, 0, 0, 0, 0, 0, 30};
     for (int i = 1; i < argc; ++i) {
         const char *a = argv[i];
         int64_t seconds = 0, *to = 0;
@@ -300,6 +303,9 @@ static int kbc_arguments(const struct kbc_program *p, int64_t started, int argc,
         if (strcmp(a, "--delays") == 0) flag = &o->delays;
         if (strcmp(a, "--json") == 0) flag = &o->json;
         if (strcmp(a, "--until-eof") == 0) flag = &o->until_eof;
+#ifndef KBC_MPI
+        if (strcmp(a, "--bind") == 0) flag = &o->bind;
+#endif
         if (flag) {
             *flag = 1;
             continue;

@@ -65,7 +65,9 @@ static inline void kbc_put(struct kbc_rank *k, int64_t peer, int64_t offset, int
         return;
     }
     if (k->filled + size > KBC_STAGED) {
-        MPI_Win_flush_local_all(k->windows);
+        /* A flush of the peers, one by one: in MPICH 4.0.2 over UCX, puts still read the copies after
+         * MPI_Win_flush_local_all and MPI_Win_flush_all. */
+        kbc_flush(k, k->put);
         k->filled = 0;
     }
     unsigned char *const copy = k->staged + k->filled;

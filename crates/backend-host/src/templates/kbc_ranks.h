@@ -135,6 +135,23 @@ static void *kbc_shared(size_t bytes) {
     return out;
 }
 
+/* Keeps this rank on one of the processors that it may use. Two ranks on one processor wait for each
+ * other's turns, and a system with other work may leave them there. */
+static void kbc_bind(int64_t rank) {
+#ifdef __linux__
+    cpu_set_t all, own;
+    if (sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) == 0) return;
+    int64_t before = rank % CPU_COUNT(&all);
+    CPU_ZERO(&own);
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+        if (CPU_ISSET(cpu, &all) && before-- == 0) CPU_SET(cpu, &own);
+    }
+    sched_setaffinity(0, sizeof own, &own);
+#else
+    (void)rank;
+#endif
+}
+
 static int kbc_launch(struct kbc_run *r, size_t bytes) {
     const size_t control = (sizeof *r->control + 4095) / 4096 * 4096;
     pid_t pid[KBC_MAX_RANKS];
@@ -153,6 +170,7 @@ static int kbc_launch(struct kbc_run *r, size_t bytes) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             if (getppid() != kbc_launcher) _exit(1);
 #endif
+            if (r->options.bind) kbc_bind(running);
             kbc_run_rank(*r, running);
             _exit(0);
         }

@@ -1,0 +1,180 @@
+//! Rows of a benchmark: medians and spread of the rounds, and their form as CSV.
+
+use kbc_diag::{Diagnostic, FileId, Span};
+use serde::{Deserialize, Serialize};
+
+/// When a row was measured.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum BenchStage {
+    /// Once, to find the fastest algorithms.
+    Screened,
+    /// In all rounds, in turn with the other contestants.
+    Measured,
+}
+
+/// A contestant at a size.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
+pub struct BenchRow {
+    /// The collective.
+    pub collective: String,
+    /// Number of ranks.
+    pub ranks: u64,
+    /// S of the conventions of busbw.
+    pub bytes: u64,
+    /// Elements of the whole vector.
+    pub count: u64,
+    /// `kbc`, `kbc/MPI` for its program over an MPI of that name, or the name of a peer.
+    pub contestant: String,
+    /// `memory`, `mpi`, or `command` for a peer that is a command.
+    pub transport: String,
+    /// The algorithm, for programs of kbc.
+    pub algorithm: Option<String>,
+    /// When it was measured.
+    pub stage: BenchStage,
+    /// Whether it is the fastest measured row of its contestant at this size.
+    pub best: bool,
+    /// Number of rounds.
+    pub rounds: u64,
+    /// Calls in a block of the first round, if they are known.
+    pub repeat: Option<u64>,
+    /// Time of a call in ns: the median over the rounds, each of which is a median of blocks.
+    pub time_ns: f64,
+    /// The smallest of the rounds.
+    pub min_ns: f64,
+    /// The smallest time that a quarter of the rounds does not exceed.
+    pub q1_ns: f64,
+    /// The smallest time that three quarters of the rounds do not exceed.
+    pub q3_ns: f64,
+    /// The largest of the rounds.
+    pub max_ns: f64,
+    /// Its time over that of kbc's best algorithm over shared memory in the same round: the median
+    /// of the rounds. None for a row that was measured once.
+    pub ratio: Option<f64>,
+    /// The smallest of these quotients.
+    pub ratio_min: Option<f64>,
+    /// The largest of them.
+    pub ratio_max: Option<f64>,
+    /// S over the time, in GB/s.
+    pub algbw_gbs: f64,
+    /// That times the factor of busbw.
+    pub busbw_gbs: Option<f64>,
+    /// Elements that were compared in all rounds; none if the peer says nothing about it.
+    pub compared: Option<u64>,
+    /// Elements of them that differ.
+    pub wrong: Option<u64>,
+}
+
+/// The times of a contestant at a size, one for each round, in ns.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Samples(pub Vec<f64>);
+
+impl Samples {
+    fn sorted(&self) -> Vec<f64> {
+        let mut all = self.0.clone();
+        all.sort_by(f64::total_cmp);
+        all
+    }
+
+    /// The median: of an even number, the mean of the two in the middle. 0 without samples.
+    pub fn median(&self) -> f64 {
+        let all = self.sorted();
+        let middle = all.len() / 2;
+        match all.len() {
+            0 => 0.0,
+            n if n % 2 == 1 => all[middle],
+            _ => f64::midpoint(all[middle - 1], all[middle]),
+        }
+    }
+
+    /// The smallest value that this share of the samples does not exceed; 0 without samples.
+    pub fn quantile(&self, share: f64) -> f64 {
+        let all = self.sorted();
+        let at = (share * all.len() as f64).ceil() as usize;
+        all.get(at.saturating_sub(1)).copied().unwrap_or(0.0)
+    }
+
+    /// Returns the quotients of these and other samples, round by round.
+    pub fn over(&self, other: &Samples) -> Samples {
+        Samples(self.0.iter().zip(&other.0).filter(|(_, by)| **by > 0.0).map(|(a, by)| a / by).collect())
+    }
+}
+
+/// Rounds to as many digits as a file has, so that what is written is what is read.
+fn digits(value: f64, digits: i32) -> f64 {
+    let scale = 10f64.powi(digits);
+    (value * scale).round() / scale
+}
+
+impl BenchRow {
+    /// Fills in the times of the rounds, and their quotients with those of the reference.
+    #[must_use]
+    pub fn with(mut self, times: &Samples, reference: Option<&Samples>, bus_factor: Option<f64>) -> BenchRow {
+        let ns = |v: f64| digits(v, 1);
+        self.rounds = times.0.len() as u64;
+        self.time_ns = ns(times.median());
+        self.min_ns = ns(times.quantile(0.0));
+        self.q1_ns = ns(times.quantile(0.25));
+        self.q3_ns = ns(times.quantile(0.75));
+        self.max_ns = ns(times.quantile(1.0));
+        let ratios = reference.map(|r| times.over(r));
+        let of = |f: &dyn Fn(&Samples) -> f64| ratios.as_ref().map(|r| digits(f(r), 4));
+        self.ratio = of(&Samples::median);
+        self.ratio_min = of(&|r| r.quantile(0.0));
+        self.ratio_max = of(&|r| r.quantile(1.0));
+        let algbw = if self.time_ns > 0.0 { self.bytes as f64 / self.time_ns } else { 0.0 };
+        self.algbw_gbs = digits(algbw, 6);
+        self.busbw_gbs = bus_factor.map(|f| digits(f * algbw, 6));
+        self
+    }
+}
+
+/// Marks the fastest measured row of every contestant at every size.
+pub fn mark_best(rows: &mut [BenchRow]) {
+    for i in 0..rows.len() {
+        let row = &rows[i];
+        let is_rival = |r: &BenchRow| {
+            r.stage == BenchStage::Measured
+                && (&r.collective, r.ranks, r.bytes, &r.contestant)
+                    == (&row.collective, row.ranks, row.bytes, &row.contestant)
+        };
+        let first = rows.iter().enumerate().filter(|(_, r)| is_rival(r));
+        let best = first.min_by(|a, b| a.1.time_ns.total_cmp(&b.1.time_ns)).map(|(k, _)| k);
+        rows[i].best = best == Some(i);
+    }
+}
+
+/// Returns rows as CSV.
+///
+/// # Errors
+/// E991: a row has no form as CSV, which is an error of kbc.
+pub fn csv(rows: &[BenchRow]) -> Result<Vec<u8>, Diagnostic> {
+    let failed =
+        |e: &dyn std::fmt::Display| Diagnostic::error("E991", format!("the rows cannot be written: {e}"));
+    let mut out = csv::Writer::from_writer(vec![]);
+    for row in rows {
+        out.serialize(row).map_err(|e| failed(&e))?;
+    }
+    out.into_inner().map_err(|e| failed(&e))
+}
+
+/// Reads rows from CSV.
+///
+/// # Errors
+/// Returns E481 with the line for a file that is none of `kbc dev bench host`.
+pub fn read(text: &str, file: FileId) -> Result<Vec<BenchRow>, Diagnostic> {
+    let mut out = vec![];
+    for row in csv::Reader::from_reader(text.as_bytes()).deserialize() {
+        out.push(row.map_err(|e: csv::Error| {
+            let at = e.position().map_or(0, |p| p.byte() as usize).min(text.len());
+            let why = match e.kind() {
+                csv::ErrorKind::Deserialize { err, .. } => err.kind().to_string(),
+                _ => e.to_string(),
+            };
+            Diagnostic::error("E481", format!("not a row of kbc dev bench host: {why}"))
+                .primary(Span::new(file, at, at), "here")
+                .help("docs/reference/host.md describes the columns")
+        })?);
+    }
+    Ok(out)
+}
