@@ -1,0 +1,105 @@
+//! Unit tests of the benchmark of this computer: statistics, rows, and the times of calibration.
+
+use kbc_diag::SourceMap;
+use kbc_evaluation::calibration::{MeasuredTime, PhaseFigures, PhaseTimes};
+use kbc_evaluation::host_bench::row::mark_best;
+use kbc_evaluation::host_bench::{BENCH_COLLECTIVES, BenchRow, BenchStage, Samples, csv, read};
+
+fn row(contestant: &str, stage: BenchStage, times: &[f64], reference: Option<&[f64]>) -> BenchRow {
+    let empty = BenchRow {
+        collective: "all_gather".into(),
+        ranks: 2,
+        bytes: 100,
+        count: 25,
+        contestant: contestant.into(),
+        transport: "memory".into(),
+        algorithm: None,
+        stage,
+        best: false,
+        rounds: 0,
+        repeat: None,
+        time_ns: 0.0,
+        min_ns: 0.0,
+        q1_ns: 0.0,
+        q3_ns: 0.0,
+        max_ns: 0.0,
+        ratio: None,
+        ratio_min: None,
+        ratio_max: None,
+        algbw_gbs: 0.0,
+        busbw_gbs: None,
+        compared: Some(3),
+        wrong: None,
+    };
+    let reference = reference.map(|r| Samples(r.to_vec()));
+    empty.with(&Samples(times.to_vec()), reference.as_ref(), Some(0.5))
+}
+
+#[test]
+fn samples_have_a_median_and_quartiles() {
+    let five = Samples(vec![5.0, 1.0, 4.0, 2.0, 3.0]);
+    assert_eq!((five.median(), five.quantile(0.0), five.quantile(1.0)), (3.0, 1.0, 5.0));
+    assert_eq!((five.quantile(0.25), five.quantile(0.75)), (2.0, 4.0));
+    assert_eq!(Samples(vec![4.0, 1.0]).median(), 2.5);
+    assert_eq!((Samples(vec![]).median(), Samples(vec![]).quantile(0.5)), (0.0, 0.0));
+}
+
+/// A ratio is the median of the quotients of the rounds, not the quotient of the medians.
+#[test]
+fn ratios_are_taken_round_by_round() {
+    let r = row("a", BenchStage::Measured, &[10.0, 30.0, 40.0], Some(&[10.0, 10.0, 20.0]));
+    assert_eq!((r.rounds, r.time_ns, r.min_ns, r.max_ns), (3, 30.0, 10.0, 40.0));
+    assert_eq!((r.ratio, r.ratio_min, r.ratio_max), (Some(2.0), Some(1.0), Some(3.0)));
+    assert_eq!((r.algbw_gbs, r.busbw_gbs), (3.333333, Some(1.666667)));
+}
+
+#[test]
+fn the_fastest_measured_row_is_marked_and_rows_survive_a_file() {
+    let mut rows = vec![
+        row("kbc", BenchStage::Screened, &[1.0], None),
+        row("kbc", BenchStage::Measured, &[9.0], Some(&[8.0])),
+        row("kbc", BenchStage::Measured, &[8.0], Some(&[8.0])),
+        row("other", BenchStage::Measured, &[20.0], Some(&[8.0])),
+    ];
+    mark_best(&mut rows);
+    assert_eq!(rows.iter().map(|r| r.best).collect::<Vec<_>>(), [false, false, true, true]);
+    let text = String::from_utf8(csv(&rows).expect("CSV")).expect("text");
+    let mut map = SourceMap::default();
+    let file = map.add("rows.csv", text.clone());
+    assert_eq!(read(&text, file).expect("its own file"), rows);
+    let wrong = text.replace(",measured,", ",guessed,");
+    let found = read(&wrong, file).expect_err("an unknown stage");
+    assert_eq!(found.code, "E481");
+}
+
+#[test]
+fn counts_are_whole_elements_of_every_rank() {
+    let any = BENCH_COLLECTIVES[0];
+    assert_eq!([(2, 8), (4, 8), (3, 100), (2, 1)].map(|(p, n)| any.count(p, n)), [2, 4, 27, 2]);
+}
+
+/// The slowest rank of each block counts, and no rank may be missing.
+#[test]
+fn phases_are_those_of_the_slowest_rank() {
+    let rank = |rank, put: [f64; 3]| {
+        let other = vec![1.0; 3];
+        PhaseTimes {
+            rank,
+            put: put.to_vec(),
+            combine: other.clone(),
+            copy: other.clone(),
+            get: other.clone(),
+            f32: other.clone(),
+            f16: other.clone(),
+            bf16: other.clone(),
+            i32: other,
+        }
+    };
+    let both = [rank(0, [1.0, 9.0, 3.0]), rank(1, [2.0, 4.0, 5.0])];
+    let found = PhaseFigures::of(&both, 2).expect("both ranks");
+    assert_eq!(found.put, MeasuredTime { ns: 5.0, min_ns: 2.0, max_ns: 9.0 });
+    assert_eq!(found.put.uncertainty(), 70.0);
+    assert_eq!(found.put.over(2.0).ns, 2.5);
+    assert_eq!(PhaseFigures::of(&both[..1], 2), None);
+    assert_eq!(PhaseFigures::of(&[rank(0, [0.0; 3])], 1), None);
+}
