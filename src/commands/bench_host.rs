@@ -354,7 +354,10 @@ impl Bench<'_> {
             let fits = built[i].emitted.largest_count.is_none_or(|most| size.count <= most);
             let sample = match fits {
                 true => self.sample(size, Contestant::Memory(i), built, peers, 0),
-                false => Err(Diagnostic::error("E416", "its window cannot be as large as that").into()),
+                false => {
+                    let title = format!("{what}: the window of {} cannot be so large", built[i].algorithm);
+                    Err(Failure::Usage(Diagnostic::error("E416", title).help("take smaller --sizes").into()))
+                }
             };
             match sample {
                 Ok(s) => {
