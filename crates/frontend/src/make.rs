@@ -106,7 +106,6 @@ impl Joined for Box<TileExpr> {
 }
 
 /// Returns the nodes of a list.
-#[expect(clippy::vec_box, reason = "the parser holds large nodes in boxes")]
 pub fn unboxed<T>(list: Vec<Box<T>>) -> Vec<T> {
     list.into_iter().map(|node| *node).collect()
 }
