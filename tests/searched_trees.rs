@@ -172,3 +172,41 @@ fn prices_are_near_the_times_of_schedules() {
         assert!((model / simulated - 1.0).abs() < within, "{algorithm} on {machine}: {model}, {simulated}");
     }
 }
+
+/// Where messages name relays and the plan is far from its busiest link, numbers of trees are
+/// priced although the estimate of the plan holds.
+#[test]
+fn numbers_of_trees_are_priced_where_trees_wait_for_each_other() {
+    let s = Scratch::new();
+    let chosen = timed_on(&s, "all_gather", &machine_file("mi250_8_8"), 1 << 18);
+    let name = chosen["collectives"][0]["algorithm"].as_str().expect("a name");
+    assert!(name.contains("trees: 2"), "{name}");
+    assert!(chosen["percent"].as_f64().expect("a bound") > 58.0, "{chosen:#}");
+}
+
+/// Two matched trees that gain nothing do not end the search for more of them.
+#[test]
+fn a_broadcast_has_as_many_matched_trees_as_are_fastest() {
+    let s = Scratch::new();
+    let chosen = timed_on(&s, "broadcast", &machine_file("h100_4x8"), 1 << 14);
+    let name = chosen["collectives"][0]["algorithm"].as_str().expect("a name");
+    assert!(name.contains("greedy: 32"), "{name}");
+    assert!(chosen["percent"].as_f64().expect("a bound") > 37.0, "{chosen:#}");
+}
+
+/// Orders of three axes are tried where they differ, and not on a cube of equal links.
+#[test]
+fn orders_of_three_axes_are_tried_where_they_differ() {
+    let s = Scratch::new();
+    let orders = |report: &Value| report["collectives"][0]["search"]["orders"].as_u64().expect("a number");
+    let names = |report: &Value| -> Vec<String> {
+        let list = report["collectives"][0]["candidates"].as_array().expect("a list");
+        list.iter().map(|c| c["algorithm"].as_str().expect("a name").to_owned()).collect()
+    };
+    let even = explained(&s, "all_reduce", "torus(3, 3, 3) { link: 50 GB/s, 500 ns }", 1 << 20);
+    assert_eq!((orders(&even), names(&even).iter().any(|n| n.contains("order: "))), (0, false));
+    // The first axis has few ranks, so the whole vector should not go along it first.
+    let uneven = explained(&s, "all_reduce", "torus(2, 3, 4) { link: 50 GB/s, 500 ns }", 1 << 20);
+    assert_eq!(orders(&uneven), 5);
+    assert!(names(&uneven).iter().any(|n| n.starts_with("torus3(") && n.contains("order: ")), "{uneven:#}");
+}

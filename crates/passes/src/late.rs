@@ -17,7 +17,6 @@
 use kbc_rounds::Rounds;
 use kbc_rounds::region::Region;
 use rustc_hash::FxBuildHasher;
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 /// Places of a rank that lie side by side.
@@ -38,29 +37,79 @@ impl Run {
     }
 }
 
-/// Rounds of places. Runs do not overlap.
+/// Places of a buffer up to which rounds are kept place by place.
+const MOST_PLACES: u32 = 1 << 12;
+
+/// A place that has no round.
+const NONE: u32 = u32::MAX;
+
+/// Rounds of places: place by place, or, where a buffer has many, by runs that do not overlap.
 #[derive(Default)]
 struct RoundsOfRuns {
-    /// By buffer and first atom: one past the last atom, and the round.
+    /// By buffer: the round of each of its first places.
+    places: Vec<Vec<u32>>,
+    /// By buffer and first atom: one past the last atom, and the round. Used from the first run
+    /// that lies beyond [`MOST_PLACES`].
     runs: BTreeMap<(u32, u32), (u32, u32)>,
+    by_runs: bool,
 }
 
 impl RoundsOfRuns {
+    /// Returns the rounds of the places of a run, or None where they are kept by runs.
+    fn of(&mut self, Run { buffer, start, len }: Run) -> Option<&mut [u32]> {
+        let stop = start + len;
+        if !self.by_runs && stop > MOST_PLACES {
+            self.by_runs = true;
+            for (buffer, rounds) in (0..).zip(std::mem::take(&mut self.places)) {
+                let known = (0..).zip(rounds).filter(|(_, round)| *round != NONE);
+                self.runs.extend(known.map(|(at, round)| ((buffer, at), (at + 1, round))));
+            }
+        }
+        if self.by_runs {
+            return None;
+        }
+        let buffer = buffer as usize;
+        if self.places.len() <= buffer {
+            self.places.resize(buffer + 1, vec![]);
+        }
+        let places = &mut self.places[buffer];
+        if places.len() < stop as usize {
+            places.resize(stop as usize, NONE);
+        }
+        Some(&mut places[start as usize..stop as usize])
+    }
+
     /// Gives a run this round in place of what its places had.
     fn set(&mut self, run: Run, round: u32) {
-        self.take(run, u32::max);
+        if let Some(places) = self.of(run) {
+            return places.fill(round);
+        }
+        // Most runs are set as they were set before.
+        if let Some(same) = self.runs.get_mut(&(run.buffer, run.start))
+            && same.0 == run.start + run.len
+        {
+            same.1 = round;
+            return;
+        }
+        self.remove(run, u32::max);
         self.runs.insert((run.buffer, run.start), (run.start + run.len, round));
     }
 
-    /// Removes a run, and returns the round that `of` chooses among those of its places.
-    fn take(&mut self, Run { buffer, start, len }: Run, of: fn(u32, u32) -> u32) -> Option<u32> {
-        let stop = start + len;
-        // Most runs are taken as they were set.
-        if let Entry::Occupied(same) = self.runs.entry((buffer, start))
-            && same.get().0 == stop
-        {
-            return Some(same.remove().1);
+    /// Returns the round that `of` chooses among those of the places of a run. The run must be set
+    /// to another one then.
+    fn take(&mut self, run: Run, of: fn(u32, u32) -> u32) -> Option<u32> {
+        if let Some(places) = self.of(run) {
+            return places.iter().copied().filter(|round| *round != NONE).reduce(of);
         }
+        match self.runs.get(&(run.buffer, run.start)) {
+            Some(same) if same.0 == run.start + run.len => Some(same.1),
+            _ => self.remove(run, of),
+        }
+    }
+
+    /// Removes a run, and returns the round that `of` chooses among those of its places.
+    fn remove(&mut self, Run { buffer, start, len }: Run, of: fn(u32, u32) -> u32) -> Option<u32> {
+        let stop = start + len;
         let before = self.runs.range(..(buffer, start)).next_back();
         let before = before.filter(|(key, (end, _))| key.0 == buffer && *end > start);
         let inside = self.runs.range((buffer, start)..(buffer, stop));

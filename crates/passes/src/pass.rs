@@ -3,6 +3,7 @@
 //! This module owns [`Pass`], [`PassInfo`], typed options and [`PassCx`]. [`crate::ALL`] lists
 //! the passes, and [`crate::pipeline`] puts them in order.
 
+use crate::expand::OneSlotCache;
 use crate::findings::Findings;
 use crate::packed::PackedCache;
 use kbc_diag::nearest::nearest;
@@ -254,6 +255,8 @@ pub struct PassCx<'a> {
     pub findings: RefCell<Findings>,
     /// Trees that were packed so far.
     pub packed: Rc<PackedCache>,
+    /// What is known about the slots of the algorithms of the library.
+    pub slots: Rc<OneSlotCache>,
 }
 
 impl<'a> PassCx<'a> {
@@ -270,6 +273,7 @@ impl<'a> PassCx<'a> {
             using: vec![],
             findings: RefCell::default(),
             packed: Rc::default(),
+            slots: Rc::default(),
         }
     }
 
@@ -279,7 +283,8 @@ impl<'a> PassCx<'a> {
     where
         'a: 'b,
     {
-        PassCx { packed: self.packed.clone(), ..PassCx::new(self.library, topology) }
+        let (packed, slots) = (self.packed.clone(), self.slots.clone());
+        PassCx { packed, slots, ..PassCx::new(self.library, topology) }
     }
 
     /// Adds a model that measures schedules.

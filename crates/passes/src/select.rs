@@ -12,6 +12,11 @@
 //!   there, runs of ranks that are linked by faster links or shorter ways than others are boxes,
 //!   and their sizes are tried ([adr/097](../adr/097-rails.md)). At most 16 lists of arguments are
 //!   tried for an algorithm.
+//! * Of an algorithm of three axes or more, the numbers of its clauses `check` are tried in place of
+//!   these sizes, at most 24 lists: there a text offers orders of its axes, `torus3(order: 3)`. The
+//!   fastest order becomes a candidate if its price is lower than that of the first one. On a cube
+//!   of equal links all orders are equal, and none is tried
+//!   ([adr/105](../adr/105-orders-and-time-of-select.md)).
 //! * The lower bound of the collective says what every schedule needs. Trees, compositions and
 //!   options are not looked at where the best candidate is so near the bound that nothing can gain
 //!   5 %.
@@ -26,6 +31,8 @@
 //!   [adr/102](../adr/102-receipts-that-wait-for-nothing.md)). Where the estimate does not hold,
 //!   trees of other kinds and 1, 2, 4 or 8 trees per root are priced as well
 //!   ([adr/096](../adr/096-time-of-the-search.md)), and 2, 8 or 32 matched trees of an all-reduce.
+//!   The numbers per root are also priced where messages name relays and the plan takes over 5 %
+//!   longer than its busiest link is busy.
 //! * Parameters that are algorithms are tried with the other algorithms of the same collective
 //!   ([adr/088](../adr/088-search-of-compositions.md)): `two_phase(first: ring, then: bruck)`. The
 //!   search starts from the best arguments that are known, and changes one parameter after another.
@@ -407,9 +414,9 @@ impl Chooser<'_> {
             .algorithms_of(site.file, site.id)
             .into_iter()
             .partition(|&alg| crate::packed::is_packed(library, alg));
-        let mut out = self.priced(site, &job, &others);
-        out.sort_by(order);
         let mut record = SearchRecord { skipped: self.unsearched(site), ..SearchRecord::default() };
+        let mut out = self.priced(site, &job, &others, &mut record);
+        out.sort_by(order);
         if record.skipped.is_none() {
             record.bound = job.groups.first().and_then(|group| self.least(site, group));
         }
@@ -485,7 +492,13 @@ impl Chooser<'_> {
 
     /// Returns algorithms with their prices: with default arguments, and with numbers that the
     /// machine suggests. Of those that are far from the best so far the exact price is not found.
-    fn priced(&self, site: &SelectSite<'_>, job: &Job<'_>, algs: &[AlgId]) -> Vec<Candidate> {
+    fn priced(
+        &self,
+        site: &SelectSite<'_>,
+        job: &Job<'_>,
+        algs: &[AlgId],
+        record: &mut SearchRecord,
+    ) -> Vec<Candidate> {
         let library = job.library;
         let close = self.options.word("by").unwrap_or("close") == "close";
         let cores = self.topology.settings().cores;
@@ -500,9 +513,9 @@ impl Chooser<'_> {
             let algorithm = Name::from(&decl.name.node);
             // Compositions start from the price of an algorithm, however high.
             let composes = algorithm_valued(decl, library).contains(&true);
-            let mut price = |arguments: Vec<(Name, UsingArg)>| {
+            let mut price = |arguments: Vec<(Name, UsingArg)>, most: f64| {
                 let args = search::values(site.file, &arguments);
-                let limit = if prunes && !composes { NEARLY_CLOSE * best } else { f64::INFINITY };
+                let limit = if prunes && !composes { NEARLY_CLOSE * best } else { most };
                 let verdict = match legal(library, alg, site.axis, site.coll.root, args) {
                     Err(why) => Verdict::Rejected(why),
                     Ok(call) => match cost::price_below(job, &call, limit) {
@@ -524,10 +537,18 @@ impl Chooser<'_> {
                 best = best.min(candidate.ns().unwrap_or(f64::INFINITY));
                 candidate
             };
-            out.push(price(vec![]));
+            out.push(price(vec![], f64::INFINITY));
+            // Another order of the axes is listed where it is faster than the first one.
+            let orders = search::orders_of_axes(self.topology, site, decl);
+            let first = out.last().and_then(Candidate::ns).unwrap_or(f64::INFINITY);
+            record.orders += orders.len() as u64;
+            let faster = orders.into_iter().map(|list| price(list, search::FASTER_ORDER * first));
+            let faster = faster.filter(|c| c.ns().is_some_and(|ns| ns < search::FASTER_ORDER * first));
+            out.extend(faster.min_by(order));
             // Other arguments are listed where they are legal and right.
             let group = job.groups.first().map_or(&[][..], |g| g);
-            let more = self.argument_lists(site, group, decl).into_iter().map(price);
+            let more =
+                self.argument_lists(site, group, decl).into_iter().map(|list| price(list, f64::INFINITY));
             out.extend(more.filter(|c| matches!(c.verdict, Verdict::Priced(_))));
         }
         out

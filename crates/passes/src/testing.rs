@@ -4,7 +4,7 @@
 use crate::late::{Receipt, Run, bring_forward};
 use kbc_diag::Diagnostic;
 use kbc_ir::{Expr, Name};
-use kbc_rounds::{Library, ast};
+use kbc_rounds::{Library, Rounds, ast};
 
 pub use crate::enqueue::direction::Direction;
 pub use crate::fresh::FreshNames;
@@ -32,6 +32,11 @@ pub fn symbolic_number(
     rank: &Name,
 ) -> Result<Option<Expr>, Box<Diagnostic>> {
     crate::expand::symbolic_number(lib, number, rank)
+}
+
+/// Returns for each transfer of each round the round at whose end its receiver takes it.
+pub fn taken_in(rounds: &Rounds) -> Vec<Vec<u32>> {
+    crate::late::taken_in(rounds)
 }
 
 /// Returns the rounds in which a rank takes messages, given the sender, the deadline and the place

@@ -9,6 +9,9 @@ use kbc_checker::{CheckOptions, check};
 use kbc_ir::Module;
 use kbc_ir::schedule::{Mark, Point, SOp, SStmt};
 use kbc_numerics::generate::mix32;
+use kbc_passes::testing::taken_in;
+use kbc_rounds::region::{Interval, Region, Run};
+use kbc_rounds::{Call, Limits, Rounds, expand};
 use stack::{Case, Layout, World, argument};
 use std::fmt::Write;
 
@@ -184,4 +187,50 @@ fn random_rounds_have_their_sums() {
             run(s, &feeds, &RunOptions { calls: 3, ..RunOptions::default() }).unwrap();
         }
     }
+}
+
+/// Returns the same rounds in atoms that are finer by a factor.
+fn finer(rounds: &Rounds, factor: u32) -> Rounds {
+    let mut out = rounds.clone();
+    out.atoms *= factor;
+    out.buffers.iter_mut().for_each(|b| b.atoms *= factor);
+    let buffers = out.buffers.clone();
+    let moved = |r: &Region| {
+        let whole = Region::whole(r.buffer, buffers[r.buffer as usize].atoms);
+        let part = |x: &Run| Interval { start: x.start * factor, len: x.len * factor };
+        whole.select(&r.runs().iter().map(part).collect::<Vec<_>>())
+    };
+    for x in out.rounds.iter_mut().flatten() {
+        (x.from, x.to) = (moved(&x.from), moved(&x.to));
+    }
+    out
+}
+
+/// Whether places are looked at one by one, or, where there are many, by runs: receipts are the
+/// same.
+#[test]
+fn receipts_do_not_depend_on_the_number_of_places() {
+    let world = world("");
+    let mut late = 0;
+    for (coll, name, sizes) in [
+        ("all_reduce", "ring", vec![6]),
+        ("all_reduce", "hierarchical_flat", vec![8]),
+        ("all_reduce", "swing", vec![8]),
+        ("all_reduce", "torus2_all_links", vec![2, 3]),
+        ("all_gather", "rails_flat", vec![8]),
+        ("all_gather", "bruck", vec![5]),
+        ("all_to_all", "bruck", vec![6]),
+        ("reduce_scatter", "torus3_all_links", vec![2, 2, 2]),
+    ] {
+        let sizes: Vec<u64> = sizes;
+        let case = world.case(&format!("{coll} {name}"), &sizes, None);
+        let sizes = sizes.iter().map(|s| *s as i64).collect();
+        let call = Call { alg: case.alg, sizes, root: None, args: vec![] };
+        let rounds = expand(&world.lib, &call, &Limits::default()).unwrap();
+        let taken = taken_in(&rounds);
+        assert!(rounds.atoms < 4096 && finer(&rounds, 5000).atoms > 4096);
+        assert_eq!(taken, taken_in(&finer(&rounds, 5000)), "{name}");
+        late += (0..).zip(&taken).map(|(t, round)| round.iter().filter(|x| **x > t).count()).sum::<usize>();
+    }
+    assert!(late > 50, "{late}");
 }

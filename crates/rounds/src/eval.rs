@@ -89,6 +89,8 @@ pub struct Integers {
     /// Number of terms of sums, minima and maxima over ranges.
     terms: Cell<u64>,
     memo: RefCell<HashMap<(Span, Vec<Value>), Value>>,
+    /// Values of the longest comprehension since this was set to 0.
+    pub(crate) longest: Cell<usize>,
 }
 
 impl Values for Integers {
@@ -349,6 +351,7 @@ impl ConcreteEvaluator<'_> {
         let mut out = vec![];
         let mut steps = 0;
         self.bind(gens, &mut vec![], scope, (&mut steps, limit), &mut out)?;
+        self.values.longest.set(self.values.longest.get().max(steps));
         Ok(out)
     }
 

@@ -473,6 +473,16 @@ impl<V: Values> Evaluator<'_, V> {
                 return Ok(self.values.of_number(self.values.integer(*i)));
             }
             FnBody::Expr(body) => body,
+            FnBody::List(list) if values.len() == 1 => {
+                let index =
+                    self.values.number(values.into_iter().next().expect("there is one"), args[0].span)?;
+                // Most tables have numbers as they are printed.
+                let known = self.values.known(&index).and_then(|i| usize::try_from(i).ok());
+                return match known.and_then(|i| list.get(i)).map(|e| &e.kind) {
+                    Some(ExprKind::Int(i)) => Ok(self.values.of_number(self.values.integer(*i))),
+                    _ => self.entry(decl, name, vec![index], span),
+                };
+            }
             FnBody::List(_) | FnBody::Rows(_) => {
                 let index: Result<Vec<V::Number>, V::Stop> =
                     values.into_iter().zip(args).map(|(v, e)| self.values.number(v, e.span)).collect();

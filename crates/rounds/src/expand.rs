@@ -20,6 +20,7 @@ use crate::ratio::gcd;
 use crate::region::{Cut, Region, Run};
 use crate::rounds::{Axis, Buffer, Call, Lane, Limits, Mark, Rounds, Transfer, Use, coordinates, rank_text};
 use crate::scope::Fault;
+use crate::template::{LoggedScratch, TemplateLog};
 
 /// Returns the rounds of a call.
 ///
@@ -27,12 +28,22 @@ use crate::scope::Fault;
 /// Returns the first error in the order of the text: E005 to E031 for the algorithm, or E040 if the
 /// expansion exceeds `limits`.
 pub fn expand(lib: &Library, call: &Call, limits: &Limits) -> Result<Rounds, Diagnostics> {
+    expand_by(lib, call, limits, true)
+}
+
+/// Returns what [`expand`] does. `reuses` says whether templates may be used and made.
+pub(crate) fn expand_by(
+    lib: &Library,
+    call: &Call,
+    limits: &Limits,
+    reuses: bool,
+) -> Result<Rounds, Diagnostics> {
     // One evaluator for all attempts, because the results of functions do not depend on the
     // size of atoms.
     let evaluator = ConcreteEvaluator::new(lib);
     let mut finer = 1u64;
     loop {
-        let mut x = Expander::new(lib, &evaluator, *limits, finer);
+        let mut x = Expander { reuses, ..Expander::new(lib, &evaluator, *limits, finer) };
         match x.call(call) {
             Ok(()) => return Ok(x.finish(lib, call)),
             Err(Stop::Fault(d)) => return Err(Diagnostics::from(*d)),
@@ -88,6 +99,9 @@ pub(crate) struct Expander<'a> {
     pub scratch: BTreeMap<(u32, Span, u32), u32>,
     pub transfers: usize,
     pub steps: u64,
+    pub log: TemplateLog,
+    /// Whether templates are used and made.
+    pub reuses: bool,
 }
 
 impl<'a> Expander<'a> {
@@ -109,6 +123,8 @@ impl<'a> Expander<'a> {
             scratch: BTreeMap::new(),
             transfers: 0,
             steps: 0,
+            log: TemplateLog::default(),
+            reuses: true,
         }
     }
 
@@ -133,13 +149,31 @@ impl<'a> Expander<'a> {
     }
 
     pub fn enter_lane(&mut self, span: Span, index: usize) -> u32 {
-        let lane = Lane { parent: self.lane, span, index: index as u32 };
+        let id = self.lane_of(Lane { parent: self.lane, span, index: index as u32 });
+        std::mem::replace(&mut self.lane, id)
+    }
+
+    /// Returns the number of a branch that is entered.
+    pub fn lane_of(&mut self, lane: Lane) -> u32 {
         let next = self.lanes.len() as u32;
         let id = *self.lane_ids.entry(lane).or_insert(next);
         if id == next {
             self.lanes.push(lane);
         }
-        std::mem::replace(&mut self.lane, id)
+        self.log.lane(id);
+        id
+    }
+
+    /// Returns the number of the buffer of a `scratch` statement: a new one, or that of the same
+    /// statement in a group side by side.
+    pub fn scratch_buffer(&mut self, name: &str, ordinal: u32, span: Span, len: u32) -> u32 {
+        let next = self.buffers.len() as u32;
+        let id = *self.scratch.entry((ordinal, span, len)).or_insert(next);
+        if id == next {
+            self.buffers.push(Buffer { name: name.to_owned(), atoms: len, scratch: Some(span) });
+        }
+        self.log.scratch(LoggedScratch { ordinal, span, len, buffer: id });
+        id
     }
 
     /// Adds the rank, the round and the enclosing `apply` statements to a message.

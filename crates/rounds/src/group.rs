@@ -13,7 +13,7 @@ use crate::contract::block_shape;
 use crate::expand::{Expander, Step, Stop, too_large};
 use crate::frame::{ActiveRanks, Frame, Members};
 use crate::head::{algorithm_valued, axes_differ};
-use crate::interp::statements::{apply_side, root_fits, run};
+use crate::interp::statements::{apply_side, root_fits};
 use crate::interp::{Applied, ApplySide, Start};
 use crate::ratio::gcd;
 use crate::region::{Cut, Region, fraction};
@@ -78,7 +78,7 @@ impl<'a> Expander<'a> {
         let (alg, args) = (call.alg, call.args.clone());
         let start =
             Start { coll, alg, args, options: vec![], root, group, regions, at, span: head, applied: false };
-        run(self, start)?;
+        self.used(start)?;
         Ok(())
     }
 
@@ -132,7 +132,7 @@ impl<'a> Expander<'a> {
             };
             // The same scratch statement in groups side by side is one buffer.
             self.ordinal = ordinal;
-            end = end.max(run(self, start)?);
+            end = end.max(self.used(start)?);
             most = most.max(self.ordinal);
         }
         self.ordinal = most;

@@ -19,6 +19,7 @@ mod end_faults;
 pub mod eval;
 pub mod evaluator;
 pub mod expand;
+mod few;
 mod fold;
 mod frame;
 pub mod group;
@@ -38,6 +39,7 @@ pub mod rounds;
 pub mod scope;
 mod slice;
 mod synchronous;
+mod template;
 #[doc(hidden)]
 pub mod testing;
 pub mod verify;

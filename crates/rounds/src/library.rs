@@ -15,6 +15,7 @@ use crate::ast::{AlgorithmDecl, CollectiveDecl, FnDecl, Ident};
 use crate::evaluator::BUILTINS;
 use crate::lazy::LazyDecl;
 use crate::scope::{Fault, Functions, Parameter, not_an_integer};
+use crate::template::Templates;
 
 /// Id of a collective in a [`Library`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -96,6 +97,8 @@ pub(crate) struct Unit {
     pub(crate) collectives: BTreeMap<String, CollId>,
     /// By name of the collective as written and name of the algorithm.
     algorithms: BTreeMap<(String, String), AlgId>,
+    /// Whether any of them writes its collective with a namespace.
+    qualifies: bool,
     /// The parameters that the file sees, with their values.
     parameters: BTreeMap<String, Parameter>,
 }
@@ -111,6 +114,7 @@ impl Unit {
             functions: BTreeMap::new(),
             collectives: BTreeMap::new(),
             algorithms: BTreeMap::new(),
+            qualifies: false,
             parameters: BTreeMap::new(),
         }
     }
@@ -122,7 +126,8 @@ impl Unit {
             k.1 == name && k.0.rsplit_once('.').is_some_and(|(_, last)| last == coll)
         };
         let plain = self.algorithms.get(&(coll.to_owned(), name.to_owned()));
-        plain.into_iter().chain(self.algorithms.iter().filter(move |a| qualified(a.0)).map(|a| a.1)).copied()
+        let all = self.qualifies.then_some(&self.algorithms).into_iter().flatten();
+        plain.into_iter().chain(all.filter(move |a| qualified(a.0)).map(|a| a.1)).copied()
     }
 }
 
@@ -135,6 +140,8 @@ pub struct Library {
     functions: Vec<LazyDecl<FnDecl>>,
     collectives: Vec<LazyDecl<CollectiveDecl>>,
     algorithms: Vec<LazyDecl<AlgorithmDecl>>,
+    /// What uses of its algorithms expand to.
+    pub(crate) templates: Templates,
 }
 
 impl Library {
@@ -164,6 +171,7 @@ impl Library {
         uses: Vec<FileId>,
         decls: LazyDecls,
     ) -> Diagnostics {
+        self.templates.clear();
         let mut found = Diagnostics::new();
         let at = match self.units.iter().position(|u| u.file == file) {
             Some(i) => i,
@@ -214,6 +222,7 @@ impl Library {
                 continue;
             }
             let id = AlgId(self.algorithms.len() as u32);
+            self.units[at].qualifies |= key.0.contains('.');
             self.units[at].algorithms.insert(key, id);
             self.algorithms.push(a);
         }
@@ -224,6 +233,7 @@ impl Library {
     /// added. A parameter that is only [`Parameter::Declared`] is known by name, and an evaluation
     /// that needs it fails.
     pub fn set_parameters(&mut self, file: FileId, parameters: BTreeMap<String, Parameter>) {
+        self.templates.clear();
         if let Some(u) = self.units.iter_mut().find(|u| u.file == file) {
             u.parameters = parameters;
         }
@@ -249,6 +259,7 @@ impl Library {
 
     /// Replaces the declaration of an algorithm, under the same collective and name.
     pub fn replace_algorithm(&mut self, id: AlgId, decl: AlgorithmDecl) {
+        self.templates.clear();
         if let Some(a) = self.algorithms.get_mut(id.0 as usize) {
             *a = decl.into();
         }

@@ -66,6 +66,14 @@ impl Region {
 
     /// Returns the places of these parts of the line, joined in this order.
     pub fn select(&self, parts: &[Interval]) -> Region {
+        // Most selections are one part of one run.
+        if let ([run], [part]) = (self.runs(), parts)
+            && part.len > 0
+            && part.start + part.len <= run.len
+        {
+            let runs = Arc::new([Run { line: 0, start: run.start + part.start, len: part.len }]);
+            return Region { buffer: self.buffer, len: part.len, runs };
+        }
         let mut runs: Vec<Run> = Vec::with_capacity(parts.len());
         let mut line = 0;
         for part in parts {
@@ -86,6 +94,27 @@ impl Region {
             }
         }
         Region { buffer: self.buffer, len: line, runs: runs.into() }
+    }
+
+    /// Returns places of the line of `base`, as which this region is understood, whatever its
+    /// buffer.
+    pub(crate) fn on_line(&self, base: &Region) -> Region {
+        match base.runs() {
+            [whole] if whole.start == 0 => Region { runs: self.runs.clone(), ..self.in_buffer(base.buffer) },
+            [whole] => {
+                let moved = self.runs.iter().map(|r| Run { start: r.start + whole.start, ..*r });
+                Region { buffer: base.buffer, len: self.len, runs: moved.collect() }
+            }
+            _ => {
+                let parts = self.runs.iter().map(|r| Interval { start: r.start, len: r.len });
+                base.select(&parts.collect::<Vec<_>>())
+            }
+        }
+    }
+
+    /// Returns the same places of another buffer.
+    pub(crate) fn in_buffer(&self, buffer: u32) -> Region {
+        Region { buffer, ..self.clone() }
     }
 
     /// Returns the `count` neighbouring atoms from `start` on the line.
@@ -120,6 +149,47 @@ impl Region {
     /// Returns the greatest common divisor of all boundaries and `so_far`.
     pub fn grain(&self, so_far: u64) -> u64 {
         self.runs.iter().fold(so_far, |g, r| gcd(gcd(g, u64::from(r.start)), u64::from(r.len)))
+    }
+}
+
+/// The line of a region, looked up by places.
+pub(crate) struct Line {
+    /// The runs of the region by their first places.
+    runs: Vec<Run>,
+}
+
+impl Line {
+    /// Returns the line of a region, which has no place twice.
+    pub fn of(r: &Region) -> Line {
+        let mut runs = r.runs().to_vec();
+        runs.sort_unstable_by_key(|r| r.start);
+        Line { runs }
+    }
+
+    /// Returns where the places of a region lie on this line, as places of a buffer of this number.
+    /// None if the line has not all of them.
+    pub fn places_of(&self, r: &Region, buffer: u32) -> Option<Region> {
+        if let [whole] = &self.runs[..]
+            && whole.start == 0
+        {
+            return r.runs().iter().all(|x| x.start + x.len <= whole.len).then(|| r.in_buffer(buffer));
+        }
+        let mut runs: Vec<Run> = vec![];
+        for x in r.runs() {
+            let (mut at, mut line, end) = (x.start, x.line, x.start + x.len);
+            while at < end {
+                let i = self.runs.partition_point(|own| own.start <= at).checked_sub(1)?;
+                let own = self.runs[i];
+                let len = (own.start + own.len).checked_sub(at).filter(|n| *n > 0)?.min(end - at);
+                let start = own.line + (at - own.start);
+                match runs.last_mut() {
+                    Some(last) if last.start + last.len == start => last.len += len,
+                    _ => runs.push(Run { line, start, len }),
+                }
+                (at, line) = (at + len, line + len);
+            }
+        }
+        Some(Region { buffer, len: r.len, runs: runs.into() })
     }
 }
 

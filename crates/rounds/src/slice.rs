@@ -7,6 +7,7 @@ use kbc_diag::{Diagnostic, Span};
 
 use crate::eval::with_bindings;
 use crate::expand::{Expander, Step, too_large};
+use crate::few::Few;
 use crate::frame::Frame;
 use crate::interp::{ChunkSelection, Domain};
 use crate::scope::Scope;
@@ -21,13 +22,14 @@ impl<'a> Expander<'a> {
         chosen: &ChunkSelection<'_>,
         count: i64,
         span: Span,
-    ) -> Step<Vec<i64>> {
-        let &ChunkSelection { index, len, gens, ref checked } = chosen;
+    ) -> Step<Few<i64>> {
+        let &ChunkSelection { index, len, gens, checked } = chosen;
         let bad = |title: String, label: String, help: &str| {
             let d = Diagnostic::error("E028", title).primary(span, label).help(help);
             self.located(f, here, Box::new(d))
         };
-        let mut out: Vec<i64> = vec![];
+        // One chunk needs no list.
+        let mut out = Few::Many(vec![]);
         let mut add = |x: &Self, scope: &dyn Scope| -> Step<()> {
             let i = x.evaluator.int(index, scope).map_err(|d| x.located(f, here, d))?;
             let k = match len {
@@ -41,7 +43,8 @@ impl<'a> Expander<'a> {
                     "the length must be at least 0",
                 ));
             }
-            if let Some(d) = checked.as_ref().and_then(|c| c.fault(i, k, count)) {
+            let outside = i < 0 || i.checked_add(k).is_none_or(|end| end > count);
+            if let Some(d) = checked.filter(|_| outside).and_then(|c| c().fault(i, k, count)) {
                 return Err(self.located(f, here, Box::new(d)));
             }
             if (out.len() as i64).saturating_add(k) > count {
@@ -55,7 +58,16 @@ impl<'a> Expander<'a> {
             if k as u64 > x.limits.atoms {
                 return Err(too_large(span, format!("more than {} chunks", x.limits.atoms)));
             }
-            out.extend((0..k).map(|j| (i.rem_euclid(count) + j) % count));
+            let list = match &mut out {
+                Few::Many(list) if k == 1 && gens.is_none() => {
+                    debug_assert!(list.is_empty(), "an index without a list is evaluated once");
+                    out = Few::One(i.rem_euclid(count));
+                    return Ok(());
+                }
+                Few::Many(list) => list,
+                Few::One(_) => unreachable!("an index without a list is evaluated once"),
+            };
+            list.extend((0..k).map(|j| (i.rem_euclid(count) + j) % count));
             Ok(())
         };
         match gens {
@@ -69,7 +81,7 @@ impl<'a> Expander<'a> {
             }
         }
         if gens.is_some() && out.len() > 1 {
-            let mut sorted = out.clone();
+            let mut sorted = out.to_vec();
             sorted.sort_unstable();
             if let Some(w) = sorted.windows(2).find(|w| w[0] == w[1]) {
                 return Err(bad(

@@ -12,6 +12,7 @@ use kbc_diag::{Diagnostic, Span};
 use crate::ast::{AlgorithmDecl, Apply, Expr, Gens, Ident, Range};
 use crate::eval::ConcreteEvaluator;
 use crate::expand::{Expander, Step, Stop, too_large};
+use crate::few::Few;
 use crate::frame::{ActiveRanks, Frame, Members, resolve};
 use crate::interp::statements::ends;
 use crate::interp::{
@@ -20,7 +21,7 @@ use crate::interp::{
 use crate::library::Library;
 use crate::options::OptionValue;
 use crate::region::{Interval, Region, cut, fraction};
-use crate::rounds::{Buffer, Mark, Transfer, Use, coordinates, linear};
+use crate::rounds::{Mark, Transfer, Use, coordinates, linear};
 use crate::scope::{Fault, Scope, Value};
 use crate::view::{Group, ViewCache};
 
@@ -39,8 +40,8 @@ impl<'a> Domain<'a> for Expander<'a> {
     /// For each member, its values.
     type Bound = Vec<(usize, Vec<Value>)>;
     type Region = Region;
-    type Cut = (Region, Vec<Interval>);
-    type Chunks = Vec<i64>;
+    type Cut = (Region, Few<Interval>);
+    type Chunks = Few<i64>;
     /// The member, and the sign of the step as written.
     type Peer = (usize, i8);
     type View = Rc<Group>;
@@ -169,13 +170,8 @@ impl<'a> Domain<'a> for Expander<'a> {
         if len > self.limits.atoms {
             return Err(too_large(span, format!("scratch of {len} atoms, more than {}", self.limits.atoms)));
         }
-        let key = (self.ordinal, span, len as u32);
+        let id = self.scratch_buffer(name, self.ordinal, span, len as u32);
         self.ordinal += 1;
-        let next = self.buffers.len() as u32;
-        let id = *self.scratch.entry(key).or_insert(next);
-        if id == next {
-            self.buffers.push(Buffer { name: name.to_owned(), atoms: len as u32, scratch: Some(span) });
-        }
         f.buffers.push(NamedBuffer { name, region: Region::whole(id, len as u32), chunks: count });
         Ok(())
     }
@@ -305,11 +301,11 @@ impl<'a> Domain<'a> for Expander<'a> {
     }
 
     fn whole(&self, region: &Region) -> Self::Cut {
-        (region.clone(), vec![Interval { start: 0, len: region.len }])
+        (region.clone(), Few::One(Interval { start: 0, len: region.len }))
     }
 
-    fn all(&self, count: &i64) -> Vec<i64> {
-        (0..*count).collect()
+    fn all(&self, count: &i64) -> Few<i64> {
+        Few::Many((0..*count).collect())
     }
 
     fn chunks(
@@ -319,14 +315,14 @@ impl<'a> Domain<'a> for Expander<'a> {
         chosen: ChunkSelection<'_>,
         count: &i64,
         span: Span,
-    ) -> Step<Vec<i64>> {
+    ) -> Step<Few<i64>> {
         self.indices(f, here, &chosen, *count, span)
     }
 
     fn cut(
         &mut self,
         (region, places): Self::Cut,
-        list: Vec<i64>,
+        list: Few<i64>,
         count: i64,
         _: bool,
         span: Span,
@@ -334,13 +330,16 @@ impl<'a> Domain<'a> for Expander<'a> {
         if places.len().saturating_mul(list.len()) > self.limits.atoms as usize {
             return Err(too_large(span, format!("more than {} chunks", self.limits.atoms)));
         }
-        let mut next = vec![];
-        for &place in &places {
-            for &index in &list {
+        if let ([place], [index]) = (&*places, &*list) {
+            return Ok((region, Few::One(cut(*place, *index as u64, count as u64)?)));
+        }
+        let mut next = Vec::with_capacity(places.len() * list.len());
+        for &place in &*places {
+            for &index in &*list {
                 next.push(cut(place, index as u64, count as u64)?);
             }
         }
-        Ok((region, next))
+        Ok((region, Few::Many(next)))
     }
 
     fn selected(&self, (region, places): Self::Cut) -> Region {

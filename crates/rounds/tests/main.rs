@@ -7,4 +7,5 @@ mod garbled;
 mod language;
 mod library;
 mod mutants;
+mod templates;
 mod units;

@@ -136,6 +136,7 @@ fn one_json(Row { all, taken, bound, certified }: &Row) -> Value {
         "certified_ns": certified.map(|c| c.ns),
         "certified_percent": time.and_then(|ns| Some(100.0 * certified?.ns / ns)),
         "search": {
+            "orders": taken.search.orders,
             "tried": taken.search.tried,
             "given_up": taken.search.given_up,
             "exhausted": taken.search.exhausted,
@@ -246,7 +247,11 @@ fn searched(taken: &Selection) -> String {
         0 => String::new(),
         n => format!("; {} left out as too slow", count(n as u64, "candidate")),
     };
-    match skipped(taken) {
+    let orders = match search.orders {
+        0 => String::new(),
+        n => format!("  {} of axes tried; a faster one is an argument of its algorithm\n", count(n, "order")),
+    };
+    let compositions = match skipped(taken) {
         Some(why) => format!("  compositions and options: not tried, {why}{far}\n"),
         None => {
             let end = if search.exhausted { ", and a larger --effort would try more" } else { "" };
@@ -255,7 +260,8 @@ fn searched(taken: &Selection) -> String {
                 "  compositions and options: {tried} tried, {up} of them given up as too slow{end}{far}\n"
             )
         }
-    }
+    };
+    orders + &compositions
 }
 
 fn one(Row { all, taken, bound, certified }: &Row) -> String {

@@ -47,10 +47,10 @@ pub(super) fn simulate(
     simulated_groups: usize,
     limit: f64,
 ) -> Option<(f64, u64)> {
-    let messages: Vec<Message<'_>> = messages(job, rounds, receipts);
+    let messages = messages(job, rounds, receipts);
     let ranks = rounds.ranks() as usize;
     let mut sent = vec![0.0f64; ranks];
-    for m in messages.iter().filter(|m| m.src != m.dst) {
+    for m in messages.list.iter().filter(|m| m.src != m.dst) {
         sent[m.src as usize] += m.bytes;
     }
     let most = sent.iter().copied().fold(0.0, f64::max);
@@ -77,12 +77,42 @@ struct Message<'a> {
     pieces: u32,
     /// Number of messages that it waits for.
     needs: u32,
-    /// Messages that wait for it.
-    feeds: Vec<u32>,
+    /// The first and the last of the messages that wait for it, in [`Messages::feeds`].
+    feeds: Option<(u32, u32)>,
     /// The message before it from its sender to its receiver, and the one after it, if such
     /// messages take several ways. It is seen after the one before it.
     before: Option<u32>,
     after: Option<u32>,
+}
+
+/// Messages with their dependences.
+#[derive(Default)]
+struct Messages<'a> {
+    list: Vec<Message<'a>>,
+    /// Messages that wait for one, each with the index of the next one that waits for the same, or
+    /// [`LAST`].
+    feeds: Vec<(u32, u32)>,
+}
+
+impl<'a> Messages<'a> {
+    /// Adds a message that waits for others, and returns its number.
+    fn wait_for(&mut self, needs: &[u32], message: Message<'a>) -> u32 {
+        let id = self.list.len() as u32;
+        for n in needs {
+            let at = self.feeds.len() as u32;
+            self.feeds.push((id, LAST));
+            let feeds = &mut self.list[*n as usize].feeds;
+            match feeds {
+                Some((_, last)) => {
+                    self.feeds[*last as usize].1 = at;
+                    *last = at;
+                }
+                None => *feeds = Some((at, at)),
+            }
+        }
+        self.list.push(Message { needs: needs.len() as u32, ..message });
+        id
+    }
 }
 
 /// The key of a message: sender, receiver, link hint, stream and relays. Transfers with the same
@@ -93,14 +123,14 @@ type Key<'a> = (u32, u32, i8, u32, &'a [u32]);
 /// rank works in program order: in each round it first sends and then takes what arrives. So a
 /// message waits for everything that its sender has taken in earlier rounds. What was taken is
 /// gathered in a message without bytes from the rank to itself, which keeps the dependences few.
-fn messages<'a>(job: &Job<'_>, rounds: &'a Rounds, receipts: Receipts) -> Vec<Message<'a>> {
+fn messages<'a>(job: &Job<'_>, rounds: &'a Rounds, receipts: Receipts) -> Messages<'a> {
     let streams = match job.topology.settings().cores.put_limit() {
         Some(_) => streams::streams(rounds),
         None => vec![],
     };
     let width = streams.iter().max().map_or(1, |s| s + 1);
     let places = rounds.ranks() as usize * width as usize;
-    let mut out: Vec<Message<'a>> = vec![];
+    let mut out = Messages::default();
     // For each stream of each rank: the last gathering message, and the arrivals since.
     let mut gates: Vec<Option<u32>> = vec![None; places];
     let mut came: Vec<Vec<u32>> = vec![vec![]; places];
@@ -115,22 +145,19 @@ fn messages<'a>(job: &Job<'_>, rounds: &'a Rounds, receipts: Receipts) -> Vec<Me
         Receipts::InTheirRound => (rank * width + stream) as usize,
         Receipts::Late => rank as usize,
     };
+    let mut grouping = Grouping::default();
+    let mut carried = vec![];
     for (t, round) in rounds.rounds.iter().enumerate() {
-        // Messages of a rank in program order, which is the order in which it sends them.
-        let mut places: BTreeMap<Key<'_>, usize> = BTreeMap::new();
-        let mut together: Vec<(Key<'a>, Vec<&Transfer>, usize)> = vec![];
+        grouping.begin(round.len());
         for (i, x) in round.iter().enumerate() {
             let taken = late.get(t).map_or(t, |taken| taken[i] as usize);
             let stream = streams.get(x.lane as usize).copied().unwrap_or(0);
             let key = (x.src, x.dst, x.direction.signum(), stream, x.via.as_deref().unwrap_or(&[]));
-            let at = *places.entry(key).or_insert(together.len());
-            if at == together.len() {
-                together.push((key, vec![], taken));
-            }
-            together[at].1.push(x);
-            together[at].2 = taken.min(together[at].2);
+            grouping.add(key, i, taken);
         }
-        for ((src, dst, direction, stream, via), transfers, taken) in together {
+        for group in &grouping.groups {
+            let (src, dst, direction, stream, via) = group.key;
+            let transfers = || grouping.members(group).map(|i| &round[i]);
             let hint = match direction {
                 1 => Some(Direction::Plus),
                 -1 => Some(Direction::Minus),
@@ -142,38 +169,40 @@ fn messages<'a>(job: &Job<'_>, rounds: &'a Rounds, receipts: Receipts) -> Vec<Me
                 let mut needs = std::mem::take(&mut came[place]);
                 needs.extend(gates[place]);
                 let gate = Message { src, dst: src, stream, ..Message::default() };
-                gates[place] = Some(wait_for(&mut out, &needs, gate));
+                gates[place] = Some(out.wait_for(&needs, gate));
+                needs.clear();
+                came[place] = needs;
             }
             let bytes = |(buffer, start, stop): (u32, u32, u32)| {
                 let b = &rounds.buffers[buffer as usize];
                 elements(b, rounds.atoms, job.elements, start, stop) * job.element_bytes as f64
             };
-            let landed = |x: &&Transfer| {
+            let landed = |x: &Transfer| {
                 x.from.runs().iter().map(|r| bytes((x.from.buffer, r.start, r.start + r.len))).sum::<f64>()
             };
-            let added: f64 = transfers.iter().filter(|x| x.reduce).map(landed).sum();
-            let placed: f64 = transfers.iter().filter(|x| !x.reduce).map(landed).sum();
-            let carried = carried_places(&transfers);
+            let added: f64 = transfers().filter(|x| x.reduce).map(landed).sum();
+            let placed: f64 = transfers().filter(|x| !x.reduce).map(landed).sum();
+            carried_places(transfers(), &mut carried);
             let message = Message {
                 src,
                 dst,
                 way,
                 stream,
                 pieces: carried.len() as u32,
-                bytes: carried.into_iter().map(bytes).sum(),
+                bytes: carried.iter().copied().map(bytes).sum(),
                 added,
                 traffic: 3.0 * added + 2.0 * placed,
                 ..Message::default()
             };
-            let needs: Vec<u32> = gates[place].into_iter().collect();
-            arriving[taken].push((waits_at(dst, stream), wait_for(&mut out, &needs, message)));
+            let id = out.wait_for(gates[place].as_slice(), message);
+            arriving[group.taken].push((waits_at(dst, stream), id));
         }
         // Arrivals are taken after the sends of the round.
         for (dst, id) in std::mem::take(&mut arriving[t]) {
             came[dst].push(id);
         }
     }
-    keep_order(&mut out);
+    keep_order(&mut out.list);
     out
 }
 
@@ -201,31 +230,75 @@ fn keep_order(messages: &mut [Message<'_>]) {
     }
 }
 
-/// Adds a message that waits for others, and returns its number.
-fn wait_for<'a>(out: &mut Vec<Message<'a>>, needs: &[u32], message: Message<'a>) -> u32 {
-    let id = out.len() as u32;
-    needs.iter().for_each(|n| out[*n as usize].feeds.push(id));
-    out.push(Message { needs: needs.len() as u32, ..message });
-    id
+/// The transfers of a round by the message that they form, in the order of the first of each.
+#[derive(Default)]
+struct Grouping<'a> {
+    groups: Vec<Together<'a>>,
+    numbers: ByNumber<Key<'a>, u32>,
+    /// For each transfer the next one of its message, or [`LAST`].
+    next: Vec<u32>,
 }
 
-/// Returns the places that the transfers of one message carry. A place with several destinations at
-/// one peer travels once.
-fn carried_places(transfers: &[&Transfer]) -> Vec<(u32, u32, u32)> {
-    let of = |x: &&Transfer| {
-        let buffer = x.from.buffer;
-        x.from.runs().iter().map(|r| (buffer, r.start, r.start + r.len)).collect::<Vec<_>>()
-    };
-    let mut runs: Vec<(u32, u32, u32)> = transfers.iter().flat_map(of).collect();
-    runs.sort_unstable();
-    let mut out: Vec<(u32, u32, u32)> = vec![];
-    for (buffer, start, stop) in runs {
-        match out.last_mut() {
-            Some(last) if last.0 == buffer && start <= last.2 => last.2 = last.2.max(stop),
-            _ => out.push((buffer, start, stop)),
-        }
+/// The transfers of one message.
+struct Together<'a> {
+    key: Key<'a>,
+    first: u32,
+    last: u32,
+    /// The round in which the first of them must be taken.
+    taken: usize,
+}
+
+/// No further transfer.
+const LAST: u32 = u32::MAX;
+
+impl<'a> Grouping<'a> {
+    /// Begins a round of so many transfers.
+    fn begin(&mut self, transfers: usize) {
+        self.groups.clear();
+        self.numbers.clear();
+        self.next.clear();
+        self.next.resize(transfers, LAST);
     }
-    out
+
+    fn add(&mut self, key: Key<'a>, transfer: usize, taken: usize) {
+        let at = transfer as u32;
+        let next = self.groups.len() as u32;
+        let group = *self.numbers.entry(key).or_insert(next);
+        if group == next {
+            self.groups.push(Together { key, first: at, last: at, taken });
+            return;
+        }
+        let group = &mut self.groups[group as usize];
+        self.next[group.last as usize] = at;
+        group.last = at;
+        group.taken = taken.min(group.taken);
+    }
+
+    /// Iterates over the transfers of a message, in order.
+    fn members(&self, group: &Together<'a>) -> impl Iterator<Item = usize> {
+        let first = Some(group.first as usize);
+        std::iter::successors(first, |at| Some(self.next[*at] as usize).filter(|next| *next != LAST as usize))
+    }
+}
+
+/// Sets `out` to the places that the transfers of one message carry. A place with several
+/// destinations at one peer travels once.
+fn carried_places<'t>(transfers: impl Iterator<Item = &'t Transfer>, out: &mut Vec<(u32, u32, u32)>) {
+    out.clear();
+    for x in transfers {
+        out.extend(x.from.runs().iter().map(|r| (x.from.buffer, r.start, r.start + r.len)));
+    }
+    if out.len() < 2 {
+        return;
+    }
+    out.sort_unstable();
+    out.dedup_by(|run, last| {
+        let joins = last.0 == run.0 && run.1 <= last.2;
+        if joins {
+            last.2 = last.2.max(run.2);
+        }
+        joins
+    });
 }
 
 /// Returns the number of elements in atoms `start..stop` of a buffer.
@@ -241,6 +314,7 @@ fn elements(buffer: &Buffer, atoms: u32, n: u64, start: u32, stop: u32) -> f64 {
 struct Engine<'a> {
     job: &'a Job<'a>,
     messages: &'a [Message<'a>],
+    feeds: &'a [(u32, u32)],
     simulated_groups: usize,
     needs: Vec<u32>,
     free: ByNumber<LinkId, f64>,
@@ -310,10 +384,12 @@ impl Ord for Event {
 const DONE: u32 = u32::MAX;
 
 impl<'a> Engine<'a> {
-    fn new(job: &'a Job<'a>, messages: &'a [Message<'a>], simulated_groups: usize) -> Self {
+    fn new(job: &'a Job<'a>, all: &'a Messages<'a>, simulated_groups: usize) -> Self {
+        let messages = &all.list[..];
         Engine {
             job,
             messages,
+            feeds: &all.feeds,
             simulated_groups,
             needs: messages.iter().map(|m| m.needs).cycle().take(messages.len() * simulated_groups).collect(),
             free: ByNumber::default(),
@@ -379,7 +455,9 @@ impl<'a> Engine<'a> {
     fn sees(&mut self, time: f64, id: usize) -> Option<usize> {
         let n = self.messages.len();
         let first = id - id % n;
-        for &next in &self.messages[id % n].feeds {
+        let mut feeds = self.messages[id % n].feeds.map_or(LAST, |f| f.0);
+        while let Some(&(next, more)) = self.feeds.get(feeds as usize) {
+            feeds = more;
             let next = first + next as usize;
             self.needs[next] -= 1;
             if self.needs[next] == 0 {

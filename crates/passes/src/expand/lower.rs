@@ -134,6 +134,7 @@ pub(super) struct Lower<'a> {
     /// Local operations that write a result's buffer, each with the result.
     pub(super) ends: BTreeMap<OpId, OpId>,
     pub(super) names: FreshNames,
+    /// Results about algorithms that see other functions than those of the context.
     pub(super) known: OneSlotCache,
     /// The host's program so far, if there are host statements.
     pub(super) host: Option<HostBody>,
@@ -601,7 +602,7 @@ impl Lower<'_> {
             name,
             span: at,
             queues: self.cx.topology.is_some_and(|t| t.settings().queues().is_some()),
-            known: &self.known,
+            known: if std::ptr::eq(lib, self.cx.library) { &self.cx.slots } else { &self.known },
         };
         let first = self.out.regions.len();
         collective(&request, &mut self.out)?;

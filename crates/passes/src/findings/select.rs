@@ -55,6 +55,8 @@ pub struct SearchRecord {
     /// What every schedule needs on this machine, in nanoseconds, and why. None if it was not asked
     /// for or is not known.
     pub bound: Option<(f64, String)>,
+    /// Orders of three axes and more that were tried.
+    pub orders: u64,
     /// Compositions and options that were tried.
     pub tried: u64,
     /// Compositions among them that were given up, because they take longer than what was known.
@@ -211,6 +213,9 @@ impl fmt::Display for SelectTable {
             )?;
             if let Some((ns, why)) = &e.search.bound {
                 writeln!(f, "  every schedule takes {ns:.3} ns or more: {why}")?;
+            }
+            if e.search.orders > 0 {
+                writeln!(f, "  {} orders of axes tried", e.search.orders)?;
             }
             if e.search.tried > 0 {
                 let (tried, up) = (e.search.tried, e.search.given_up);

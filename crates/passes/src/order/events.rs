@@ -52,15 +52,15 @@ enum Phase {
 }
 
 /// A step of a rank in a call.
-struct Step {
+struct Step<'c> {
     round: u32,
     phase: Phase,
     /// Order within a phase.
     order: (u32, u32),
     /// Index of the message or of the local move.
     of: usize,
-    reads: Vec<AtomOfRank>,
-    writes: Vec<AtomOfRank>,
+    reads: &'c [AtomOfRank],
+    writes: &'c [AtomOfRank],
 }
 
 impl Calls {
@@ -152,11 +152,10 @@ impl Calls {
     }
 
     /// Returns the steps of every rank in a call, in order.
-    fn steps(&self, pull: bool) -> Vec<Vec<Step>> {
-        let mut out: Vec<Vec<Step>> = (0..self.ranks).map(|_| vec![]).collect();
+    fn steps(&self, pull: bool) -> Vec<Vec<Step<'_>>> {
+        let mut out: Vec<Vec<Step<'_>>> = (0..self.ranks).map(|_| vec![]).collect();
         for (of, m) in self.messages.iter().enumerate() {
-            let mut step = |rank: u32, phase, order, reads: &[AtomOfRank], writes: &[AtomOfRank]| {
-                let (reads, writes) = (reads.to_vec(), writes.to_vec());
+            let mut step = |rank: u32, phase, order, reads, writes| {
                 out[rank as usize].push(Step { round: m.round, phase, order, of, reads, writes });
             };
             step(m.src, Phase::Send, (0, of as u32), &m.reads, &[]);
@@ -171,8 +170,8 @@ impl Calls {
                 phase: Phase::Local,
                 order: (0, of as u32),
                 of,
-                reads: l.reads.clone(),
-                writes: l.writes.clone(),
+                reads: &l.reads,
+                writes: &l.writes,
             });
         }
         out.iter_mut().for_each(|l| l.sort_by_key(|s| (s.round, s.phase, s.order)));
@@ -244,7 +243,7 @@ struct Draw<'c> {
 
 impl Draw<'_> {
     /// Adds the events of a call, and the order within each rank.
-    fn call(&mut self, call: usize, counted: bool, steps: &[Vec<Step>]) {
+    fn call(&mut self, call: usize, counted: bool, steps: &[Vec<Step<'_>>]) {
         let n = self.calls.messages.len();
         for list in [&mut self.sent, &mut self.fetched, &mut self.received] {
             list.push(vec![0; n]);
@@ -282,10 +281,12 @@ impl Draw<'_> {
                     let last = s.writes.iter().filter_map(|x| self.touched.get(&(rank, *x)));
                     readies.extend(last.max().map(|last| (*last, s.of)));
                 }
-                for x in s.reads.iter().chain(&s.writes) {
+                // Only direct placement asks who touched a place last.
+                let touches = self.policy == Policy::Direct;
+                for x in s.reads.iter().chain(s.writes).filter(|_| touches) {
                     self.touched.insert((rank, *x), e);
                 }
-                for x in &s.writes {
+                for x in s.writes.iter().filter(|_| self.policy == Policy::Pull) {
                     for m in self.open.remove(&(rank, *x)).unwrap_or_default() {
                         dones.push((e, m));
                     }
@@ -298,8 +299,10 @@ impl Draw<'_> {
             }
             let used = self.graph.event(rank, counted);
             let last = if self.within == Within::Program { vec![before] } else { all };
-            last.iter().for_each(|e| self.graph.edge(*e, used, Edge::Fixed));
-            self.touched.extend(own.iter().map(|x| ((rank, *x), used)));
+            self.graph.new_edges(&last, used);
+            if self.policy == Policy::Direct {
+                self.touched.extend(own.iter().map(|x| ((rank, *x), used)));
+            }
             self.used[rank as usize] = Some(used);
         }
         for (last, m) in readies {
@@ -353,15 +356,15 @@ struct Data {
 }
 
 impl Data {
-    fn step(&mut self, g: &mut Graph, e: u32, s: &Step) {
+    fn step(&mut self, g: &mut Graph, e: u32, s: &Step<'_>) {
         g.edge(self.load, e, Edge::Fixed);
-        for x in &s.reads {
+        for x in s.reads {
             if let Some(w) = self.writer.get(x) {
                 g.edge(*w, e, Edge::Fixed);
             }
             self.readers.entry(*x).or_default().push(e);
         }
-        for x in &s.writes {
+        for x in s.writes {
             for r in self.readers.remove(x).unwrap_or_default() {
                 g.edge(r, e, Edge::Fixed);
             }

@@ -36,6 +36,11 @@ impl Graph {
         }
     }
 
+    /// Adds fixed edges from different events to one that has no edges yet.
+    pub(super) fn new_edges(&mut self, from: &[u32], to: u32) {
+        self.before[to as usize].extend(from.iter().map(|from| (*from, Edge::Fixed)));
+    }
+
     /// Returns the events in topological order, and how many edges begin at each event.
     fn sorted(&self) -> Result<(Vec<u32>, Vec<u32>), NoSyncCounts> {
         let n = self.rank.len();

@@ -79,12 +79,9 @@ fn matched_phase(
         _ => &[MatchedRoots::All],
     };
     // How many numbers in a row may bring no gain before larger ones are no longer tried.
-    let reduces = request.collective == PackedCollective::AllReduce;
-    let (tried, patience): (&[u64], usize) = match request.collective.has_blocks() {
-        true => (&MATCHED_TREES, 2),
-        // Two trees of an all-reduce often share the links of one, and eight do not.
-        false => (&FEW_MATCHED_TREES, 1 + usize::from(reduces)),
-    };
+    let tried: &[u64] = if request.collective.has_blocks() { &MATCHED_TREES } else { &FEW_MATCHED_TREES };
+    // Two trees often share the links of one, and eight do not.
+    let patience = 2;
     let numbers: Vec<u64> = request.trees.map_or_else(|| tried.to_vec(), |k| vec![k]);
     let mut best: Option<Rc<OrderedPhase>> = None;
     let mut worse = 0;

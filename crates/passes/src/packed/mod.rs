@@ -144,6 +144,8 @@ pub struct PackedUse {
     pub least_ns: f64,
     /// The call whose rounds were asked for last, and these.
     rounds: RefCell<Option<(Call, Rc<Rounds>)>>,
+    /// The call of which it was asked last whether one slot per message is enough, and the answer.
+    slots: RefCell<Option<(Call, bool)>>,
 }
 
 impl PackedUse {
@@ -178,6 +180,17 @@ impl PackedUse {
         let made = Rc::new(kbc_rounds::expand(library, call, limits)?);
         *self.rounds.borrow_mut() = Some((call.clone(), made.clone()));
         Ok(made)
+    }
+
+    /// Returns whether one slot per message of a call of this use needs no credit, which `find`
+    /// finds out.
+    pub(crate) fn one_slot(&self, call: &Call, find: impl FnOnce() -> bool) -> bool {
+        if let Some((_, known)) = self.slots.borrow().as_ref().filter(|known| known.0 == *call) {
+            return *known;
+        }
+        let found = find();
+        *self.slots.borrow_mut() = Some((call.clone(), found));
+        found
     }
 
     /// Returns the library with the tables of this use in the file of the algorithm.
@@ -441,6 +454,7 @@ impl PackedSearch<'_> {
                 ns,
                 least_ns: ns,
                 rounds: RefCell::default(),
+                slots: RefCell::default(),
             };
             return Ok(none);
         }
@@ -467,6 +481,7 @@ impl PackedSearch<'_> {
                 ns: found.ns,
                 least_ns: 0.0,
                 rounds: RefCell::default(),
+                slots: RefCell::default(),
             });
         }
         let (network, phases) = self.phases(request, ways)?;
@@ -482,6 +497,7 @@ impl PackedSearch<'_> {
             ns: planned_ns(&phases),
             least_ns: phases.iter().map(|p| p.plan.least_ns).sum(),
             rounds: RefCell::default(),
+            slots: RefCell::default(),
         })
     }
 }

@@ -25,9 +25,6 @@ const SEARCHED_MESSAGES: u64 = 1 << 18;
 /// Largest number of compositions that become candidates, and are simulated.
 const COMPOSED: usize = 2;
 
-/// Uses inside of uses that are followed to find out what a parameter is used for.
-const DEPTH: u32 = 8;
-
 /// A parameter that is an algorithm: its name, and the algorithms that it may be.
 type PartChoice = (Name, Vec<Name>);
 
@@ -57,13 +54,16 @@ impl Chooser<'_> {
         let mut found: Vec<(f64, AlgId, Candidate)> = vec![];
         for &alg in algs {
             let decl = job.library.algorithm(alg);
-            let choices = choices(job.library, site, alg, decl);
             let start = known
                 .iter()
                 .filter(|c| c.algorithm == *decl.name.node)
                 .filter_map(|c| c.ns().map(|ns| (ns, c)))
                 .min_by(|a, b| a.0.total_cmp(&b.0));
-            let Some((ns, start)) = start.filter(|_| !choices.is_empty()) else { continue };
+            let Some((ns, start)) = start else { continue };
+            let choices = choices(job.library, site, alg, decl);
+            if choices.is_empty() {
+                continue;
+            }
             let found_one = search.improved(alg, decl, &choices, (start.arguments.clone(), ns));
             if let Some((arguments, price)) = found_one.filter(|f| f.1.ns <= limit) {
                 let algorithm = Name::from(&decl.name.node);
@@ -138,7 +138,7 @@ fn choices(library: &Library, site: &SelectSite<'_>, alg: AlgId, decl: &Algorith
             continue;
         }
         let mut names: Option<BTreeSet<&str>> = None;
-        for coll in used_for(library, alg, &param.node, DEPTH) {
+        for coll in used_for(library, alg, &param.node) {
             let of = library.algorithms_of(site.file, coll).into_iter();
             // Trees are packed for a whole collective.
             let fits = |a: &AlgId| !is_packed(library, *a) && library.algorithm(*a).axes.len() == 1;
@@ -155,23 +155,29 @@ fn choices(library: &Library, site: &SelectSite<'_>, alg: AlgId, decl: &Algorith
 }
 
 /// Returns the collectives for which an algorithm uses a parameter, also where it hands the
-/// parameter on.
-fn used_for(library: &Library, alg: AlgId, param: &str, depth: u32) -> BTreeSet<CollId> {
-    let decl = library.algorithm(alg);
-    let file = library.algorithm_name(alg).span.file;
-    let mut applies = vec![];
-    collect(&decl.body, &mut applies);
+/// parameter on. Each parameter of each algorithm is looked at once: a text may apply itself.
+fn used_for(library: &Library, alg: AlgId, param: &str) -> BTreeSet<CollId> {
     let mut out = BTreeSet::new();
-    for a in applies {
-        let Ok(coll) = library.find_collective(file, &a.coll.node, Span::NONE) else { continue };
-        if a.alg.node == param {
-            out.insert(coll);
-            continue;
-        }
-        let handed = |e: &ExprKind| matches!(e, ExprKind::Name(n) if n == param);
-        for (inner, _) in a.args.iter().filter(|arg| depth > 0 && handed(&arg.1.kind)) {
-            if let Ok(callee) = library.find_algorithm(file, coll, &a.alg.node, Span::NONE) {
-                out.extend(used_for(library, callee, &inner.node, depth - 1));
+    let mut todo = vec![(alg, param.to_owned())];
+    let mut seen = BTreeSet::from([todo[0].clone()]);
+    while let Some((alg, param)) = todo.pop() {
+        let decl = library.algorithm(alg);
+        let file = library.algorithm_name(alg).span.file;
+        let mut applies = vec![];
+        collect(&decl.body, &mut applies);
+        for a in applies {
+            let Ok(coll) = library.find_collective(file, &a.coll.node, Span::NONE) else { continue };
+            if a.alg.node == param {
+                out.insert(coll);
+                continue;
+            }
+            let handed = |e: &ExprKind| matches!(e, ExprKind::Name(n) if *n == param);
+            for (inner, _) in a.args.iter().filter(|arg| handed(&arg.1.kind)) {
+                if let Ok(callee) = library.find_algorithm(file, coll, &a.alg.node, Span::NONE)
+                    && seen.insert((callee, inner.node.clone()))
+                {
+                    todo.push((callee, inner.node.clone()));
+                }
             }
         }
     }

@@ -13,8 +13,8 @@ use kbc_ir::Name;
 use kbc_ir::graph::{CollKind, Using, UsingArg};
 use kbc_ir::types::{Cut, CutRule, TensorType};
 use kbc_machine::bounds::{Problem, Sizes, bound};
-use kbc_machine::topology::{DeviceId, Topology};
-use kbc_rounds::ast::{AlgorithmDecl, ExprKind};
+use kbc_machine::topology::{DeviceId, Shape, Topology};
+use kbc_rounds::ast::{AlgorithmDecl, Expr, ExprKind, Ident};
 use kbc_rounds::eval::{AlgRef, Value};
 use kbc_rounds::{AlgId, Call, Library, Limits, Verifier};
 use std::rc::Rc;
@@ -64,6 +64,10 @@ impl PackedGain {
 
 /// The estimate of a plan of trees holds if the cost model gives at most this share of it.
 const ESTIMATED: f64 = 1.02;
+
+/// A plan is far from its busiest link if it takes more than this multiple of the time for which
+/// that link is busy.
+const FAR_FROM_LINK: f64 = 1.05;
 
 /// Numbers of trees per root that are priced where the estimates of plans do not hold: with fewer
 /// trees, each is cut into more pieces. A larger number is tried as long as its plan is faster.
@@ -203,8 +207,11 @@ impl Chooser<'_> {
         // Trees of another kind may be faster where the estimate of the fastest does not hold.
         // Plans know no cores that send, so there a difference says nothing about the kind.
         let cores = self.topology.settings().cores.put_limit().is_some();
-        let misjudged =
-            !cores && price.as_ref().is_ok_and(|p| p.ns > packed.ns * ESTIMATED && p.ns > bound / WORTH);
+        let improvable = !cores && price.as_ref().is_ok_and(|p| p.ns > bound / WORTH);
+        let misjudged = improvable && price.as_ref().is_ok_and(|p| p.ns > packed.ns * ESTIMATED);
+        // Where messages name relays, many trees wait for each other, although the plan knows it:
+        // fewer trees in more pieces may come nearer to the busiest link.
+        let waits = improvable && packed.via && packed.ns > packed.least_ns * FAR_FROM_LINK;
         let mut improve = |other: &PackedUse, share: f64| {
             let known = price.as_ref().map_or(f64::INFINITY, |p| p.ns);
             let limit = share * known;
@@ -220,8 +227,8 @@ impl Chooser<'_> {
             }
             known
         };
-        if misjudged {
-            let kinds = search.pack_kinds();
+        if misjudged || waits {
+            let kinds = if misjudged { search.pack_kinds() } else { vec![packed.clone()] };
             let mut known = kinds.iter().map(|other| improve(other, 1.0)).last().unwrap_or(f64::INFINITY);
             let mut planned = f64::INFINITY;
             for trees in TREE_NUMBERS {
@@ -235,7 +242,7 @@ impl Chooser<'_> {
                 planned = other.ns;
                 known = improve(&other, OTHER_NUMBER);
             }
-            let reduces = site.coll.kind == CollKind::AllReduce;
+            let reduces = misjudged && site.coll.kind == CollKind::AllReduce;
             for trees in MATCHED_NUMBERS.into_iter().filter(|_| reduces) {
                 if known > bound / WORTH
                     && let Ok(other) = search.pack_number(TreeMethod::Greedy, trees)
@@ -295,15 +302,16 @@ impl Chooser<'_> {
         Ok(cost::price_below(&job, &call, limit)?.0)
     }
 
-    /// Returns the argument lists with which an algorithm is tried besides its defaults: sizes that
-    /// the machine's levels and boxes suggest, for its parameters that are numbers.
+    /// Returns the argument lists with which an algorithm of one or two axes is tried besides its
+    /// defaults: sizes that the machine's levels and boxes suggest, for its parameters that are
+    /// numbers.
     pub(super) fn argument_lists(
         &self,
         site: &SelectSite<'_>,
         group: &[DeviceId],
         decl: &AlgorithmDecl,
     ) -> Vec<Vec<(Name, UsingArg)>> {
-        if site.axis.size > super::SEARCHED_RANKS {
+        if site.axis.size > super::SEARCHED_RANKS || decl.axes.len() > 2 {
             return vec![];
         }
         let sizes = level_sizes(self.topology, group);
@@ -326,6 +334,35 @@ impl Chooser<'_> {
         lists.retain(|list| !list.is_empty());
         lists
     }
+}
+
+/// An order of the axes is taken if its price is below this share of that of the first one.
+pub(super) const FASTER_ORDER: f64 = 0.999;
+
+/// Largest number of orders of axes that are tried for one algorithm.
+const ORDERS: usize = 24;
+
+/// Returns the argument lists with which an algorithm of three axes or more is tried besides its
+/// defaults: those of its clauses `check` that are numbers alone. A text offers orders of its axes
+/// there. None if the axes are alike, because all orders are equal then.
+pub(super) fn orders_of_axes(
+    topology: &Topology,
+    site: &SelectSite<'_>,
+    decl: &AlgorithmDecl,
+) -> Vec<Vec<(Name, UsingArg)>> {
+    let parts = &site.axis.parts;
+    let alike = topology.is_uniform() && parts.windows(2).all(|two| two[0].1 == two[1].1);
+    let flat = !matches!(topology.shape(), Shape::Hierarchy(_));
+    let fits = decl.axes.len() >= 3 && decl.axes.len() == parts.len();
+    if site.axis.size > super::SEARCHED_RANKS || !fits || alike && flat {
+        return vec![];
+    }
+    let number = |(name, e): &(Ident, Expr)| match e.kind {
+        ExprKind::Int(n) => Some((Name::from(&name.node), UsingArg::Int(n))),
+        _ => None,
+    };
+    let lists = decl.checks.iter().filter_map(|list| list.iter().map(number).collect());
+    lists.take(ORDERS).collect()
 }
 
 /// Returns arguments as values of an algorithm. Names are those that the file sees.

@@ -146,8 +146,8 @@ pub struct ChunkSelection<'s> {
     /// The generators.
     pub gens: Option<&'s Gens>,
     /// How an index that is out of range is reported, if the selection is checked; `None` if it
-    /// wraps around.
-    pub checked: Option<Checked>,
+    /// wraps around. Its texts are made where they are needed.
+    pub checked: Option<&'s dyn Fn() -> Checked>,
 }
 
 /// A checked selection: its text, and the change that makes it wrap around.

@@ -53,11 +53,12 @@ pub fn slice<'a, D: Domain<'a>>(
                     Some(c) => c.wraps,
                     None => decl.axes.iter().all(|a| a.wraps),
                 };
-                let checked = (!wraps).then(|| Checked {
+                let name = buffer.name;
+                let checked = || Checked {
                     text: selector_text(index, len.as_ref(), gens.is_some()),
                     count: match of {
                         Some(c) => write::expr(&c.n),
-                        None => parts_of(decl, buffer.name),
+                        None => parts_of(decl, name),
                     },
                     place: match of {
                         Some(c) => c.word_span,
@@ -68,7 +69,8 @@ pub fn slice<'a, D: Domain<'a>>(
                         },
                     },
                     span,
-                });
+                };
+                let checked: Option<&dyn Fn() -> Checked> = if wraps { None } else { Some(&checked) };
                 let chosen = ChunkSelection { index, len: len.as_ref(), gens: gens.as_ref(), checked };
                 (d.chunks(f, here, chosen, &count, span)?, count)
             }

@@ -67,8 +67,8 @@ pub struct Request<'a> {
     pub known: &'a OneSlotCache,
 }
 
-/// For each algorithm, shape and parameters: whether one slot per message needs no credit. Each
-/// result is computed once and used by all uses.
+/// For each algorithm of a library, shape and parameters: whether one slot per message needs no
+/// credit. Each result is computed once and used by all uses.
 #[derive(Default)]
 pub struct OneSlotCache(RefCell<BTreeMap<Call, bool>>);
 
@@ -76,10 +76,15 @@ impl OneSlotCache {
     /// `rounds` are those of the request, if they are known.
     pub(in crate::expand) fn one_slot(&self, r: &Request<'_>, rounds: Option<&Rounds>) -> bool {
         let call = Call { root: None, ..call(r) };
+        let find = || choose::one_slot(r.lib, call.alg, &call.sizes, &call.args, rounds);
+        // The tables of packed trees are not in the call.
+        if let Some(trees) = r.trees {
+            return trees.one_slot(&call, find);
+        }
         if let Some(known) = self.0.borrow().get(&call) {
             return *known;
         }
-        let found = choose::one_slot(r.lib, call.alg, &call.sizes, &call.args, rounds);
+        let found = find();
         self.0.borrow_mut().insert(call, found);
         found
     }

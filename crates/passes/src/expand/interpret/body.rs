@@ -357,6 +357,7 @@ impl<'a> Domain<'a> for Builder<'a> {
             None => Expr::Int(1),
         };
         if let Some(checked) = chosen.checked {
+            let checked = checked();
             let end = index.clone() + len.clone();
             let inside = match (self.cx.ranges.interval(&index), self.cx.ranges.interval(&end)) {
                 (Some((lo, _)), Some((_, hi))) => {
