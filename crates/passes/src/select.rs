@@ -12,10 +12,10 @@
 //!   there, runs of ranks that are linked by faster links or shorter ways than others are boxes,
 //!   and their sizes are tried ([adr/097](../adr/097-rails.md)). At most 16 lists of arguments are
 //!   tried for an algorithm.
-//! * Of an algorithm of three axes or more, the numbers of its clauses `check` are tried in place of
-//!   these sizes, at most 24 lists: there a text offers orders of its axes, `torus3(order: 3)`. The
-//!   fastest order becomes a candidate if its price is lower than that of the first one. On a cube
-//!   of equal links all orders are equal, and none is tried
+//! * Of an algorithm of three axes or more, the numbers of its clauses `check` are tried in place
+//!   of these sizes, at most 24 lists: there a text offers orders of its axes, `torus3(order: 3)`.
+//!   The fastest order becomes a candidate if its price is lower than that of the first one. On a
+//!   cube of equal links all orders are equal, and none is tried
 //!   ([adr/105](../adr/105-orders-and-time-of-select.md)).
 //! * The lower bound of the collective says what every schedule needs. Trees, compositions and
 //!   options are not looked at where the best candidate is so near the bound that nothing can gain

@@ -150,7 +150,7 @@ struct TransferOfTemplate {
     lane: u32,
 }
 
-/// A use, whose fields are relative but for the regions, which are numbers of those of the template.
+/// A use. Its fields are relative but for its regions, which are numbers of those of the template.
 struct UseOfTemplate {
     relative: Use,
     regions: Vec<u32>,
