@@ -205,8 +205,11 @@ fn orders_of_three_axes_are_tried_where_they_differ() {
     };
     let even = explained(&s, "all_reduce", "torus(3, 3, 3) { link: 50 GB/s, 500 ns }", 1 << 20);
     assert_eq!((orders(&even), names(&even).iter().any(|n| n.contains("order: "))), (0, false));
-    // The first axis has few ranks, so the whole vector should not go along it first.
-    let uneven = explained(&s, "all_reduce", "torus(2, 3, 4) { link: 50 GB/s, 500 ns }", 1 << 20);
-    assert_eq!(orders(&uneven), 5);
+    // The links of the first axis are slow, so little of the vector should go along it.
+    let slow = "kbc: 1\nshape: torus(3, 3, 2)\nlink: 50 GB/s, 500 ns\nlinks:\n  x: 10 GB/s, 500 ns\n";
+    s.write("slow.yaml", slow.as_bytes());
+    let uneven = explained(&s, "all_reduce", "slow.yaml", 1 << 20);
+    // Five orders of `torus3`, and the arguments of `centre_root`.
+    assert_eq!(orders(&uneven), 6);
     assert!(names(&uneven).iter().any(|n| n.starts_with("torus3(") && n.contains("order: ")), "{uneven:#}");
 }

@@ -249,7 +249,7 @@ fn searched(taken: &Selection) -> String {
     };
     let orders = match search.orders {
         0 => String::new(),
-        n => format!("  {} of axes tried; a faster one is an argument of its algorithm\n", count(n, "order")),
+        n => format!("  orders of axes and other arguments of three axes: {n} tried\n"),
     };
     let compositions = match skipped(taken) {
         Some(why) => format!("  compositions and options: not tried, {why}{far}\n"),

@@ -55,7 +55,7 @@ pub struct SearchRecord {
     /// What every schedule needs on this machine, in nanoseconds, and why. None if it was not asked
     /// for or is not known.
     pub bound: Option<(f64, String)>,
-    /// Orders of three axes and more that were tried.
+    /// Orders of three axes and more, and other numbers of their clauses `check`, that were tried.
     pub orders: u64,
     /// Compositions and options that were tried.
     pub tried: u64,
@@ -215,7 +215,7 @@ impl fmt::Display for SelectTable {
                 writeln!(f, "  every schedule takes {ns:.3} ns or more: {why}")?;
             }
             if e.search.orders > 0 {
-                writeln!(f, "  {} orders of axes tried", e.search.orders)?;
+                writeln!(f, "  {} orders and arguments of three axes tried", e.search.orders)?;
             }
             if e.search.tried > 0 {
                 let (tried, up) = (e.search.tried, e.search.given_up);
