@@ -3,8 +3,8 @@
 //! This module owns [`Pass`], [`PassInfo`], typed options and [`PassCx`]. [`crate::ALL`] lists
 //! the passes, and [`crate::pipeline`] puts them in order.
 
-use crate::expand::OneSlotCache;
 use crate::findings::Findings;
+use crate::order::choose::OneSlotCache;
 use crate::packed::PackedCache;
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span};

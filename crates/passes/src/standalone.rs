@@ -6,7 +6,8 @@
 //! the shape of an operand follows from its declaration.
 
 use crate::allocate::Allocate;
-use crate::expand::{Arg, OneSlotCache, Request, boundary, collective, part_length};
+use crate::expand::{Arg, Request, boundary, collective, part_length};
+use crate::order::choose::OneSlotCache;
 use crate::pass::{Pass, PassCx};
 use crate::synchronize::Synchronize;
 use kbc_diag::{Diagnostic, Diagnostics, Span};

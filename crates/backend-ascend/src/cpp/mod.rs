@@ -58,7 +58,9 @@ pub fn sources(k: &Kernel, text: &KernelText) -> Result<Vec<Source>, Diagnostic>
     let tasks = tasks::split(k);
     let window_bytes = layout::bytes(k);
     let mut out = vec![];
-    for list in same::kernels(&tasks, &window_bytes)? {
+    let bare = KernelText { source: String::new(), notes: vec![] };
+    let print = |tasks: &[Task], at: usize| task(tasks, at, &[at], &bare, &window_bytes);
+    for list in same::kernels(&tasks, &print)? {
         let t = &tasks[list[0]];
         let name = if t.at.is_some() { format!("{}_{}", k.name, t.name) } else { k.name.to_string() };
         let text = task(&tasks, list[0], &list, text, &window_bytes)?;

@@ -5,11 +5,11 @@
 //! ranks that do not take part. A program with a single part for all ranks is lowered like a graph:
 //! its schedule has one role.
 
-use super::emit::OneSlotCache;
 use super::lower::{Lower, PartOps, Scope, ends};
 use super::sizes::place;
 use super::streams;
 use crate::fresh::FreshNames;
+use crate::order::choose::OneSlotCache;
 use crate::pass::PassCx;
 use kbc_diag::{Diagnostics, Span};
 use kbc_ir::Name;

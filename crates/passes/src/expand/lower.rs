@@ -4,10 +4,11 @@
 //! This module turns a tensor into the line on which a collective works. Packing, unpacking and the
 //! copies around a region are ordinary operations, which are visible in the schedule and timed.
 
-use super::emit::{Arg, OneSlotCache, Request, collective};
+use super::emit::{Arg, Request, collective};
 use super::sizes::{joined_axis, largest, local_dims, part_start, place};
 use super::streams;
 use crate::fresh::FreshNames;
+use crate::order::choose::OneSlotCache;
 use crate::packed;
 use crate::pass::PassCx;
 use kbc_diag::{Diagnostic, Diagnostics, Span};

@@ -118,7 +118,7 @@ mod shape;
 mod sizes;
 mod streams;
 
-pub use emit::{Arg, OneSlotCache, Request, collective};
+pub use emit::{Arg, Request, collective};
 pub use interpret::contract_of;
 pub(crate) use interpret::refused;
 pub(crate) use interpret::symbolic_number;

@@ -10,6 +10,25 @@
 use super::{Policy, Within, count};
 use kbc_rounds::eval::Value;
 use kbc_rounds::{AlgId, Call, Library, Limits, Rounds};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+/// For each algorithm of a library, shape and parameters: whether one slot per message needs no
+/// credit. Each result is computed once and used by all uses.
+#[derive(Default)]
+pub struct OneSlotCache(RefCell<BTreeMap<Call, bool>>);
+
+impl OneSlotCache {
+    /// Returns the result for a call without a root, which `find` finds where it is not known.
+    pub(crate) fn one_slot(&self, call: &Call, find: impl FnOnce() -> bool) -> bool {
+        if let Some(known) = self.0.borrow().get(call) {
+            return *known;
+        }
+        let found = find();
+        self.0.borrow_mut().insert(call.clone(), found);
+        found
+    }
+}
 
 /// Shapes of one, two and three axes at which an algorithm is examined.
 const SHAPES: [&[&[i64]]; 3] = [

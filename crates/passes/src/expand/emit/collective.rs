@@ -105,7 +105,7 @@ impl Marks {
         let implied = match options.slots {
             Some(_) if options.pipeline.max(options.instances).max(options.cores) > 1 => false,
             Some(k) => choose::rotation(r.lib, &call(r), k, within),
-            None => r.known.one_slot(r, rounds),
+            None => r.one_slot(rounds),
         };
         Marks { reuse: !implied, slots: options.slots, pull: options.pull }
     }

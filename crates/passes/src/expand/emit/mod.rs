@@ -8,4 +8,4 @@ mod request;
 mod rounds;
 
 pub use collective::collective;
-pub use request::{Arg, OneSlotCache, Request};
+pub use request::{Arg, Request};

@@ -2,7 +2,7 @@
 //! form of its expansion computes from them.
 
 use crate::expand::interpret::{Options, Sym, refused};
-use crate::order::choose;
+use crate::order::choose::{self, OneSlotCache};
 use crate::packed::PackedUse;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
@@ -16,8 +16,6 @@ use kbc_rounds::library::{AlgId, CollId, Library};
 use kbc_rounds::options::{OPTIONS, OptionKind, OptionValue, option_kind};
 use kbc_rounds::rounds::{Call, Rounds, coordinates};
 use kbc_rounds::scope::{AlgRef, Value, unknown};
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// An argument of a use.
@@ -67,26 +65,17 @@ pub struct Request<'a> {
     pub known: &'a OneSlotCache,
 }
 
-/// For each algorithm of a library, shape and parameters: whether one slot per message needs no
-/// credit. Each result is computed once and used by all uses.
-#[derive(Default)]
-pub struct OneSlotCache(RefCell<BTreeMap<Call, bool>>);
-
-impl OneSlotCache {
-    /// `rounds` are those of the request, if they are known.
-    pub(in crate::expand) fn one_slot(&self, r: &Request<'_>, rounds: Option<&Rounds>) -> bool {
-        let call = Call { root: None, ..call(r) };
-        let find = || choose::one_slot(r.lib, call.alg, &call.sizes, &call.args, rounds);
-        // The tables of packed trees are not in the call.
-        if let Some(trees) = r.trees {
-            return trees.one_slot(&call, find);
+impl Request<'_> {
+    /// Checks whether one slot per message needs no credit. `rounds` are those of the request, if
+    /// they are known.
+    pub(in crate::expand) fn one_slot(&self, rounds: Option<&Rounds>) -> bool {
+        let call = Call { root: None, ..call(self) };
+        let find = || choose::one_slot(self.lib, call.alg, &call.sizes, &call.args, rounds);
+        match self.trees {
+            // The tables of packed trees are not in the call.
+            Some(trees) => trees.one_slot(&call, find),
+            None => self.known.one_slot(&call, find),
         }
-        if let Some(known) = self.0.borrow().get(&call) {
-            return *known;
-        }
-        let found = find();
-        self.0.borrow_mut().insert(call, found);
-        found
     }
 }
 
