@@ -20,7 +20,7 @@ use crate::ratio::gcd;
 use crate::region::{Cut, Region, Run};
 use crate::rounds::{Axis, Buffer, Call, Lane, Limits, Mark, Rounds, Transfer, Use, coordinates, rank_text};
 use crate::scope::Fault;
-use crate::template::{LoggedScratch, TemplateLog};
+use crate::template_log::{LoggedScratch, TemplateLog};
 
 /// Returns the rounds of a call.
 ///

@@ -14,6 +14,7 @@ pub mod checks;
 pub mod claim;
 pub mod contract;
 pub mod cost;
+mod derived;
 pub mod edit;
 mod end_faults;
 pub mod eval;
@@ -40,6 +41,7 @@ pub mod scope;
 mod slice;
 mod synchronous;
 mod template;
+mod template_log;
 #[doc(hidden)]
 pub mod testing;
 pub mod verify;

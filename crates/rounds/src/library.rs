@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, Severity, Span};
 
 use crate::ast::{AlgorithmDecl, CollectiveDecl, FnDecl, Ident};
+use crate::derived::DerivedResults;
 use crate::evaluator::BUILTINS;
 use crate::lazy::LazyDecl;
 use crate::scope::{Fault, Functions, Parameter, not_an_integer};
-use crate::template::Templates;
 
 /// Id of a collective in a [`Library`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -140,8 +140,8 @@ pub struct Library {
     functions: Vec<LazyDecl<FnDecl>>,
     collectives: Vec<LazyDecl<CollectiveDecl>>,
     algorithms: Vec<LazyDecl<AlgorithmDecl>>,
-    /// What uses of its algorithms expand to.
-    pub(crate) templates: Templates,
+    /// What other modules found out about it.
+    pub(crate) derived: DerivedResults,
 }
 
 impl Library {
@@ -171,7 +171,7 @@ impl Library {
         uses: Vec<FileId>,
         decls: LazyDecls,
     ) -> Diagnostics {
-        self.templates.clear();
+        self.derived.clear();
         let mut found = Diagnostics::new();
         let at = match self.units.iter().position(|u| u.file == file) {
             Some(i) => i,
@@ -233,7 +233,7 @@ impl Library {
     /// added. A parameter that is only [`Parameter::Declared`] is known by name, and an evaluation
     /// that needs it fails.
     pub fn set_parameters(&mut self, file: FileId, parameters: BTreeMap<String, Parameter>) {
-        self.templates.clear();
+        self.derived.clear();
         if let Some(u) = self.units.iter_mut().find(|u| u.file == file) {
             u.parameters = parameters;
         }
@@ -259,7 +259,7 @@ impl Library {
 
     /// Replaces the declaration of an algorithm, under the same collective and name.
     pub fn replace_algorithm(&mut self, id: AlgId, decl: AlgorithmDecl) {
-        self.templates.clear();
+        self.derived.clear();
         if let Some(a) = self.algorithms.get_mut(id.0 as usize) {
             *a = decl.into();
         }

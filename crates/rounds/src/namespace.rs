@@ -16,13 +16,13 @@ use crate::scope::{Fault, unknown};
 impl Library {
     /// Gives a file of the built-in library its name as a module.
     pub fn add_module(&mut self, name: &str, file: FileId) {
-        self.templates.clear();
+        self.derived.clear();
         self.modules.insert(name.to_owned(), file);
     }
 
     /// Gives a namespace a name in the file that contains `name`, which must have been added.
     pub fn add_space(&mut self, name: Ident, of: Space) {
-        self.templates.clear();
+        self.derived.clear();
         if let Some(unit) = self.units.iter_mut().find(|u| u.file == name.span.file) {
             unit.spaces.push((name, of));
         }
@@ -30,7 +30,7 @@ impl Library {
 
     /// Declares that no file sees this one except by a namespace.
     pub fn set_apart(&mut self, file: FileId) {
-        self.templates.clear();
+        self.derived.clear();
         self.units.iter_mut().filter(|u| u.file == file).for_each(|u| u.apart = true);
     }
 

@@ -11,8 +11,7 @@
 //! Templates belong to a library, and end when it changes.
 
 use std::collections::HashMap;
-use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use kbc_diag::Span;
 use rustc_hash::FxBuildHasher;
@@ -24,6 +23,7 @@ use crate::library::{AlgId, CollId};
 use crate::region::{Line, Region};
 use crate::rounds::{Lane, Limits, Mark, Transfer, Use};
 use crate::scope::Value;
+use crate::template_log::LoggedScratch;
 
 /// Most transfers, and most uses, of a template.
 const MOST_TRANSFERS: usize = 1 << 14;
@@ -34,51 +34,22 @@ const KEPT_TRANSFERS: usize = 1 << 17;
 /// A map whose keys no user chooses.
 type Numbered<K, V> = HashMap<K, V, FxBuildHasher>;
 
-/// The templates of a library. A copy of a library has none, because it is made to be changed.
+/// The templates of a library.
 #[derive(Default)]
-pub(crate) struct Templates(Mutex<KnownTemplates>);
-
-#[derive(Default)]
-struct KnownTemplates {
+struct Templates {
     by_key: Numbered<TemplateKey, Arc<Template>>,
     /// Transfers and uses of all of them.
     size: usize,
 }
 
 impl Templates {
-    fn lock(&self) -> MutexGuard<'_, KnownTemplates> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Drops all templates.
-    pub fn clear(&mut self) {
-        *self.lock() = KnownTemplates::default();
-    }
-
-    fn find(&self, key: &TemplateKey) -> Option<Arc<Template>> {
-        self.lock().by_key.get(key).cloned()
-    }
-
-    fn keep(&self, key: TemplateKey, template: Template) {
-        let mut known = self.lock();
+    fn keep(&mut self, key: TemplateKey, template: Template) {
         let size = template.transfers + template.uses.len();
-        if known.size + size > KEPT_TRANSFERS {
-            *known = KnownTemplates::default();
+        if self.size + size > KEPT_TRANSFERS {
+            *self = Templates::default();
         }
-        known.size += size;
-        known.by_key.insert(key, Arc::new(template));
-    }
-}
-
-impl Clone for Templates {
-    fn clone(&self) -> Templates {
-        Templates::default()
-    }
-}
-
-impl fmt::Debug for Templates {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Templates")
+        self.size += size;
+        self.by_key.insert(key, Arc::new(template));
     }
 }
 
@@ -164,46 +135,6 @@ struct ScratchOfTemplate {
     name: String,
 }
 
-/// An executed `scratch` statement.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LoggedScratch {
-    pub ordinal: u32,
-    pub span: Span,
-    pub len: u32,
-    pub buffer: u32,
-}
-
-/// What an expansion notes for the templates that are being made.
-#[derive(Default)]
-pub(crate) struct TemplateLog {
-    /// Branches that were entered.
-    lanes: Vec<u32>,
-    /// For each branch, one more than its last index in `lanes`.
-    logged: Vec<usize>,
-    /// Length of `lanes` when the innermost use began.
-    since: usize,
-    scratch: Vec<LoggedScratch>,
-}
-
-impl TemplateLog {
-    /// Notes that a branch was entered.
-    pub fn lane(&mut self, id: u32) {
-        let id = id as usize;
-        if self.logged.len() <= id {
-            self.logged.resize(id + 1, 0);
-        }
-        if self.logged[id] <= self.since {
-            self.lanes.push(id as u32);
-            self.logged[id] = self.lanes.len();
-        }
-    }
-
-    /// Notes a `scratch` statement.
-    pub fn scratch(&mut self, scratch: LoggedScratch) {
-        self.scratch.push(scratch);
-    }
-}
-
 /// The state of an expansion before a use.
 struct Before {
     round: u32,
@@ -231,7 +162,7 @@ impl<'a> Expander<'a> {
             return run(self, s);
         }
         let key = TemplateKey::of(&s, &self.limits);
-        if let Some(known) = self.lib.templates.find(&key)
+        if let Some(known) = self.lib.derived.with(|all: &mut Templates| all.by_key.get(&key).cloned())
             && self.admits(&known, &s)
         {
             return Ok(self.copy(&known, s));
@@ -243,7 +174,7 @@ impl<'a> Expander<'a> {
         let longest = &self.evaluator.values.longest;
         longest.set(longest.get().max(before.longest));
         if let Some(template) = made {
-            self.lib.templates.keep(key, template);
+            self.lib.derived.with(|all: &mut Templates| all.keep(key, template));
         }
         Ok(done)
     }
