@@ -176,6 +176,30 @@ fn comments_are_wrapped() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
+/// Lines of documents are wrapped, but for rows of tables, code, and lists of links.
+#[test]
+fn documents_are_wrapped() {
+    let mut found = vec![];
+    let at_root = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"].map(|name| {
+        let text = std::fs::read_to_string(root().join(name)).expect("a document at the root");
+        (name.to_owned(), text)
+    });
+    for (file, text) in files(&["docs"], &[".md"]).into_iter().chain(at_root) {
+        let mut code = false;
+        for (i, line) in text.lines().enumerate() {
+            let text = line.trim_start();
+            code ^= text.starts_with("```");
+            let whole = ["|", "<!--"].iter().any(|mark| text.starts_with(mark)) || line.starts_with("    ");
+            // Links in SUMMARY.md, and options that are written from the sources.
+            let listed = file.ends_with("SUMMARY.md") || line.starts_with("* option `");
+            if !code && !whole && !listed && line.chars().count() > 100 {
+                found.push(format!("{file}:{}: {line}", i + 1));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
 #[test]
 fn only_the_driver_prints_and_reads_files() {
     let words = [
