@@ -262,7 +262,8 @@ fn eight_bit_floats() {
 /// size runs its own. Every task is submitted with its own arguments.
 #[test]
 fn tasks_that_are_alike_share_a_kernel() {
-    let inputs = "x: f32[12, 16], a: f32[16, 8@tp], b: f32[16, 8@tp], c: f32[16, 12@tp], d: f32[8@tp, 6], e: f32[12@tp, 6]";
+    let inputs = "x: f32[12, 16], a: f32[16, 8@tp], b: f32[16, 8@tp], c: f32[16, 12@tp], \
+                  d: f32[8@tp, 6], e: f32[12@tp, 6]";
     let lets = "let q = relu(matmul(x, a)); let k = relu(matmul(x, b)); let v = relu(matmul(x, c));";
     let body = format!("{lets} all_reduce(matmul(q + k, d) + matmul(v, e), sum, over: tp)");
     let mut case = emitted(&(head(2) + &format!("program case({inputs}) -> f32[12, 6] {{ {body} }}\n")));

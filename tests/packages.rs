@@ -67,3 +67,51 @@ fn a_package_names_what_is_missing() {
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("at least one launch"), "{said}");
 }
+
+/// Counterparts of the runtime's modules: what is compiled is the text of the kernel, and every
+/// compilation waits until two have begun, so that one after another would fail.
+const COMPILES: &str = r#"
+import os, sys, threading
+from unittest.mock import MagicMock
+
+for name in ("torch", "simpler", "simpler.task_interface", "simpler.worker", "simpler_setup",
+             "simpler_setup.elf_parser", "simpler_setup.kernel_compiler", "simpler_setup.pto_isa"):
+    sys.modules[name] = MagicMock()
+os.cpu_count = lambda: 2
+sys.path.insert(0, ".")
+import harness, layout
+
+begun = threading.Barrier(2)
+
+def compile_incore(source_path, **rest):
+    begun.wait(timeout=60)
+    return open(source_path).read()
+
+compiler = sys.modules["simpler_setup.kernel_compiler"].KernelCompiler.return_value
+compiler.compile_incore.side_effect = compile_incore
+task_interface = sys.modules["simpler.task_interface"]
+task_interface.CoreCallable.build.side_effect = lambda signature, binary: (len(signature), binary)
+harness.compile_kernel("a2a3sim", "tensormap_and_ringbuffer", ".")
+children = task_interface.ChipCallable.build.call_args.kwargs["children"]
+assert compiler.compile_incore.call_count == len(layout.KERNELS)
+for number, (kernel, child) in enumerate(zip(layout.KERNELS, children, strict=True)):
+    text = open(os.path.join("kernels", kernel.core, f"{kernel.name}.cpp")).read()
+    assert child == (number, (len(kernel.directions), text)), kernel
+assert {task.kernel for task in layout.TASKS} == set(range(len(layout.KERNELS)))
+print(len(layout.KERNELS), len(layout.TASKS))
+"#;
+
+/// The harness compiles each kernel once, several at a time, and numbers them as the orchestration
+/// does.
+#[test]
+fn a_harness_compiles_every_kernel_once() {
+    let Some(python3) = found(Need::Python) else { return };
+    let dir = Scratch::new();
+    let spec = concat!(env!("CARGO_MANIFEST_DIR"), "/specs/ffn_tp.kb");
+    let ran = kbc(dir.path(), &["compile", spec, "--target", "a2a3", "--no-data", "-o", "out"], "");
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{}", ran.stdout);
+    let done = Command::new(&python3).args(["-c", COMPILES]).current_dir(dir.path().join("out")).output();
+    let done = done.expect("Python starts");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert_eq!(String::from_utf8_lossy(&done.stdout), "4 4\n");
+}
