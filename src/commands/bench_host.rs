@@ -17,9 +17,10 @@ use kbc_compiler::report::{EmitReport, LaunchReport};
 use kbc_diag::Diagnostic;
 use kbc_evaluation::host_bench::row::mark_best;
 use kbc_evaluation::host_bench::{
-    BENCH_COLLECTIVES, BenchCollective, BenchHostReport, BenchRow, BenchStage, LeftOut, NotMeasured, Samples,
-    csv, figures, human,
+    BENCH_COLLECTIVES, BenchCollective, BenchHostReport, BenchRow, BenchStage, LeftOut, NotMeasured, csv,
+    figures, human,
 };
+use kbc_evaluation::samples::Samples;
 use kbc_figures::Theme;
 use kbc_tiles::backend::NativeBuild;
 use serde::Deserialize;
@@ -575,21 +576,10 @@ impl Bench<'_> {
             transport: transport.to_owned(),
             algorithm,
             stage,
-            best: false,
-            rounds: 0,
             repeat: samples.first().and_then(|s| s.repeat),
-            time_ns: 0.0,
-            min_ns: 0.0,
-            q1_ns: 0.0,
-            q3_ns: 0.0,
-            max_ns: 0.0,
-            ratio: None,
-            ratio_min: None,
-            ratio_max: None,
-            algbw_gbs: 0.0,
-            busbw_gbs: None,
             compared: sum(&|s| s.compared),
             wrong,
+            ..BenchRow::default()
         }
     }
 }

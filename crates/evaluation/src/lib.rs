@@ -57,6 +57,7 @@ pub mod compare;
 pub mod host_bench;
 pub mod published;
 pub mod repro;
+pub mod samples;
 pub mod scale;
 pub mod sweep;
 #[doc(hidden)]

@@ -4,7 +4,7 @@
 //! do. This module reads what it prints, and writes the machine file, with the uncertainty of every
 //! figure in comments.
 
-use crate::host_bench::Samples;
+use crate::samples::Samples;
 use kbc_compiler::report::amounts::{bytes, time};
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,7 @@
 //! Measured rows beside simulated times of the same programs on a machine.
 
-use super::{BenchCollective, BenchRow, BenchStage, Samples, read};
+use super::{BenchCollective, BenchRow, BenchStage, read};
+use crate::samples::Samples;
 use kbc_compiler::failure::Outcome;
 use kbc_compiler::measure;
 use kbc_compiler::options::{Selection, Source};

@@ -1,20 +1,22 @@
 //! Rows of a benchmark: medians and spread of the rounds, and their form as CSV.
 
+use crate::samples::Samples;
 use kbc_diag::{Diagnostic, FileId, Span};
 use serde::{Deserialize, Serialize};
 
 /// When a row was measured.
-#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum BenchStage {
     /// Once, to find the fastest algorithms.
+    #[default]
     Screened,
     /// In all rounds, in turn with the other contestants.
     Measured,
 }
 
 /// A contestant at a size.
-#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
+#[derive(Serialize, Deserialize, Clone, PartialEq, Default, Debug)]
 pub struct BenchRow {
     /// The collective.
     pub collective: String,
@@ -63,41 +65,6 @@ pub struct BenchRow {
     pub compared: Option<u64>,
     /// Elements of them that differ.
     pub wrong: Option<u64>,
-}
-
-/// The times of a contestant at a size, one for each round, in ns.
-#[derive(Clone, PartialEq, Default, Debug)]
-pub struct Samples(pub Vec<f64>);
-
-impl Samples {
-    fn sorted(&self) -> Vec<f64> {
-        let mut all = self.0.clone();
-        all.sort_by(f64::total_cmp);
-        all
-    }
-
-    /// The median: of an even number, the mean of the two in the middle. 0 without samples.
-    pub fn median(&self) -> f64 {
-        let all = self.sorted();
-        let middle = all.len() / 2;
-        match all.len() {
-            0 => 0.0,
-            n if n % 2 == 1 => all[middle],
-            _ => f64::midpoint(all[middle - 1], all[middle]),
-        }
-    }
-
-    /// The smallest value that this share of the samples does not exceed; 0 without samples.
-    pub fn quantile(&self, share: f64) -> f64 {
-        let all = self.sorted();
-        let at = (share * all.len() as f64).ceil() as usize;
-        all.get(at.saturating_sub(1)).copied().unwrap_or(0.0)
-    }
-
-    /// Returns the quotients of these and other samples, round by round.
-    pub fn over(&self, other: &Samples) -> Samples {
-        Samples(self.0.iter().zip(&other.0).filter(|(_, by)| **by > 0.0).map(|(a, by)| a / by).collect())
-    }
 }
 
 /// Rounds to as many digits as a file has, so that what is written is what is read.

@@ -3,6 +3,7 @@
 
 use super::cases::ScaleCase;
 use super::slope::{last_slope, slope};
+use crate::samples::Samples;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -45,33 +46,24 @@ pub struct ScaleFigures {
 impl ScaleFigures {
     /// Summarises processes; None if there are none.
     pub fn of(processes: &[ProcessCost]) -> Option<ScaleFigures> {
-        let sorted = |of: fn(&ProcessCost) -> f64| {
-            let mut all: Vec<f64> = processes.iter().map(of).collect();
-            all.sort_by(f64::total_cmp);
-            all
-        };
-        let (cpu, wall) = (sorted(|p| p.cpu_seconds), sorted(|p| p.wall_seconds));
-        let cpu_seconds = median(&cpu)?;
+        if processes.is_empty() {
+            return None;
+        }
+        let all = |of: fn(&ProcessCost) -> f64| Samples(processes.iter().map(of).collect());
+        let (cpu, wall) = (all(|p| p.cpu_seconds), all(|p| p.wall_seconds));
+        let cpu_seconds = cpu.median();
         let messages = processes.iter().find_map(|p| p.messages);
         Some(ScaleFigures {
             runs: processes.len(),
             cpu_seconds,
-            smallest_cpu_seconds: *cpu.first()?,
-            largest_cpu_seconds: *cpu.last()?,
-            wall_seconds: median(&wall)?,
+            smallest_cpu_seconds: cpu.quantile(0.0),
+            largest_cpu_seconds: cpu.quantile(1.0),
+            wall_seconds: wall.median(),
             peak_bytes: processes.iter().map(|p| p.peak_bytes).max()?,
             messages,
             messages_per_cpu_second: messages.filter(|_| cpu_seconds > 0.0).map(|n| n as f64 / cpu_seconds),
         })
     }
-}
-
-/// Returns the median of sorted numbers, which is the mean of the middle two if their number is
-/// even.
-fn median(sorted: &[f64]) -> Option<f64> {
-    let middle = sorted.len() / 2;
-    let upper = sorted.get(middle)?;
-    Some(if sorted.len() % 2 == 1 { *upper } else { (sorted[middle - 1] + upper) / 2.0 })
 }
 
 /// What one program did with a case at a size: its cost, or why it failed.

@@ -3,7 +3,8 @@
 use kbc_diag::SourceMap;
 use kbc_evaluation::calibration::{MeasuredTime, PhaseFigures, PhaseTimes};
 use kbc_evaluation::host_bench::row::mark_best;
-use kbc_evaluation::host_bench::{BENCH_COLLECTIVES, BenchRow, BenchStage, Samples, csv, read};
+use kbc_evaluation::host_bench::{BENCH_COLLECTIVES, BenchRow, BenchStage, csv, read};
+use kbc_evaluation::samples::Samples;
 
 fn row(contestant: &str, stage: BenchStage, times: &[f64], reference: Option<&[f64]>) -> BenchRow {
     let empty = BenchRow {
@@ -13,23 +14,9 @@ fn row(contestant: &str, stage: BenchStage, times: &[f64], reference: Option<&[f
         count: 25,
         contestant: contestant.into(),
         transport: "memory".into(),
-        algorithm: None,
         stage,
-        best: false,
-        rounds: 0,
-        repeat: None,
-        time_ns: 0.0,
-        min_ns: 0.0,
-        q1_ns: 0.0,
-        q3_ns: 0.0,
-        max_ns: 0.0,
-        ratio: None,
-        ratio_min: None,
-        ratio_max: None,
-        algbw_gbs: 0.0,
-        busbw_gbs: None,
         compared: Some(3),
-        wrong: None,
+        ..BenchRow::default()
     };
     let reference = reference.map(|r| Samples(r.to_vec()));
     empty.with(&Samples(times.to_vec()), reference.as_ref(), Some(0.5))
