@@ -1,46 +1,10 @@
 //! Tests of `kbc dev bench host` and `kbc calibrate`: the form of what they measure, and refusals.
 //! No test looks at a time.
 
-use crate::common::{Ran, Scratch, kbc_with, split};
+use crate::common::Ran;
 use crate::needs::{MPI_VARS, Need, found};
+use crate::temporaries::Temporaries;
 use serde_json::Value;
-use std::path::PathBuf;
-
-/// A scratch folder with a folder for temporary files, which stays empty.
-struct Bench {
-    dir: Scratch,
-    temporary: PathBuf,
-}
-
-impl Bench {
-    fn new() -> Bench {
-        let dir = Scratch::new();
-        let temporary = dir.path().join("temporary");
-        std::fs::create_dir(&temporary).expect("can be written");
-        Bench { dir, temporary }
-    }
-
-    fn run(&self, line: &str, vars: &[(&str, &str)]) -> Ran {
-        let words = split(line);
-        let words: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
-        let temporary = self.temporary.to_string_lossy();
-        let ran = kbc_with(self.dir.path(), &words, "", &[&[("TMPDIR", &*temporary)], vars].concat());
-        let left = std::fs::read_dir(&self.temporary).expect("a folder").filter_map(Result::ok);
-        // An MPI may leave a folder for its sessions.
-        let left: Vec<_> = left.filter(|e| e.file_name().to_string_lossy().starts_with("kbc-")).collect();
-        assert!(left.is_empty(), "{line}: {left:?}");
-        ran
-    }
-
-    #[cfg(unix)]
-    fn script(&self, name: &str, text: &str) -> String {
-        use std::os::unix::fs::PermissionsExt;
-        self.dir.write(name, format!("#!/bin/sh\n{text}\n").as_bytes());
-        let path = self.dir.path().join(name);
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("it was written");
-        path.to_string_lossy().into_owned()
-    }
-}
 
 fn json(ran: &Ran) -> Value {
     serde_json::from_str(&ran.stdout).unwrap_or_else(|e| panic!("{e}: {}{}", ran.stdout, ran.stderr))
@@ -63,7 +27,7 @@ fn contestants_have_rows() {
     if found(Need::C).is_none() {
         return;
     }
-    let s = Bench::new();
+    let s = Temporaries::new("kbc-");
     let peer =
         s.script("peer", "echo 'a line'\necho \"{\\\"time_ns\\\":1000.0,\\\"bytes\\\":$2,\\\"wrong\\\":0}\"");
     let line = format!(
@@ -148,7 +112,7 @@ fn a_peer_that_is_wrong_is_an_error() {
     if found(Need::C).is_none() {
         return;
     }
-    let s = Bench::new();
+    let s = Temporaries::new("kbc-");
     let line = "kbc dev bench host broadcast --sizes 64 --algorithm chain --rounds 1 --repeat 1 --no-mpi";
     for (script, code, words) in [
         ("echo '{\"time_ns\":5,\"bytes\":32}'", "E567", "mine has not measured 64 bytes"),
@@ -188,7 +152,7 @@ fn collectives_of_mpi_are_compared() {
     if found(Need::C).is_none() {
         return;
     }
-    let s = Bench::new();
+    let s = Temporaries::new("kbc-");
     let line = |mpicc: &str, what: &str, algorithms: &str| {
         format!(
             "kbc dev bench host {what} --sizes 256 {algorithms} --rounds 1 --repeat 2 --format json \
@@ -226,7 +190,7 @@ fn a_machine_is_calibrated() {
     if found(Need::C).is_none() {
         return;
     }
-    let s = Bench::new();
+    let s = Temporaries::new("kbc-");
     let ran = s.run("kbc calibrate --sizes 1KiB,8KiB --at 4096 --repeat 2 -o here.yaml --format json", &[]);
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{}", ran.stdout);
     let found = json(&ran);

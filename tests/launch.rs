@@ -1,52 +1,17 @@
 //! Tests of `kbc launch`: sizes, the same refusals as `kbc compile --target host`, failures of the
 //! compiler and of the run, and that nothing is left behind.
 
-use crate::common::{Ran, Scratch, kbc, kbc_with};
+use crate::common::{Ran, kbc};
 use crate::needs::{MPI_VARS, Need, found};
+use crate::temporaries::Temporaries;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// A folder for temporary files beside a scratch folder, and the run of commands in it.
-struct Launches {
-    dir: Scratch,
-    temporary: PathBuf,
-}
-
-impl Launches {
-    fn new() -> Launches {
-        let dir = Scratch::new();
-        let temporary = dir.path().join("temporary");
-        std::fs::create_dir(&temporary).expect("can be written");
-        Launches { dir, temporary }
-    }
-
-    /// Runs a line with these variables, and checks that no temporary file is left.
-    fn run(&self, line: &str, vars: &[(&str, &str)]) -> Ran {
-        let words: Vec<String> = crate::common::split(line);
-        let words: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
-        let temporary = self.temporary.to_string_lossy();
-        let ran = kbc_with(self.dir.path(), &words, "", &[&[("TMPDIR", &*temporary)], vars].concat());
-        assert_eq!(self.left(), Vec::<PathBuf>::new(), "{line}");
-        ran
-    }
-
-    /// The temporary files.
-    fn left(&self) -> Vec<PathBuf> {
-        let all = std::fs::read_dir(&self.temporary).expect("a folder");
-        all.map(|e| e.expect("an entry").path()).collect()
-    }
-
-    /// Writes a compiler: a script of `sh`, which may call the real one as `$REAL`.
-    #[cfg(unix)]
-    fn compiler(&self, name: &str, real: &std::ffi::OsStr, script: &str) -> String {
-        use std::os::unix::fs::PermissionsExt;
-        let version = "[ \"$1\" = --version ] && exit 0";
-        let text = format!("#!/bin/sh\nREAL='{}'\n{version}\n{script}\n", real.display());
-        self.dir.write(name, text.as_bytes());
-        let path = self.dir.path().join(name);
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("it was written");
-        path.to_string_lossy().into_owned()
-    }
+/// Writes a compiler: a script of `sh`, which may call the real one as `$REAL`.
+#[cfg(unix)]
+fn compiler(s: &Temporaries, name: &str, real: &std::ffi::OsStr, script: &str) -> String {
+    let version = "[ \"$1\" = --version ] && exit 0";
+    s.script(name, &format!("REAL='{}'\n{version}\n{script}", real.display()))
 }
 
 fn json(ran: &Ran) -> Value {
@@ -70,7 +35,7 @@ fn a_program_is_launched_at_its_size() {
     if found(Need::C).is_none() {
         return;
     }
-    let s = Launches::new();
+    let s = Temporaries::new("");
     let line = "kbc launch specs/all_reduce.kb -n 2 -c 500 --calls 3 --repeat 4 -o kept --format json";
     let ran = s.run(line, &[]);
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{}", ran.stdout);
@@ -115,7 +80,7 @@ fn a_program_is_launched_at_its_size() {
 /// A size that the program cannot have is refused before anything is built.
 #[test]
 fn other_sizes_are_refused() {
-    let s = Launches::new();
+    let s = Temporaries::new("");
     let fixed = "topology sys = ring(4) { link: 50 GB/s, 500 ns }\nmesh m = sys[tp]\n\
         program p(x: f32[8] partial(sum@tp)) -> f32[8] { x }\n";
     s.dir.write("fixed.kb", fixed.as_bytes());
@@ -143,7 +108,7 @@ fn other_sizes_are_refused() {
 /// A program that the target refuses gets the same message as from `kbc compile --target host`.
 #[test]
 fn refusals_are_those_of_compile() {
-    let s = Launches::new();
+    let s = Temporaries::new("");
     s.dir.write("syntax.kb", b"program p(\n");
     for file in
         ["syntax.kb", "specs/ffn_tp.kb", "specs/sequence_relu.kb", "specs/halves.kb", "specs/host_loop.kb"]
@@ -159,12 +124,12 @@ fn refusals_are_those_of_compile() {
 #[cfg(unix)]
 #[test]
 fn a_compiler_is_missing_or_fails() {
-    let s = Launches::new();
+    let s = Temporaries::new("");
     let line = "kbc launch specs/all_reduce.kb -n 2 --no-data";
     let empty = s.dir.path().join("empty");
     std::fs::create_dir(&empty).expect("can be written");
     let nothing = empty.to_string_lossy();
-    let fails = s.compiler("fails", "".as_ref(), "echo 'no atomics here' >&2; exit 1");
+    let fails = compiler(&s, "fails", "".as_ref(), "echo 'no atomics here' >&2; exit 1");
     for (vars, words) in [
         (&[("PATH", &*nothing), ("CC", "")][..], "[E564] error: the compiler `cc` does not run"),
         (&[("CC", "none -m64")], "the compiler `none -m64` does not run"),
@@ -187,10 +152,10 @@ fn a_compiler_is_missing_or_fails() {
 #[test]
 fn a_run_that_fails_is_a_failure() {
     let Some(real) = found(Need::C) else { return };
-    let s = Launches::new();
+    let s = Temporaries::new("");
     let changed = |name: &str, from: &str, to: &str| {
         let edit = format!("for f in sum_of_all.c; do sed -i.old 's/{from}/{to}/' $f; done");
-        s.compiler(name, &real, &format!("{edit}\nexec \"$REAL\" \"$@\""))
+        compiler(&s, name, &real, &format!("{edit}\nexec \"$REAL\" \"$@\""))
     };
     let wrong = changed("wrong", "kbc_add_f32(", "kbc_max_f32(");
     let mute = changed("mute", "kbc_notify(me, ", "if (me->rank != 1) kbc_notify(me, ");
@@ -233,7 +198,7 @@ fn over_mpi() {
     if found(Need::MpiLauncher).is_none() || found(Need::MpiCompiler).is_none() {
         return;
     }
-    let s = Launches::new();
+    let s = Temporaries::new("");
     let line = "kbc launch specs/all_reduce.kb -n 2 -c 500 --mpi --no-data --calls 3";
     let ran = s.run(&format!("{line} --repeat 4 --format json"), &MPI_VARS);
     let launched = json(&ran)["launched"].clone();
@@ -241,7 +206,7 @@ fn over_mpi() {
     for (field, value) in [("ranks", 2), ("count", 500), ("compared", 4 * 2 * 500), ("wrong", 0)] {
         assert_eq!(launched[field], value, "{field}: {launched}");
     }
-    let refuses = s.compiler("refuses", "".as_ref(), "echo 'no slots here' >&2; exit 1");
+    let refuses = compiler(&s, "refuses", "".as_ref(), "echo 'no slots here' >&2; exit 1");
     for (vars, words) in [
         (&[("MPICC", "none")][..], "[E564] error: the compiler `none` does not run"),
         (&[("MPIRUN", "none -x")], "[E564] error: the launcher `none -x` does not run"),
@@ -257,18 +222,18 @@ fn over_mpi() {
 /// However kbc ends, its processes end, and nothing is left.
 #[cfg(target_os = "linux")]
 mod ends {
-    use super::Launches;
+    use super::{Temporaries, compiler};
     use crate::needs::{Need, found};
     use std::os::unix::process::ExitStatusExt;
     use std::process::{Child, Command, Stdio};
     use std::time::Duration;
 
-    fn start(s: &Launches, compiler: &str) -> Child {
+    fn start(s: &Temporaries, compiler: &str) -> Child {
         Command::new(env!("CARGO_BIN_EXE_kbc"))
             .args(["launch", "specs/all_reduce.kb", "-n", "2", "--no-data"])
             .args(["--calls", "100000000", "--repeat", "0"])
             .current_dir(s.dir.path())
-            .env("TMPDIR", &s.temporary)
+            .env("TMPDIR", s.temporary())
             .env("CC", compiler)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -308,7 +273,7 @@ mod ends {
     fn while_the_program_runs() {
         let Some(real) = found(Need::C) else { return };
         for signal in [2, 15, 9] {
-            let s = Launches::new();
+            let s = Temporaries::new("");
             let mut kbc = start(&s, &real.to_string_lossy());
             let (program, ranks) = until("two ranks", || {
                 let program = *children(kbc.id()).first()?;
@@ -325,10 +290,10 @@ mod ends {
 
     #[test]
     fn while_the_compiler_runs() {
-        let s = Launches::new();
-        let slow = s.compiler("slow", "".as_ref(), "echo > busy; sleep 1; exit 1");
+        let s = Temporaries::new("");
+        let slow = compiler(&s, "slow", "".as_ref(), "echo > busy; sleep 1; exit 1");
         let mut kbc = start(&s, &slow);
-        let busy = |s: &Launches| s.left().first().is_some_and(|d| d.join("package/busy").exists());
+        let busy = |s: &Temporaries| s.left().first().is_some_and(|d| d.join("package/busy").exists());
         until("the compiler", || busy(&s).then_some(()));
         send(2, kbc.id());
         assert_eq!(kbc.wait().expect("it ends").signal(), Some(2));

@@ -15,6 +15,8 @@ mod needs;
 mod perfetto;
 #[path = "common/standin.rs"]
 mod standin;
+#[path = "common/temporaries.rs"]
+mod temporaries;
 #[path = "../crates/ir/tests/validate.rs"]
 mod validate;
 

@@ -100,6 +100,13 @@ fn timed_on(s: &Scratch, collective: &str, machine: &str, n: u64) -> Value {
     serde_json::from_str(&ran.stdout).expect("JSON")
 }
 
+/// Returns the algorithm that is chosen on a machine of the corpus, and its percent of the bound.
+fn chosen_on(s: &Scratch, collective: &str, machine: &str, n: u64) -> (String, f64) {
+    let chosen = timed_on(s, collective, &machine_file(machine), n);
+    let name = chosen["collectives"][0]["algorithm"].as_str().expect("a name");
+    (name.to_owned(), chosen["percent"].as_f64().expect("a bound"))
+}
+
 fn machine_file(name: &str) -> String {
     root().join(format!("specs/corpus/{name}.yaml")).display().to_string()
 }
@@ -178,20 +185,16 @@ fn prices_are_near_the_times_of_schedules() {
 #[test]
 fn numbers_of_trees_are_priced_where_trees_wait_for_each_other() {
     let s = Scratch::new();
-    let chosen = timed_on(&s, "all_gather", &machine_file("mi250_8_8"), 1 << 18);
-    let name = chosen["collectives"][0]["algorithm"].as_str().expect("a name");
-    assert!(name.contains("trees: 2"), "{name}");
-    assert!(chosen["percent"].as_f64().expect("a bound") > 58.0, "{chosen:#}");
+    let (name, percent) = chosen_on(&s, "all_gather", "mi250_8_8", 1 << 18);
+    assert!(name.contains("trees: 2") && percent > 58.0, "{name}: {percent} %");
 }
 
 /// Two matched trees that gain nothing do not end the search for more of them.
 #[test]
 fn a_broadcast_has_as_many_matched_trees_as_are_fastest() {
     let s = Scratch::new();
-    let chosen = timed_on(&s, "broadcast", &machine_file("h100_4x8"), 1 << 14);
-    let name = chosen["collectives"][0]["algorithm"].as_str().expect("a name");
-    assert!(name.contains("greedy: 32"), "{name}");
-    assert!(chosen["percent"].as_f64().expect("a bound") > 37.0, "{chosen:#}");
+    let (name, percent) = chosen_on(&s, "broadcast", "h100_4x8", 1 << 14);
+    assert!(name.contains("greedy: 32") && percent > 37.0, "{name}: {percent} %");
 }
 
 /// Orders of three axes are tried where they differ, and not on a cube of equal links.

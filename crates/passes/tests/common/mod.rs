@@ -2,12 +2,11 @@
 //! text.
 
 use kbc_diag::{Diagnostics, FileId, SourceMap};
-use kbc_frontend::ast::Item;
 use kbc_ir::{Module, text};
 use kbc_machine::topology::Topology;
 use kbc_passes::instrument::{Instrument, RoundTrip, VerifyEach};
 use kbc_passes::{PassCx, Pipeline};
-use kbc_rounds::library::{Decls, Layer, Library};
+use kbc_rounds::library::{Layer, Library};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -18,18 +17,7 @@ pub fn workspace(path: &str) -> PathBuf {
 
 /// Adds the declarations of a `.kb` text to a library.
 pub fn add(library: &mut Library, file: FileId, layer: Layer, text: &str) {
-    let (tree, found) = kbc_frontend::parse(file, text);
-    assert!(!found.has_errors(), "{:?}", found.list);
-    let mut decls = Decls::default();
-    for item in tree.items {
-        match item {
-            Item::Function(f) => decls.functions.push(f),
-            Item::Collective(c) => decls.collectives.push(c),
-            Item::Algorithm(a) => decls.algorithms.push(a),
-            _ => {}
-        }
-    }
-    let found = library.add(file, layer, vec![], decls);
+    let found = library.add(file, layer, vec![], crate::stack::parsed(file, text));
     assert!(!found.has_errors(), "{:?}", found.list);
 }
 

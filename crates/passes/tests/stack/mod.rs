@@ -52,9 +52,9 @@ fn kb_files(folder: &str) -> Vec<PathBuf> {
 }
 
 /// Returns the declarations of a text.
-fn parsed(file: FileId, name: &str, text: &str) -> Decls {
+pub fn parsed(file: FileId, text: &str) -> Decls {
     let (tree, found) = kbc_frontend::parse(file, text);
-    assert!(!found.has_errors(), "{name}: {:?}", found.list);
+    assert!(!found.has_errors(), "{:?}: {text}", found.list);
     let mut decls = Decls::default();
     for item in tree.items {
         match item {
@@ -83,7 +83,7 @@ fn shipped_files() -> &'static [ShippedFile] {
         let read = |path: PathBuf| {
             let (name, text) = (path.display().to_string(), std::fs::read_to_string(&path).unwrap());
             let file = sources.add(&name, &text);
-            ShippedFile { decls: parsed(file, &name, &text), file, name, text }
+            ShippedFile { decls: parsed(file, &text), file, name, text }
         };
         kb_files("specs/lib").into_iter().map(read).collect()
     })
@@ -129,7 +129,7 @@ impl World {
 
     fn add(&mut self, name: &str, text: &str) -> FileId {
         let file = self.sources.add(name, text);
-        self.declare(file, parsed(file, name, text));
+        self.declare(file, parsed(file, text));
         file
     }
 
