@@ -449,6 +449,50 @@ fn a_program_names_sips_cubes_and_pes() {
     }
 }
 
+/// Messages that choose between equal links use both spines of a tree whose routes pass one. Packed
+/// trees name the relays that their messages pass, so they stay as planned.
+#[test]
+fn adaptive_routes_are_timed_and_chosen_for() {
+    let s = Scratch::new();
+    let file = |name: &str| common::root().join(name).to_str().expect("a path").to_owned();
+    let text = std::fs::read_to_string(file("specs/topologies/routes.yaml")).expect("a text");
+    let plain: Vec<&str> =
+        text.lines().filter(|l| !l.starts_with("route:") && !l.starts_with("  - ")).collect();
+    for routing in ["single", "adaptive"] {
+        let text = format!("{}\nrouting: {routing}\n", plain.join("\n"));
+        s.write(&format!("{routing}.yaml"), text.as_bytes());
+    }
+    let ran = |words: &[&str]| {
+        let ran = kbc(s.path(), words, "");
+        assert_eq!(ran.code, 0, "{words:?}: {}{}", ran.stdout, ran.stderr);
+        ran.stdout
+    };
+    let spec = file("specs/all_gather.kb");
+    let run = |machine: &str, more: &[&str]| {
+        let words = ["run", &spec, "--topology", machine, "--no-data", "--format", "json"];
+        serde_json::from_str::<Value>(&ran(&[&words[..], more].concat())).expect("JSON")
+    };
+    let percent = |report: &Value| report["percent"].as_f64().expect("a bound");
+    let direct = ["--using", "direct", "-D", "n=67108864"];
+    let [single, adaptive] = ["single.yaml", "adaptive.yaml"].map(|m| run(m, &direct));
+    assert_eq!(single["bound_ns"], adaptive["bound_ns"]);
+    assert!(percent(&adaptive) > 1.5 * percent(&single), "{single} {adaptive}");
+    assert_eq!(adaptive["verified"]["ok"], true);
+    assert!(adaptive["machine"].as_str().expect("a machine").contains("routing: adaptive"));
+    let chosen = run("adaptive.yaml", &["-D", "n=67108864"]);
+    assert!(percent(&chosen) > 95.0, "{chosen}");
+    let packed = run("adaptive.yaml", &["-D", "n=67108864", "--using", "packed"]);
+    assert!(percent(&packed) > 95.0, "{packed}");
+    // The table of links shows the path that messages took.
+    let links = |machine: &str| {
+        let using = ["explain", "links", &spec, "--using", "direct", "-D", "n=4000", "--topology"];
+        ran(&[&using[..], &[machine]].concat())
+    };
+    assert!(links("adaptive.yaml").contains("#0->#3") && !links("single.yaml").contains("#0->#3"));
+    let small = ran(&["run", &spec, "--topology", "adaptive.yaml", "-D", "n=4000"]);
+    assert!(small.contains("out: all 16000 elements on all ranks agree"), "{small}");
+}
+
 /// Stated routes are timed, chosen for and shown, the text of a schedule keeps them, and a failure
 /// drops those that pass what has failed.
 #[test]

@@ -50,7 +50,46 @@ fn equal_routes_spread_over_destinations() {
 fn other_machines_and_words_are_refused() {
     let torus = Topology::parse("torus(4, 4) { routing: ecmp }", FileId(0)).expect_err("one route per pair");
     assert_eq!(torus.code, "E445");
-    assert!(fat_tree("routing: adaptive; ").expect_err("not a rule").starts_with("E445"));
+    assert!(fat_tree("routing: random; ").expect_err("not a rule").starts_with("E445"));
+}
+
+/// A message may take either spine, and the route continues from the one that it takes.
+#[test]
+fn adaptive_routes_choose_at_every_node() {
+    let tree = fat_tree("routing: adaptive; ").expect("a machine");
+    assert!(tree.is_adaptive() && !fat_tree("routing: ecmp; ").expect("a machine").is_adaptive());
+    assert!(tree.to_string().contains("routing: adaptive"));
+    assert_eq!(Topology::parse(&tree.to_string(), FileId(0)).expect("its own text"), tree);
+    let taken = |way: WayOfMessage<'static>, spine: &str| -> Vec<String> {
+        let mut route = tree.route(DeviceId(0), DeviceId(5), way);
+        let mut out = vec![];
+        while let Some(link) = route.next() {
+            let link = route.choose(link, |l| !tree.link_name(l).contains(spine));
+            out.push(tree.link_name(link));
+        }
+        assert_eq!((route.len(), out.len()), (0, 4));
+        out
+    };
+    let free = WayOfMessage::default();
+    assert_eq!(taken(free, "#2"), ["(0)->#0", "#0->#2", "#2->#1", "#1->(5)"]);
+    assert_eq!(taken(free, "#3"), ["(0)->#0", "#0->#3", "#3->#1", "#1->(5)"]);
+    // The first link of equal cost is that of a route without choices.
+    assert_eq!(taken(free, "no such spine"), taken(free, "#2"));
+    // A message that names its relays does not choose.
+    assert_eq!(taken(WayOfMessage { hint: None, via: &[2] }, "#3"), taken(free, "#2"));
+    assert_eq!(tree.possible_links(DeviceId(0), DeviceId(5)).len(), 6);
+    assert_eq!(tree.possible_links(DeviceId(0), DeviceId(1)).len(), 2);
+    // Neither does a pair with a stated route.
+    let text = tree.to_string();
+    let stated = format!("{}; route: (0)->#0->#3->#1->(5) }}", text.strip_suffix(" }").expect("settings"));
+    let stated = Topology::parse(&stated, FileId(0)).expect("a machine");
+    let route = stated.route(DeviceId(0), DeviceId(5), None);
+    assert!(route.clone().all(|l| route.choices(l).is_empty()));
+    assert_eq!(stated.possible_links(DeviceId(0), DeviceId(5)).len(), 4);
+    // A failed spine leaves one choice.
+    let failed = format!("{}; failed: #2 }}", text.strip_suffix(" }").expect("settings"));
+    let failed = Topology::parse(&failed, FileId(0)).expect("a machine");
+    assert_eq!(failed.possible_links(DeviceId(0), DeviceId(5)).len(), 4);
 }
 
 /// A route past relays consists of the machine's routes from one to the next.

@@ -252,6 +252,9 @@ fn orbits(program: &Program<'_>, setup: &Setup<'_>) -> Result<Orbits, String> {
     if setup.routed {
         return Err("messages name the relays that they pass".into());
     }
+    if setup.topo.is_adaptive() {
+        return Err("messages choose between equal links".into());
+    }
     if setup.unordered {
         return Err("devices have two links to the same neighbour".into());
     }

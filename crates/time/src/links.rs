@@ -226,6 +226,16 @@ impl Links {
         Passage { start, head: start + class.latency, lag: service.max(lag.since(waited)), free: link.free }
     }
 
+    /// Returns when the last byte of a message would enter a link that its head reaches at `at`.
+    pub(super) fn taken(&mut self, topo: &Topology, id: LinkId, at: Time, bytes: u64) -> Time {
+        let place = self.place(id);
+        if self.list[place].class == UNKNOWN {
+            self.list[place].class = self.class(topo.rate(id));
+        }
+        let link = &self.list[place];
+        at.max(link.free) + self.classes[link.class as usize].bandwidth.time(bytes)
+    }
+
     /// Notes who uses a link. Returns its index, or None if somebody else has used it.
     pub(super) fn feed(&mut self, id: LinkId, feeder: Feeder) -> Option<usize> {
         let place = self.place(id);

@@ -1,7 +1,7 @@
 //! Order of notifies behind puts, on machines where messages between the same two ranks may
 //! overtake each other: with two links in each direction around a wrap of size two, with data in
-//! memories that are nodes of their own, with limits on cores, and where messages name relays
-//! (`via`).
+//! memories that are nodes of their own, with limits on cores, where messages name relays (`via`),
+//! and where they choose between equal links (`routing: adaptive`).
 //!
 //! A notify must not take effect before the earlier puts of its rank to that peer have arrived.
 //! This module decides until when it is held back, and `engine/notify_order.rs` delivers it then.

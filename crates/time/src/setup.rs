@@ -141,7 +141,8 @@ impl<'p> Setup<'p> {
         let moves = Moves::new(program, topo)?;
         let cores = Cores::of(settings);
         let routed = ops.iter().any(|o| !o.way.via.is_empty());
-        let unordered = topo.has_doubled_links() || moves.is_some() || cores.is_some() || routed;
+        let ways = topo.has_doubled_links() || topo.is_adaptive() || routed;
+        let unordered = ways || moves.is_some() || cores.is_some();
         let gets = ops.iter().any(|o| o.name == GET);
         let outline = Outline::new(program, i64::from(options.calls));
         let whole = moves.as_ref().is_some_and(|m| m.addresses.is_some());
@@ -378,4 +379,5 @@ fn hint(peer: &Peer, region: &Region) -> Option<Direction> {
 
 const MARK: &str = "mark";
 const GET: &str = "get";
-const SEND: &str = "send";
+/// The name of a message of a queue.
+pub(super) const SEND: &str = "send";

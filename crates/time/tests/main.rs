@@ -6,6 +6,7 @@ mod common;
 mod stack;
 mod time_kit;
 
+mod adaptive;
 mod bounds;
 mod cores;
 mod dataflow;

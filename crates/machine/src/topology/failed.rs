@@ -14,7 +14,7 @@ use kbc_diag::{Diagnostic, Span};
 use super::graph::{Edge, Graph, MAX_NODES, Parallel, Relay};
 use super::memo::Memo;
 use super::wiring::Wiring;
-use super::{AXIS_NAMES, DeviceId, LinkId, LinkRate, Shape, Topology};
+use super::{AXIS_NAMES, DeviceId, LinkId, LinkRate, Routing, Shape, Topology};
 
 /// The number of a node or link that has failed.
 const NONE: u32 = u32::MAX;
@@ -121,7 +121,7 @@ impl Topology {
         nodes.iter().enumerate().for_each(|(new, old)| living[*old as usize] = new as u32);
         let relays = (devices as usize..nodes.len()).map(|_| Relay { part: "", at: vec![] }).collect();
         let mut graph = Graph::new(devices, relays);
-        graph.spread = self.wiring.graph.as_ref().is_some_and(|g| g.spread);
+        graph.routing = self.wiring.graph.as_ref().map_or(Routing::Single, |g| g.routing);
         let (mut links, mut carrying) = (vec![], vec![NONE; self.link_count() as usize]);
         for link in self.links() {
             let [from, to] = [link.from, link.to].map(|d| living[d.0 as usize]);

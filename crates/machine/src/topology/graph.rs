@@ -3,15 +3,15 @@
 //!
 //! This module owns the list, its numbering, and the routing tables, one for each destination that
 //! is used. A route has the least latency. Of those it has the fewest hops, and of those it takes
-//! at every node the link with the lowest number. If the machine has regions ([`Graph::regions`]),
-//! a route between two nodes of one region stays within it. The nodes and links are chosen by
+//! at every node the link that [`Routing`] says. If the machine has regions ([`Graph::regions`]), a
+//! route between two nodes of one region stays within it. The nodes and links are chosen by
 //! [`super::package`] or by a machine's text.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::OnceLock;
 
-use super::{Direction, LinkId, LinkRate};
+use super::{Direction, LinkId, LinkRate, Routing};
 
 /// Limit on the number of nodes, including relays. A routing table is kept for every destination
 /// that is used, so memory grows with the square of the nodes.
@@ -54,6 +54,14 @@ pub(super) struct Relay {
 /// The next link of every node towards one destination.
 type Table = Box<[u32]>;
 
+/// The equal links of every node towards one destination, in ascending order.
+#[derive(Clone, Debug)]
+struct EqualLinks {
+    /// Where the links of each node begin in `links`, and at last their number.
+    begin: Box<[u32]>,
+    links: Box<[u32]>,
+}
+
 /// Nodes and links.
 #[derive(Clone, Debug)]
 pub(super) struct Graph {
@@ -74,10 +82,11 @@ pub(super) struct Graph {
     pub regions: Vec<u32>,
     /// The lane that leads to every node as a destination. Empty if there are no lanes.
     pub lanes: Vec<u32>,
-    /// Whether routes to different destinations take different ones of equal links
-    /// ([`super::Routing::Ecmp`]).
-    pub spread: bool,
+    /// How routes choose between equal links.
+    pub routing: Routing,
     tables: Vec<OnceLock<Table>>,
+    /// For [`Routing::Adaptive`].
+    equal: Vec<OnceLock<EqualLinks>>,
     /// Set once any table may have been computed.
     asked: OnceLock<()>,
 }
@@ -89,12 +98,20 @@ impl PartialEq for Graph {
             && self.relays == o.relays
             && self.edges == o.edges
             && self.failed == o.failed
-            && self.spread == o.spread
+            && self.routing == o.routing
     }
 }
 
 /// A distance: latency in 2^-20 ns, so that sums of equal parts are equal, then hops.
 type Distance = (u64, u32);
+
+/// The distance where there is no path.
+const UNKNOWN: Distance = (u64::MAX, u32::MAX);
+
+/// Returns the distance over a link from behind which the rest is that far.
+fn through(edge: &Edge, rest: Distance) -> Distance {
+    (rest.0.saturating_add(ticks(edge.rate.latency_ns)), rest.1 + 1)
+}
 
 fn ticks(ns: f64) -> u64 {
     // Latencies of machines are far below the 2^44 ns that fit.
@@ -115,8 +132,9 @@ impl Graph {
             into: vec![vec![]; nodes],
             regions: vec![],
             lanes: vec![],
-            spread: false,
+            routing: Routing::Single,
             tables: (0..nodes).map(|_| OnceLock::new()).collect(),
+            equal: (0..nodes).map(|_| OnceLock::new()).collect(),
             asked: OnceLock::new(),
         }
     }
@@ -207,6 +225,7 @@ impl Graph {
         // Many links are added in succession before the first route is requested.
         if self.asked.take().is_some() {
             self.tables.iter_mut().for_each(|t| drop(t.take()));
+            self.equal.iter_mut().for_each(|t| drop(t.take()));
         }
     }
 
@@ -238,13 +257,28 @@ impl Graph {
         mine && (part == NONE || self.region(edge.from) != part || self.region(edge.to) == part)
     }
 
-    fn table(&self, to: u32) -> Table {
-        let unknown: Distance = (u64::MAX, u32::MAX);
-        let mut far = vec![unknown; self.nodes() as usize];
+    /// Returns the links of shortest routes from a node towards another one, in ascending order.
+    /// They are computed on the first use of a destination.
+    pub fn equal_links(&self, node: u32, to: u32) -> &[u32] {
+        self.asked.get_or_init(|| ());
+        let equal = self.equal[to as usize].get_or_init(|| {
+            let far = self.distances(to);
+            let (mut begin, mut links) = (vec![0], vec![]);
+            for node in 0..self.nodes() {
+                links.extend(self.nearest(node, to, &far).iter().map(|l| l.0));
+                begin.push(links.len() as u32);
+            }
+            EqualLinks { begin: begin.into(), links: links.into() }
+        });
+        let [begin, end] = [node, node + 1].map(|n| equal.begin[n as usize] as usize);
+        &equal.links[begin..end]
+    }
+
+    /// Returns the distance of every node to a destination. [`UNKNOWN`] where no path leads there.
+    fn distances(&self, to: u32) -> Vec<Distance> {
+        let mut far = vec![UNKNOWN; self.nodes() as usize];
         far[to as usize] = (0, 0);
         let mut heap = BinaryHeap::from([Reverse(((0, 0), to))]);
-        let through =
-            |edge: &Edge, rest: Distance| (rest.0.saturating_add(ticks(edge.rate.latency_ns)), rest.1 + 1);
         while let Some(Reverse((known, node))) = heap.pop() {
             if known > far[node as usize] {
                 continue;
@@ -258,23 +292,41 @@ impl Graph {
                 }
             }
         }
-        let next = |node: u32| {
-            let open = self.leaving(node).filter(|l| self.open(*l, to));
-            let known = open.filter(|l| far[self.edge(*l).to as usize] != unknown);
-            let rest = |l: LinkId| through(self.edge(l), far[self.edge(l).to as usize]);
-            let mut best: Vec<LinkId> = vec![];
-            for l in known {
-                match best.first().map(|b| rest(l).cmp(&rest(*b))) {
-                    Some(Ordering::Greater) => {}
-                    Some(Ordering::Equal) => best.push(l),
-                    Some(Ordering::Less) | None => best = vec![l],
-                }
+        far
+    }
+
+    /// Returns the links from a node over which a destination is nearest, in ascending order. None
+    /// leave the destination itself.
+    fn nearest(&self, node: u32, to: u32, far: &[Distance]) -> Vec<LinkId> {
+        let mut best: Vec<LinkId> = vec![];
+        if node == to {
+            return best;
+        }
+        let open = self.leaving(node).filter(|l| self.open(*l, to));
+        let known = open.filter(|l| far[self.edge(*l).to as usize] != UNKNOWN);
+        let rest = |l: LinkId| through(self.edge(l), far[self.edge(l).to as usize]);
+        for l in known {
+            match best.first().map(|b| rest(l).cmp(&rest(*b))) {
+                Some(Ordering::Greater) => {}
+                Some(Ordering::Equal) => best.push(l),
+                Some(Ordering::Less) | None => best = vec![l],
             }
-            best.sort_unstable();
-            let one = if self.spread { to as usize % best.len().max(1) } else { 0 };
+        }
+        best.sort_unstable();
+        best
+    }
+
+    fn table(&self, to: u32) -> Table {
+        let far = self.distances(to);
+        let next = |node: u32| {
+            let best = self.nearest(node, to, &far);
+            let one = match self.routing {
+                Routing::Ecmp => to as usize % best.len().max(1),
+                Routing::Single | Routing::Adaptive => 0,
+            };
             best.get(one).map_or(NONE, |l| l.0)
         };
-        (0..self.nodes()).map(|n| if n == to { NONE } else { next(n) }).collect()
+        (0..self.nodes()).map(next).collect()
     }
 
     /// Returns the link that a route takes from a node according to a table. Around a doubled wrap,

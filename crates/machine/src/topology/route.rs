@@ -12,11 +12,16 @@
 //!
 //! Where the machine states the route of a pair ([`super::stated`]), that is the route, whatever
 //! the direction in which the peer is written.
+//!
+//! With `routing: adaptive`, whoever follows a message chooses at every node between the equal links
+//! of its route ([`Route::choose`]). The links that the iterator returns are then one possible
+//! route. Messages that name relays and pairs with a stated route have no choice.
 
 use super::graph::Graph;
 use super::line::{Axis, AxisPosition, LineLinks};
 use super::wiring::Wiring;
-use super::{DeviceId, Direction, LinkId, LinkRate, Topology, brief};
+use std::collections::BTreeSet;
+use super::{DeviceId, Direction, LinkId, LinkRate, Routing, Topology, brief};
 
 /// The links of a route along a line or ring: their numbers are 2 apart, except around the wrap.
 #[derive(Clone, Copy, Default, Debug)]
@@ -105,6 +110,8 @@ pub struct Route<'t> {
     inside: Option<(u32, AxisPosition)>,
     /// Routing table, on a list of links.
     table: Option<&'t [u32]>,
+    /// Whether the message may take any of equal links.
+    chooses: bool,
     /// The rest of a stated route, which ends at `at`.
     stated: &'t [LinkId],
     /// The rest of the route along the current axis, if that is a line or ring.
@@ -168,6 +175,34 @@ impl Iterator for Route<'_> {
 impl ExactSizeIterator for Route<'_> {}
 
 impl<'t> Route<'t> {
+    /// Returns the links that the message may take in place of `link`, which the iterator has just
+    /// returned: the equal links of that step, in ascending order, `link` among them. Empty if it
+    /// has no choice.
+    pub fn choices(&self, link: LinkId) -> &'t [u32] {
+        let graph = self.wiring.graph.as_ref().filter(|_| self.chooses);
+        let equal = graph.map(|g| g.equal_links(g.edge(link).from, self.to.0));
+        equal.filter(|links| links.len() > 1).unwrap_or_default()
+    }
+
+    /// Takes that one of [`Route::choices`] for which `cost` is the least, the first one of equal
+    /// cost. Returns it, or `link` if there is no choice. The route continues from its end.
+    pub fn choose<C: PartialOrd>(&mut self, link: LinkId, mut cost: impl FnMut(LinkId) -> C) -> LinkId {
+        let choices = self.choices(link);
+        let Some((first, others)) = choices.split_first() else { return link };
+        let first = LinkId(*first);
+        let mut best = (cost(first), first);
+        for other in others.iter().map(|l| LinkId(*l)) {
+            let cost = cost(other);
+            if cost < best.0 {
+                best = (cost, other);
+            }
+        }
+        if let Some(graph) = &self.wiring.graph {
+            self.at = DeviceId(graph.edge(best.1).to);
+        }
+        best.1
+    }
+
     /// Turns from a relay towards the next node that the route must pass, and takes the first link.
     /// None at the end of the route.
     fn onward(&mut self, graph: &'t Graph) -> Option<LinkId> {
@@ -229,6 +264,7 @@ impl Topology {
             via: &[],
             inside: None,
             table: None,
+            chooses: false,
             stated: &[],
             leg,
             left: 0,
@@ -241,7 +277,8 @@ impl Topology {
         if let Some(graph) = &self.wiring.graph {
             if via.is_empty() {
                 let left = graph.hops(from.0, to.0).unwrap_or(0);
-                return Route { table: Some(graph.towards(to.0)), left, ..start };
+                let chooses = graph.routing == Routing::Adaptive;
+                return Route { table: Some(graph.towards(to.0)), left, chooses, ..start };
             }
             let passed = via.iter().filter_map(|&relay| graph.relay(relay)).chain([to.0]);
             let mut at = from.0;
@@ -257,6 +294,33 @@ impl Topology {
         let hops = |a: &Axis| a.along(a.coordinate(from.0), a.coordinate(to.0), hint).0;
         let left = self.wiring.axes.iter().map(hops).sum();
         Route { left, ..start }
+    }
+
+    /// Returns whether messages choose between equal links on their way (`routing: adaptive`).
+    pub fn is_adaptive(&self) -> bool {
+        self.wiring.graph.as_ref().is_some_and(|g| g.routing == Routing::Adaptive)
+    }
+
+    /// Returns the links that messages between two nodes may take: those of the route, and with
+    /// `routing: adaptive` all links of shortest routes, by number.
+    pub fn possible_links(&self, from: DeviceId, to: DeviceId) -> Vec<LinkId> {
+        let stated = self.wiring.stated.get(from, to).is_some();
+        let Some(graph) = self.wiring.graph.as_ref().filter(|_| self.is_adaptive() && !stated) else {
+            return self.route(from, to, None).collect();
+        };
+        let mut seen = BTreeSet::from([from.0]);
+        let (mut list, mut out) = (vec![from.0], vec![]);
+        while let Some(node) = list.pop() {
+            for &link in graph.equal_links(node, to.0) {
+                out.push(LinkId(link));
+                let next = graph.edge(LinkId(link)).to;
+                if seen.insert(next) {
+                    list.push(next);
+                }
+            }
+        }
+        out.sort_unstable();
+        out
     }
 
     /// Returns the route between any two nodes, including memory ports and other relays. None if a

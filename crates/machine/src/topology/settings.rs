@@ -106,7 +106,6 @@ impl Forward {
 }
 
 /// The rule by which a list of links chooses between routes of equal latency and equally many hops.
-/// Every pair of nodes has one route.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Routing {
     /// At every node the link with the lowest number.
@@ -116,11 +115,18 @@ pub enum Routing {
     /// fat trees (D-mod-k: Zahavi, "Fat-tree routing and node ordering providing contention free
     /// traffic for MPI global collectives", JPDC 2012).
     Ecmp,
+    /// Each message for itself: at every node, when its head is there, the link over which its last
+    /// byte leaves first, given what the links still have to carry. So a pair has several routes,
+    /// as in networks whose switches choose the least loaded of equal ports (W. J. Dally, B.
+    /// Towles, "Principles and Practices of Interconnection Networks", 2004, chapter 10: minimal
+    /// adaptive routing). A message is not divided.
+    Adaptive,
 }
 
 impl Routing {
-    /// Both rules, by name.
-    pub const ALL: [(&'static str, Routing); 2] = [("single", Routing::Single), ("ecmp", Routing::Ecmp)];
+    /// All rules, by name.
+    pub const ALL: [(&'static str, Routing); 3] =
+        [("single", Routing::Single), ("ecmp", Routing::Ecmp), ("adaptive", Routing::Adaptive)];
 }
 
 /// Whether arithmetic and vector work of a device share one unit.
@@ -158,7 +164,7 @@ pub struct Settings {
     pub wrap2: Option<u8>,
     /// `forward: cut_through | store_and_forward | drain`.
     pub forward: Option<Forward>,
-    /// `routing: single | ecmp`, for lists of links.
+    /// `routing: single | ecmp | adaptive`, for lists of links.
     pub routing: Option<Routing>,
     /// `round: ns`: times of links are rounded down to multiples of it.
     pub round: Option<f64>,
@@ -423,7 +429,7 @@ impl Settings {
                 self.forward.replace(word(name, values, &Forward::ALL, help)?).is_some()
             }
             "routing" => {
-                let help = "with `routing: single` all pairs take the first of equal links, with `routing: ecmp` destinations spread over them";
+                let help = "with `routing: single` all pairs take the first of equal links, with `routing: ecmp` destinations spread over them, with `routing: adaptive` each message takes the least loaded";
                 self.routing.replace(word(name, values, &Routing::ALL, help)?).is_some()
             }
             "round" => {

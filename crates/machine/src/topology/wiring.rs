@@ -69,7 +69,7 @@ impl Wiring {
             Shape::Graph { devices, relays } => {
                 let relays = (0..*relays).map(|i| Relay { part: "", at: vec![i] }).collect();
                 let mut graph = Graph::new(*devices, relays);
-                graph.spread = settings.routing == Some(Routing::Ecmp);
+                graph.routing = settings.routing.unwrap_or(Routing::Single);
                 Wiring::listed(vec![(AXIS_NAMES[0], *devices)], graph)
             }
             Shape::Package { sips, cubes, pes } => {

@@ -489,8 +489,14 @@ impl<'a> Engine<'a> {
             route = Some(topology.route(from, to, m.way));
         }
         while let Some(mut rest) = route
-            && let Some(link) = rest.next()
+            && let Some(mut link) = rest.next()
         {
+            if !empty && settings.queues().is_none() {
+                link = rest.choose(link, |l| {
+                    let free = self.free.get(&l).copied().unwrap_or(0.0);
+                    time.max(free) + m.bytes / topology.rate(l).bandwidth * 1e9
+                });
+            }
             let rate = topology.rate(link);
             let service = m.bytes / rate.bandwidth * 1e9;
             let mut start = time;

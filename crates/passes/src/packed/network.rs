@@ -5,7 +5,7 @@ use super::PackedFailure;
 use super::memo::NetworkMemo;
 use super::phase::PackedRequest;
 use kbc_ir::expr::gcd;
-use kbc_machine::topology::{DeviceId, Link, LinkId, Topology};
+use kbc_machine::topology::{DeviceId, Link, Topology};
 use kbc_synthesis::{EdgeTiming, Network, NetworkEdge, SynthesisError, Waiting};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,6 +94,10 @@ impl MachineNetwork {
         let node = |i: usize| self.nodes[route[i]];
         let follows = |from: usize, to: usize| {
             let links = topology.route(node(from), node(to), None);
+            // A message that names no relay may take other links.
+            if (from, to) == (0, last) && links.clone().any(|l| !links.choices(l).is_empty()) {
+                return false;
+            }
             links.filter_map(|l| topology.link(l)).map(|l| l.to).eq((from + 1..=to).map(node))
         };
         let mut at = 0;
@@ -110,7 +114,7 @@ impl MachineNetwork {
 }
 
 /// Returns the links over which messages travel between devices that are joined by a link, or by
-/// relays alone. Messages take the static routes of the machine: a link between two devices carries
+/// relays alone. Messages take the routes of the machine: a link between two devices carries
 /// nothing if another route between them has less latency, and of several switches between two
 /// devices all messages pass the same.
 ///
@@ -125,7 +129,7 @@ fn usable(topology: &Topology) -> Vec<Link> {
     let mut used = BTreeSet::new();
     for from in (0..devices).map(DeviceId) {
         for to in (0..devices).map(DeviceId).filter(|to| *to != from) {
-            let route: Vec<LinkId> = topology.route(from, to, None).collect();
+            let route = topology.possible_links(from, to);
             let passed = route.iter().filter_map(|&id| topology.link(id));
             if passed.map(|l| l.to).all(|node| node == to || relay(node)) {
                 used.extend(route);

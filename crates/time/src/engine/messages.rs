@@ -185,7 +185,7 @@ impl<'p> Engine<'_, 'p, '_> {
         }
         let mut route = self.setup.topo.route(self.setup.device(from), self.setup.device(to), way);
         m.link = route.next().map_or(NONE, |l| l.0);
-        if route.len() > 0 {
+        if route.len() > 0 || self.setup.topo.is_adaptive() {
             m.trip = self.state.keep_trip(Trip { route, lag: Time::ZERO, ends: None });
         } else if m.kind != MessageKind::Reply {
             self.state.threads[m.thread as usize].near = [to as u32, m.op, m.link];

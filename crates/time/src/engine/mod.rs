@@ -19,7 +19,7 @@ use crate::Observer;
 use crate::agenda::{Item, NONE};
 use crate::clock::Time;
 use crate::log::{INLET, Last, Log, MORE, Record, controlled};
-use crate::setup::Setup;
+use crate::setup::{SEND, Setup};
 use crate::state::{Extra, State};
 use kbc_ir::walk::Fault;
 use kbc_machine::topology::LinkId;
@@ -151,8 +151,16 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         if let Some(controller) = controlled(m.link) {
             return self.grant_controller(item, controller);
         }
-        let link = LinkId(m.link);
-        let lag = if m.trip == NONE { Time::ZERO } else { s.trips[m.trip as usize].lag };
+        let (mut link, mut lag) = (LinkId(m.link), Time::ZERO);
+        if m.trip != NONE {
+            let trip = &mut s.trips[m.trip as usize];
+            lag = trip.lag;
+            // Messages of a queue stay in order, so all of them take one route.
+            if self.setup.ops[m.op as usize].name != SEND {
+                let (links, bytes) = (&mut s.links, m.bytes);
+                link = trip.route.choose(link, |l| links.taken(self.setup.topo, l, now, bytes));
+            }
+        }
         let mut simulated = link;
         if let (Some(ties), Some(orbits)) = (&mut s.ties, &self.setup.orbits) {
             let turn;
