@@ -1,13 +1,19 @@
-//! Allocator of kbc: the allocator of the system, with a count of the allocated bytes and a limit.
-//! It returns freed memory to the system where that is much.
+//! Allocator of kbc: mimalloc for small blocks and the allocator of the system for large ones, with
+//! a count of the allocated bytes and a limit. It returns freed memory to the system where that is
+//! much.
+//!
+//! A compiler allocates many small blocks, and the C library takes a third of the processor time of
+//! some commands for them (docs/adr/110-small-blocks.md). Large blocks are data of tensors, for
+//! which pages and their return to the system count.
 //!
 //! It is a crate because every allocation runs through it: the profiles of `Cargo.toml` optimise it
 //! where kbc itself is not optimised.
 
+use mimalloc::MiMalloc;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Once, OnceLock};
 
 /// Ends a process that exceeds the limit.
 static END: OnceLock<fn() -> !> = OnceLock::new();
@@ -26,9 +32,26 @@ const WORTH: i64 = 64 << 20;
 /// A thread adds its allocations when they reach this number of bytes.
 const STEP: i64 = 1 << 20;
 
+/// The value of [`TAKEN`] before the first allocation of a thread.
+const FIRST: i64 = i64::MIN;
+
 thread_local! {
     /// Bytes that this thread has allocated and not added yet.
-    static TAKEN: Cell<i64> = const { Cell::new(0) };
+    static TAKEN: Cell<i64> = const { Cell::new(FIRST) };
+}
+
+/// Tells mimalloc not to ask for large pages. It would ask for its first blocks, too, and a page of
+/// 2 MiB would be cleared for a command that needs less.
+#[cold]
+#[allow(unsafe_code, reason = "the library has no safe interface")]
+fn begin() {
+    use libmimalloc_sys::{_mi_option_last, mi_option_set, mi_option_t};
+    /// `mi_option_allow_thp`, the last option of version 2, which the crate does not name. The test
+    /// `small_blocks_are_not_in_large_pages` fails if a new version has another one there.
+    const ALLOW_LARGE_PAGES: mi_option_t = _mi_option_last - 1;
+    static BEGUN: Once = Once::new();
+    // SAFETY: it sets a number, which is read when mimalloc asks for memory.
+    BEGUN.call_once(|| unsafe { mi_option_set(ALLOW_LARGE_PAGES, 0) });
 }
 
 /// From now on, `end` is called when the process has allocated more than `bytes` bytes, or where
@@ -73,9 +96,14 @@ impl CountingAllocator {
     fn count(bytes: i64) {
         // A thread that is about to end has no count any more; it allocates almost nothing.
         let _ = TAKEN.try_with(|t| {
-            let all = t.get() + bytes;
-            if all.abs() < STEP {
+            let all = t.get().wrapping_add(bytes);
+            if all.unsigned_abs() < STEP.unsigned_abs() {
                 t.set(all);
+                return;
+            }
+            if t.get() == FIRST {
+                begin();
+                t.set(bytes);
                 return;
             }
             t.set(0);
@@ -91,11 +119,10 @@ impl CountingAllocator {
         });
     }
 
-    fn given(at: *mut u8, layout: Layout) -> *mut u8 {
+    fn given(at: *mut u8) -> *mut u8 {
         if at.is_null() {
             over();
         }
-        Self::count(layout.size() as i64);
         at
     }
 }
@@ -126,33 +153,72 @@ fn in_large_pages(at: *mut u8, _bytes: usize) -> *mut u8 {
     at
 }
 
+/// The largest block that comes from mimalloc.
+const SMALL: usize = 8 << 10;
+
 #[allow(unsafe_code, reason = "an allocator has no safe interface")]
-// SAFETY: every call is passed to the allocator of the system unchanged, and so is its result.
+// SAFETY: every call is passed to one of two allocators unchanged, and so is its result. Which one
+// follows from the size of the block, so a block returns to where it came from.
 unsafe impl GlobalAlloc for CountingAllocator {
+    #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        Self::count(layout.size() as i64);
+        if layout.size() <= SMALL {
+            // SAFETY: of the caller.
+            return Self::given(unsafe { MiMalloc.alloc(layout) });
+        }
         // SAFETY: of the caller.
-        in_large_pages(Self::given(unsafe { System.alloc(layout) }, layout), layout.size())
+        in_large_pages(Self::given(unsafe { System.alloc(layout) }), layout.size())
     }
 
+    #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        Self::count(layout.size() as i64);
+        if layout.size() <= SMALL {
+            // SAFETY: of the caller.
+            return Self::given(unsafe { MiMalloc.alloc_zeroed(layout) });
+        }
         // SAFETY: of the caller.
-        in_large_pages(Self::given(unsafe { System.alloc_zeroed(layout) }, layout), layout.size())
+        in_large_pages(Self::given(unsafe { System.alloc_zeroed(layout) }), layout.size())
     }
 
+    #[inline]
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         Self::count(-(layout.size() as i64));
-        // SAFETY: of the caller.
+        if layout.size() <= SMALL {
+            // SAFETY: of the caller. A block of this size came from there.
+            return unsafe { MiMalloc.dealloc(at, layout) };
+        }
+        // SAFETY: as above.
         unsafe { System.dealloc(at, layout) }
     }
 
+    #[inline]
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: of the caller.
-        let new = unsafe { System.realloc(at, layout, size) };
+        if (layout.size() <= SMALL) != (size <= SMALL) {
+            // SAFETY: of the caller: the size is not zero and does not overflow with the alignment,
+            // and both blocks have at least the bytes that are copied.
+            unsafe {
+                let new = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
+                if !new.is_null() {
+                    at.copy_to_nonoverlapping(new, layout.size().min(size));
+                    self.dealloc(at, layout);
+                }
+                return new;
+            }
+        }
+        // SAFETY: of the caller. The new block is on the same side as the old one.
+        let new = unsafe {
+            match size <= SMALL {
+                true => MiMalloc.realloc(at, layout, size),
+                false => System.realloc(at, layout, size),
+            }
+        };
         if new.is_null() {
             over();
         }
         Self::count(size as i64 - layout.size() as i64);
-        if size > layout.size() { in_large_pages(new, size) } else { new }
+        if size > layout.size().max(SMALL) { in_large_pages(new, size) } else { new }
     }
 }
 
