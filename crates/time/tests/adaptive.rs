@@ -93,7 +93,8 @@ fn a_choice_is_made_on_the_way() {
         }
         machine(&format!("{text}}}"))
     };
-    let put = "          put v -> (r + 2) : @w[0]\n          fence.release\n          notify (r + 2) : @s[0]\n";
+    let put =
+        "          put v -> (r + 2) : @w[0]\n          fence.release\n          notify (r + 2) : @s[0]\n";
     let wait = "          wait @s[0] >= call + 1\n          fence.acquire\n";
     let body = format!("        if r < 2\n{put}        if r >= 2\n{wait}");
     let across = parse(&one_region(4, 1000, 1, 1, &body));
@@ -106,7 +107,8 @@ fn a_choice_is_made_on_the_way() {
 #[test]
 fn a_notify_waits_for_data_that_chose_a_slower_route() {
     let topo = two_ways(ADAPTIVE, [10, 10], [1, 10]);
-    let sends = "put v[0 of 1] -> (1) : @w[0]\nput v[0 of 1] -> (1) : @w[1]\nfence.release\nnotify (1) : @s[0]";
+    let sends =
+        "put v[0 of 1] -> (1) : @w[0]\nput v[0 of 1] -> (1) : @w[1]\nfence.release\nnotify (1) : @s[0]";
     let back = schedule(sends, "put v -> (0) : @w[2]\nfence.release\nnotify (0) : @s[1]");
     assert_eq!(time(&several(1), &topo).ns, 200.0 + 4000.0);
     assert_eq!(time(&back, &topo).ns, 200.0 + 4000.0 + 600.0);

@@ -141,7 +141,7 @@ fn steps(scene: &Scene<'_>, timing: &Timing, holders: &[Option<Reason>]) -> Vec<
                 Cause::Notify => ("notify", "notify through memory".into()),
                 Cause::Acknowledged => ("acknowledged", "acknowledgement of a transfer".into()),
             };
-            let words_of = scene.ops.get(s.op as usize);
+            let place = scene.ops.get(s.op as usize);
             out.push(StepReport {
                 part: number as u64,
                 op: s.op,
@@ -150,7 +150,7 @@ fn steps(scene: &Scene<'_>, timing: &Timing, holders: &[Option<Reason>]) -> Vec<
                 stream: scene.stream(s.stream).to_owned(),
                 to: part.to.map(|r| scene.rank(r)),
                 region: scene.region(s.region).to_owned(),
-                source: words_of.map(|w| w.source.to_string()).filter(|s| !s.is_empty()),
+                source: place.map(|p| p.source.to_string()).filter(|s| !s.is_empty()),
                 start_ns: s.start_ns,
                 end_ns: s.end_ns,
                 kind,

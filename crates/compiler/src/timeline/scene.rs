@@ -1,34 +1,25 @@
 //! Names in the records of a timed run: ranks, streams, regions, and operations with their text and
 //! source position.
 //!
-//! The names are made once from schedule, machine and sources. This module knows nothing about
-//! times.
+//! The names are made once from schedule, machine and sources, the texts of operations when the
+//! first one is asked for. This module knows nothing about times.
 
 use kbc_diag::{SourceMap, Span};
 use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::{RegionId, Schedule, each_op};
 use kbc_ir::text;
-use kbc_ir::walk::Program;
+use kbc_ir::walk::stream_names;
 use kbc_machine::topology::{LinkId, Topology};
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-/// The text of an operation.
+/// Where an operation is.
 #[derive(Clone, Debug, Default)]
-pub struct OpWords {
-    /// The operation as in `.kir`.
-    pub text: String,
+pub struct OpPlace {
     /// Source position `file:line:column`, or empty.
     pub source: Arc<str>,
     /// Number of its region.
     pub region: usize,
-}
-
-impl OpWords {
-    /// Returns its first word, such as `put` or `fence.release`.
-    pub fn name(&self) -> &str {
-        self.text.split(' ').next().unwrap_or("")
-    }
 }
 
 /// Everything that has a name in a record.
@@ -40,16 +31,17 @@ pub struct Scene<'a> {
     /// Names of streams by number.
     pub streams: Vec<String>,
     /// Operations by number.
-    pub ops: Vec<OpWords>,
+    pub ops: Vec<OpPlace>,
+    /// Texts of operations by number. Few reports need them, and they take as much memory as the
+    /// schedule.
+    texts: OnceLock<Vec<String>>,
 }
 
 impl<'a> Scene<'a> {
     /// Collects the names of a schedule on a machine.
     pub fn new(schedule: &'a Schedule, topology: &'a Topology, map: &SourceMap) -> Scene<'a> {
         let schedule = with_host_region(schedule);
-        let texts = text::operations(&schedule);
-        let mut ops = Vec::with_capacity(texts.len());
-        let mut texts = texts.into_iter();
+        let mut ops = vec![];
         // Successive operations often come from one statement.
         let mut last: Option<(Span, Arc<str>)> = None;
         for (region, r) in schedule.regions.iter().enumerate() {
@@ -58,14 +50,12 @@ impl<'a> Scene<'a> {
                     let known = last.as_ref().filter(|l| l.0 == span).map(|l| l.1.clone());
                     let source = known.unwrap_or_else(|| source(map, span).into());
                     last = Some((span, source.clone()));
-                    ops.push(OpWords { text: texts.next().unwrap_or_default(), source, region });
+                    ops.push(OpPlace { source, region });
                 });
             }
         }
-        // A schedule that cannot be walked was rejected before anything is timed.
-        let program = Program::compile(&schedule);
-        let streams = program.map_or_else(|_| vec![], |p| p.streams.iter().map(|n| n.to_string()).collect());
-        Scene { schedule, topology, streams, ops }
+        let streams = stream_names(&schedule).iter().map(ToString::to_string).collect();
+        Scene { schedule, topology, streams, ops, texts: OnceLock::new() }
     }
 
     /// Returns a rank by its coordinates.
@@ -83,9 +73,15 @@ impl<'a> Scene<'a> {
         self.streams.get(stream as usize).map_or("", String::as_str)
     }
 
-    /// Returns an operation's first word.
+    /// Returns an operation as in `.kir`.
+    pub fn text(&self, op: u32) -> &str {
+        let texts = self.texts.get_or_init(|| text::operations(&self.schedule));
+        texts.get(op as usize).map_or("", String::as_str)
+    }
+
+    /// Returns an operation's first word, such as `put` or `fence.release`.
     pub fn op(&self, op: u32) -> &str {
-        self.ops.get(op as usize).map_or("", OpWords::name)
+        self.text(op).split(' ').next().unwrap_or("")
     }
 
     /// Returns a region's name.

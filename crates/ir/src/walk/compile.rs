@@ -20,6 +20,19 @@ use std::sync::OnceLock;
 /// Maximum number of ranks whose numbers of elements are kept for a buffer.
 const RANKS_IN_LISTS: u64 = 4096;
 
+/// Returns the names of the streams of a schedule, in the order in which the walk numbers them.
+/// Number 0 is always `main`.
+pub fn stream_names(schedule: &Schedule) -> Vec<Name> {
+    let mut names = vec![MAIN.into()];
+    for stream in schedule.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams) {
+        intern(&mut names, &stream.name);
+    }
+    if schedule.host.is_some() {
+        intern(&mut names, &host::HOST.into());
+    }
+    names
+}
+
 impl<'s> Program<'s> {
     /// Resolves all names of a schedule.
     ///
@@ -40,7 +53,7 @@ impl<'s> Program<'s> {
             .iter()
             .map(|b| b.dims.iter().map(|e| scope.expr(e, b.span)).collect())
             .collect::<Result<Vec<Vec<_>>, _>>()?;
-        let mut shared = Shared { streams: vec![MAIN.into()], ..Shared::default() };
+        let mut shared = Shared { streams: stream_names(schedule), ..Shared::default() };
         let (mut regions, mut scopes) = (vec![], vec![]);
         for r in &schedule.regions {
             scope.region = r.name.clone();

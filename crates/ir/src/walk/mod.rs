@@ -19,6 +19,7 @@ mod timed;
 mod written;
 
 pub use brief_code::Outline;
+pub use compile::stream_names;
 pub use compiled::{CLine, Program};
 pub use cursor::{Cursor, Step, TakenGuards};
 pub use steady::Turn;

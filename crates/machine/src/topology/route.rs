@@ -20,8 +20,8 @@
 use super::graph::Graph;
 use super::line::{Axis, AxisPosition, LineLinks};
 use super::wiring::Wiring;
-use std::collections::BTreeSet;
 use super::{DeviceId, Direction, LinkId, LinkRate, Routing, Topology, brief};
+use std::collections::BTreeSet;
 
 /// The links of a route along a line or ring: their numbers are 2 apart, except around the wrap.
 #[derive(Clone, Copy, Default, Debug)]

@@ -97,13 +97,14 @@ pub fn schedule(module: &Module, scene: &Scene<'_>) -> (String, Vec<OpText>) {
     let lines: Vec<&str> = kir.lines().map(str::trim).collect();
     let mut at = lines.iter().position(|l| l.starts_with("region ")).unwrap_or(0);
     let mut ops = vec![];
-    for o in &scene.ops {
+    for (number, o) in scene.ops.iter().enumerate() {
+        let (name, text) = (scene.op(number as u32), scene.text(number as u32));
         // Operations are numbered in the order of the text.
-        let line = lines.iter().skip(at).position(|l| *l == o.text).map(|n| at + n);
+        let line = lines.iter().skip(at).position(|l| *l == text).map(|n| at + n);
         at = line.map_or(at, |l| l + 1);
         ops.push(OpText {
-            name: o.name().to_owned(),
-            text: o.text.clone(),
+            name: name.to_owned(),
+            text: text.to_owned(),
             source: o.source.to_string(),
             region: o.region,
             line: line.map_or(-1, |l| l as i64),

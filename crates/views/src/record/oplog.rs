@@ -176,7 +176,7 @@ impl<'a, W: Write> Oplog<'a, W> {
 
     fn write(&mut self, done: &FinishedOp, arrived_ns: Option<f64>, queued: &[Wait]) {
         let scene = self.scene;
-        let words = scene.ops.get(done.begun.op as usize);
+        let place = scene.ops.get(done.begun.op as usize);
         let line = Line {
             rank: scene.rank(done.rank),
             stream: scene.stream(done.stream),
@@ -184,8 +184,8 @@ impl<'a, W: Write> Oplog<'a, W> {
             region: scene.region(done.begun.region),
             op: done.begun.op,
             name: done.begun.name,
-            text: words.map_or("", |w| &w.text),
-            source: words.map(|w| &*w.source).filter(|s| !s.is_empty()),
+            text: scene.text(done.begun.op),
+            source: place.map(|p| &*p.source).filter(|s| !s.is_empty()),
             start_ns: done.start_ns,
             end_ns: done.end_ns,
             arrived_ns,

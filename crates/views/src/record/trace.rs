@@ -237,10 +237,10 @@ impl<'a, W: Write> Trace<'a, W> {
 
     fn about(&self, op: u32) -> Vec<(&'static str, EventArg)> {
         let mut args = vec![("op", EventArg::Uint(u64::from(op)))];
-        if let Some(words) = self.scene.ops.get(op as usize) {
-            args.push(("text", EventArg::Text(words.text.clone())));
-            if !words.source.is_empty() {
-                args.push(("source", EventArg::Text(words.source.to_string())));
+        if let Some(place) = self.scene.ops.get(op as usize) {
+            args.push(("text", EventArg::Text(self.scene.text(op).to_owned())));
+            if !place.source.is_empty() {
+                args.push(("source", EventArg::Text(place.source.to_string())));
             }
         }
         args
