@@ -2,9 +2,15 @@
 //! (ASC-10).
 
 use crate::common;
+use crate::emitting::Case;
+use crate::standin::Run;
 
 use common::{Scratch, kbc};
+use kbc_ir::name::Name;
+use kbc_tiles::tile::counts::{OpCounts, executed};
+use kbc_tiles::tile::{COUNT, tasks};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -202,5 +208,167 @@ fn what_is_sent_is_received() {
             let link = number(&c["most"]["sent"]).max(number(&c["most"]["received"]));
             assert!(c["bound"].is_null() || number(&c["bound"]) <= link, "{file}: {c}");
         }
+    }
+}
+
+/// Returns what the model counts for these operations, in the order of its numbers. Each task ends
+/// with a barrier, and with a fence behind its status line. A selection is a comparison, a barrier
+/// of the vector pipe and a choice.
+fn as_executed(counts: &OpCounts, tasks: u64) -> Vec<u64> {
+    let mut out = vec![
+        counts.loads,
+        counts.stores,
+        counts.bytes_loaded,
+        counts.bytes_stored,
+        counts.flags_set,
+        counts.flags_waited,
+        counts.barriers_all + tasks,
+        counts.memory_barriers + tasks,
+        counts.notifies,
+        counts.waits,
+        counts.vector + counts.selections,
+    ];
+    out.extend(counts.barriers);
+    out[12] += counts.selections;
+    out
+}
+
+/// The counts of a kernel are the numbers of instructions that the model executes, on every kind of
+/// core, with several cores, with rows, with loops over many tiles, and with tables.
+#[test]
+fn counts_are_what_is_executed() {
+    let head = |p: u64| {
+        format!("param tp = {p}\nparam n = 100\ntopology sys = full(tp)\nmesh m = sys[tp]\nprogram case")
+    };
+    let reduced = |using: &str| {
+        let body = format!("all_reduce(x, sum, over: tp, using: {using})");
+        head(4) + &format!("(x: f32[n] partial(sum@tp)) -> f32[n] {{ {body} }}\n")
+    };
+    let rows = "(x: f32[30, 25], g: f32[25]) -> (f32[30, 25], f32[25, 30]) \
+                { (rms_norm(softmax(x, dim: 1), g), transpose(x, [1, 0])) }\n";
+    let layer = "(x: f16[12, 16@tp], w: f16[16@tp, 40]) -> f16[12, 40] { relu(matmul(x, w)) }\n";
+    let cases: [(String, &[(u64, u64)]); 7] = [
+        (reduced("one_phase"), &[(4, 100), (2, 1), (3, 0)]),
+        (reduced("two_phase with (transfer: pull)"), &[(4, 4 * 6 * 4096 + 77), (3, 1001)]),
+        (reduced("ring with (cores: 2)"), &[(4, 1000), (2, 5 * 4096)]),
+        (head(3) + rows, &[(3, 0)]),
+        (head(2) + "(x: f32[n]) -> f32[n] { select(x < 3.0, x, x * 2.0) }\n", &[(2, 9 * 4096 + 1)]),
+        (head(2) + layer, &[(2, 0)]),
+        (head(4) + "(x: f32[n@tp]) -> f32[n] { all_gather(x, dim: 0, over: tp) }\n", &[(4, 4 * 900)]),
+    ];
+    for (text, sizes) in &cases {
+        let mut case = Case::new(text, &[]).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let Some(program) = case.program() else { return };
+        let tasks = tasks::split(&case.kernel).iter().map(|t| u64::from(t.kernel.cores)).sum();
+        for (ranks, count) in *sizes {
+            // The launch that is counted is the fifth.
+            let mut sized = case.at(*ranks, *count, 5);
+            sized.job.count = true;
+            let got = program.run_one(&sized.job).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            let of_rank = |rank: &Vec<Vec<u8>>| -> Vec<u64> {
+                let bytes = rank.last().expect("the counts are behind the tensors");
+                bytes
+                    .chunks_exact(8)
+                    .map(|b| u64::from_le_bytes(b.try_into().expect("eight bytes")))
+                    .collect()
+            };
+            let largest = |a: Vec<u64>, b: Vec<u64>| a.iter().zip(b).map(|(a, b)| b.max(*a)).collect();
+            let ran = got[4].iter().map(of_rank).reduce(largest).expect("a rank");
+            let scalars = BTreeMap::from([(Name::from(COUNT), *count as i64)]);
+            let counts = executed(&case.kernel, *ranks, &scalars, 1_000_000).expect("it can be counted");
+            assert_eq!(as_executed(&counts, tasks), ran, "{ranks} ranks, count {count}\n{text}");
+            assert!(counts.loads > 0 || *count == 0, "{text}");
+        }
+    }
+}
+
+/// Tiles between the first and the last one are counted without being visited.
+#[test]
+fn many_tiles_are_counted_at_once() {
+    let text = "param n = 100\ntopology sys = full(2)\nmesh m = sys[tp]\n\
+                program f(x: f32[n] partial(sum@tp)) -> f32[n] { all_reduce(x, sum, over: tp, using: one_phase) }\n";
+    let case = Case::new(text, &[]).expect("it is emitted");
+    let of = |count: i64| {
+        let scalars = BTreeMap::from([(Name::from(COUNT), count)]);
+        executed(&case.kernel, 2, &scalars, 1000).expect("few events")
+    };
+    let tile = 4096;
+    let (few, many) = (of(10 * tile), of(1_000_000 * tile));
+    // Every tile has the same transfers; the notifies and waits are there once.
+    assert_eq!(many.loads, 100_000 * few.loads);
+    assert_eq!(many.bytes_stored, 100_000 * few.bytes_stored);
+    assert_eq!((many.notifies, many.waits), (few.notifies, few.waits));
+}
+
+/// The manifest of a package has the counts of the kernel at its own size.
+#[test]
+fn manifests_have_the_counts() {
+    let scratch = Scratch::new();
+    let text = "param n = 400\ntopology sys = full(4)\nmesh m = sys[tp]\nprogram f(x: f32[n] partial(sum@tp)) -> f32[n] {\n    \
+                all_reduce(x, sum, over: tp, using: two_phase)\n}\n";
+    scratch.write("f.kb", text.as_bytes());
+    let ran = kbc(scratch.path(), &["compile", "f.kb", "--target", "a2a3", "-o", "out"], "");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let manifest = std::fs::read_to_string(scratch.path().join("out/manifest.json")).expect("a manifest");
+    let manifest: Value = serde_json::from_str(&manifest).expect("JSON");
+    let found = traffic(scratch.path(), &["f.kb", "--target", "a2a3"]);
+    assert_eq!(manifest["executed_at"], serde_json::json!({ "ranks": 4, "count": 400 }));
+    let executes = &manifest["kernels"][0]["executes"];
+    assert_eq!(executes, &found["kernel"]["most"], "{found}");
+    let most = &found["whole"]["most"];
+    // What the traffic says of bytes, notifies and waits is the same, counted from another kernel.
+    let sum = |a: &str, b: &str| number(&most[a]) + number(&most[b]);
+    let put = number(&most["sent"]);
+    assert_eq!(number(&executes["bytes_loaded"]), number(&most["read"]));
+    assert_eq!(number(&executes["bytes_stored"]), number(&most["written"]) + put);
+    assert_eq!(number(&executes["notifies"]) + number(&executes["waits"]), sum("notifies", "waits"));
+    // Six messages of a quarter, three sums of two, three copies, and copies in and out.
+    let quarter = 400;
+    let reads = (6 + 2 * 3 + 3 + 2 * 4) * quarter;
+    let writes = (6 + 3 + 3 + 2 * 4) * quarter;
+    let schedule = |side: &str| number(&found["kernel"][format!("schedule_{side}")]);
+    assert_eq!((schedule("reads"), schedule("writes")), (reads, writes));
+}
+
+/// The table of docs/reference/ascend.md: kernels of kbc at the sizes of the reference's own
+/// kernels, eight ranks.
+#[test]
+fn counts_beside_hand_written_kernels() {
+    let scratch = Scratch::new();
+    let counts = |signature: &str, body: &str| -> [u64; 11] {
+        let text = format!("topology sys = full(8)\nmesh m = sys[tp]\nprogram f{signature} {{ {body} }}\n");
+        scratch.write("f.kb", text.as_bytes());
+        let found = traffic(scratch.path(), &["f.kb", "--target", "a2a3"]);
+        let most = &found["kernel"]["most"];
+        let names = [
+            "loads",
+            "stores",
+            "bytes_loaded",
+            "bytes_stored",
+            "mean_bytes",
+            "flags_set",
+            "barriers_all",
+            "dsb",
+            "notifies",
+            "waits",
+            "vector",
+        ];
+        names.map(|n| number(&most[n]))
+    };
+    let reduced = |using: &str| {
+        let body = format!("all_reduce(x, sum, over: tp, using: {using})");
+        counts("(x: f32[256] partial(sum@tp)) -> f32[256]", &body)
+    };
+    let gathered = counts("(x: f32[512@tp]) -> f32[512]", "all_gather(x, dim: 0, over: tp, using: direct)");
+    let scattered = counts(
+        "(x: f32[512] partial(sum@tp)) -> f32[512@tp]",
+        "reduce_scatter(x, sum, dim: 0, over: tp, using: direct)",
+    );
+    let found = [reduced("one_phase"), reduced("two_phase"), reduced("ring"), gathered, scattered];
+    let text = std::fs::read_to_string(Path::new(ROOT).join("docs/reference/ascend.md")).expect("the page");
+    for (name, row) in ["one_phase", "two_phase", "ring", "all_gather", "reduce_scatter"].iter().zip(found) {
+        let numbers: Vec<String> = row.iter().map(u64::to_string).collect();
+        let line = format!("| kbc `{name}` | {} |\n", numbers.join(" | "));
+        assert!(text.contains(&line), "the page has no row\n{line}");
     }
 }

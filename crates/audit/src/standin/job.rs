@@ -47,7 +47,16 @@ pub struct Job {
     pub zeroed: bool,
     /// Whether the host waits for all ranks between calls.
     pub join: bool,
+    /// Whether the outputs of a rank end with what it executed in the call: [`EXECUTED`] numbers of
+    /// 64 bits.
+    pub count: bool,
 }
+
+/// Numbers that the model counts in a call, in the order of `Executed` in `standin/world.hpp`:
+/// loads, stores, bytes loaded and stored, flags set and waited for, barriers of all pipes, `dsb`,
+/// notifies, waits, instructions of the vector pipe, and barriers of S, V, MTE2, MTE3, MTE1, M and
+/// FIX.
+pub const EXECUTED: usize = 18;
 
 /// Output bytes by call, rank and tensor (`Out` and `Inout`, in the order of the arguments).
 pub type Outputs = Vec<Vec<Vec<Vec<u8>>>>;
@@ -96,6 +105,7 @@ impl Job {
         text += &if self.blocks > 1 { format!("blocks {}\n", self.blocks) } else { String::new() };
         text += if self.zeroed { "allow zeroed\n" } else { "" };
         text += if self.join { "join calls\n" } else { "" };
+        text += if self.count { "count instructions\n" } else { "" };
         for arg in &self.args {
             text += &arg.line();
             text.push('\n');
@@ -115,21 +125,22 @@ impl Job {
 
     fn take(&self, data: &mut &[u8]) -> Option<Outputs> {
         let mut out = vec![vec![vec![]; self.ranks]; self.calls];
-        let mut whole = true;
-        self.each(|call, rank, arg| {
-            let bytes = match arg {
-                KernelArg::Out(ty, counts) => size(ty) * counts.get(rank).unwrap_or(&counts[0]),
-                KernelArg::Inout(_, bytes) => bytes[call][rank].len(),
-                _ => return,
-            };
-            let Some((mine, rest)) = data.split_at_checked(bytes) else {
-                whole = false;
-                return;
-            };
-            *data = rest;
-            out[call][rank].push(mine.to_vec());
-        });
-        whole.then_some(out)
+        for (call, ranks) in out.iter_mut().enumerate() {
+            for (rank, tensors) in ranks.iter_mut().enumerate() {
+                let tensor = |arg: &KernelArg| match arg {
+                    KernelArg::Out(ty, counts) => Some(size(ty) * counts.get(rank).unwrap_or(&counts[0])),
+                    KernelArg::Inout(_, bytes) => Some(bytes[call][rank].len()),
+                    _ => None,
+                };
+                let counts = self.count.then_some(8 * EXECUTED);
+                for bytes in self.args.iter().filter_map(tensor).chain(counts) {
+                    let (mine, rest) = data.split_at_checked(bytes)?;
+                    *data = rest;
+                    tensors.push(mine.to_vec());
+                }
+            }
+        }
+        Some(out)
     }
 }
 

@@ -392,6 +392,7 @@ struct Manifest<'a> {
     tensors: Vec<TensorLine<'a>>,
     scalars: Vec<String>,
     kernels: Vec<KernelLine<'a>>,
+    executed_at: ExecutedAt,
     window: Vec<RowLine>,
     window_bytes: String,
     launches: String,
@@ -420,6 +421,24 @@ struct KernelLine<'a> {
     core: &'a str,
     cores: u32,
     tasks: Vec<String>,
+    /// What a rank executes in one task, the largest numbers over the ranks.
+    executes: Option<Numbered>,
+}
+
+/// The size for which operations were counted.
+#[derive(Serialize)]
+struct ExecutedAt {
+    ranks: u64,
+    count: u64,
+}
+
+/// Numbers with their names, as an object of JSON.
+struct Numbered(Vec<(String, u64)>);
+
+impl Serialize for Numbered {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.0.iter().map(|(name, n)| (name, n)))
+    }
 }
 
 #[derive(Serialize)]
@@ -463,6 +482,12 @@ pub(super) fn manifest(package: &Package<'_>, profile: &Profile, layout: &Layout
         core: DIALECT.core(s.core),
         cores: s.tasks.first().map_or(1, |first| tasks[*first].kernel.cores),
         tasks: s.tasks.iter().map(|i| tasks[*i].name.to_string()).collect(),
+        // Tasks that share a text differ in names alone.
+        executes: s
+            .tasks
+            .first()
+            .and_then(|first| package.executed.tasks.get(*first).copied().flatten())
+            .map(|counts| Numbered(counts.named(&DIALECT))),
     };
     let manifest = Manifest {
         format: 1,
@@ -482,6 +507,7 @@ pub(super) fn manifest(package: &Package<'_>, profile: &Profile, layout: &Layout
         tensors: all.iter().map(line).collect(),
         scalars: args::scalars(kernel).iter().map(|s| s.name().to_owned()).collect(),
         kernels: package.sources.iter().map(of).collect(),
+        executed_at: ExecutedAt { ranks: package.executed.ranks, count: package.executed.count },
         window: layout.rows.iter().map(row).collect(),
         window_bytes: layout.bytes.to_string(),
         launches: layout.launches.to_string(),

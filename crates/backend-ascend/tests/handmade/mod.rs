@@ -8,7 +8,9 @@ use kbc_ir::graph::{Graph, GraphOp, Input, OpKind};
 use kbc_ir::name::Name;
 use kbc_ir::types::{DType, ReduceOp, TensorType};
 use kbc_tiles::package::Source;
-use kbc_tiles::package::{Claim, CountClaim, Evidence, Global, Package, PackagedProgram, SizeReasons};
+use kbc_tiles::package::{
+    Claim, CountClaim, Evidence, Executed, Global, Package, PackagedProgram, SizeReasons,
+};
 use kbc_tiles::tile::{Area, Core, Kernel, Reach, Signals, Space, Tensor, TensorUse, Tile};
 
 pub fn ranks() -> Expr {
@@ -108,6 +110,8 @@ pub fn package<'a>(kernel: &'a Kernel, text: &str) -> Package<'a> {
         },
         // (m - 1) * p is at most 2^24.
         moduli: [2, 3, 4].map(|p| (p, Some(vec![(1 << 24) / p as u32 + 1]))).into(),
+        // Some tests change the kernel so that it cannot run.
+        executed: Executed::of(kernel, 4, 1000).unwrap_or_default(),
         evidence: vec![Evidence { step: "written by hand".into(), words: "for tests of packages".into() }],
     }
 }

@@ -23,7 +23,9 @@ use kbc_numerics::formats::write_npz;
 use kbc_numerics::tensor::{Data, Tensor};
 use kbc_reference::{Accuracy, EvalOptions, evaluate, exact_modulus};
 use kbc_tiles::backend::Target;
-use kbc_tiles::package::{Claim, CountClaim, Evidence, KernelText, Package, PackagedProgram, Sizes, Source};
+use kbc_tiles::package::{
+    Claim, CountClaim, Evidence, Executed, KernelText, Package, PackagedProgram, Sizes, Source,
+};
 use kbc_tiles::tile::{COUNT, Kernel, NRANKS, sync, text, verify};
 use kbc_tiles::{layout, lower};
 use sizes::{Family, family};
@@ -254,7 +256,12 @@ pub fn contents(prepared: &Prepared, report: &Report, own: Option<Vec<u8>>) -> R
         })
         .collect();
     let evidence = evidence(emitted, report, claim);
-    let package = Package { kernel, sources: &sources, program, claim: claim.clone(), moduli, evidence, own };
+    // The program's own size is the first.
+    let (ranks, count) = family.samples.first().map_or((0, 0), |m| (m.instance.ranks, m.instance.count));
+    let count = claim.count.as_ref().map_or(count, |c| c.default);
+    let executed = Executed::of(kernel, ranks, count)?;
+    let claim = claim.clone();
+    let package = Package { kernel, sources: &sources, program, claim, moduli, evidence, executed, own };
     let files = profile.files(&package)?;
     let report = report_of(prepared, &files);
     Ok(Contents { files, report })

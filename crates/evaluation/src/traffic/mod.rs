@@ -2,9 +2,11 @@
 //! region and rank.
 //!
 //! This module counts by walking every stream of every rank. [`kernel`] counts the traffic of a
-//! kernel that was made from a schedule, and [`kernels`] reads that of hand-written kernels from a
-//! file. [`table`] puts both beside what must be moved at least.
+//! kernel that was made from a schedule, [`executed`] the operations that the complete kernel
+//! executes, and [`kernels`] reads the traffic of hand-written kernels from a file. [`table`] puts
+//! all of them beside what must be moved at least.
 
+pub mod executed;
 pub mod kernel;
 pub mod kernels;
 pub mod table;
@@ -90,6 +92,16 @@ pub struct CountedTraffic {
     pub copies: BTreeMap<(usize, MemoryName, MemoryName), u64>,
 }
 
+/// Bytes that the operations of a schedule read and write on a rank, if each of them reads its
+/// operands from memory and writes its result there. A message is read once and written once.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ScheduleBytes {
+    /// Bytes that are read.
+    pub read: u64,
+    /// Bytes that are written.
+    pub written: u64,
+}
+
 impl CountedTraffic {
     /// Returns the sum over some regions, by rank.
     pub fn of(&self, regions: impl IntoIterator<Item = usize>) -> Vec<Traffic> {
@@ -116,11 +128,21 @@ impl CountedTraffic {
 /// Returns E30x for an operation without a meaning, and E354 if there are more operations than are
 /// counted.
 pub fn count(schedule: &Schedule) -> Result<CountedTraffic, Diagnostics> {
+    Ok(count_with_bytes(schedule)?.0)
+}
+
+/// Counts the traffic of a schedule, and by rank the bytes of its operations.
+///
+/// # Errors
+/// Same as [`count`].
+pub fn count_with_bytes(schedule: &Schedule) -> Result<(CountedTraffic, Vec<ScheduleBytes>), Diagnostics> {
     let spelled = with_host_region(schedule);
     let (schedule, program) = (&*spelled, Program::compile(&spelled)?);
     let fault = |f: Fault| Diagnostics::from(f.diagnostic(|r| schedule.mesh.show(r)));
     let (ranks, regions) = (program.ranks(), schedule.regions.len());
     let mut regions = vec![vec![Traffic::default(); ranks as usize]; regions];
+    // Bytes of messages by the rank that puts or gets them.
+    let mut messages = vec![0u64; ranks as usize];
     let mut windows = vec![BTreeSet::new(); regions.len()];
     let mut copies: BTreeMap<(usize, BufferId, BufferId), BTreeMap<u64, u64>> = BTreeMap::new();
     let mut acts = 0u64;
@@ -195,6 +217,7 @@ pub fn count(schedule: &Schedule) -> Result<CountedTraffic, Diagnostics> {
                         | OpPart::Buffer(..) => {}
                         OpPart::Host(host) => match *host {},
                     });
+                    messages[rank as usize] += near.map_or(0, |(_, n)| n);
                     match near {
                         Some((RefUse::Read, n)) => moved(rank, there, n),
                         // The sender of a message has counted it.
@@ -217,13 +240,15 @@ pub fn count(schedule: &Schedule) -> Result<CountedTraffic, Diagnostics> {
     let windows = windows.iter().map(|w| w.iter().map(window).sum()).collect();
     let operands =
         schedule.regions.iter().map(|r| r.operands.iter().map(|o| name(o.buffer)).collect()).collect();
-    Ok(CountedTraffic {
-        regions,
-        around: vec![Traffic::default(); ranks as usize],
-        windows,
-        operands,
-        copies,
-    })
+    let around = vec![Traffic::default(); ranks as usize];
+    let counted = CountedTraffic { regions, around, windows, operands, copies };
+    let whole = counted.whole();
+    let bytes = whole.iter().zip(messages).map(|(t, sent)| ScheduleBytes {
+        read: t.read.saturating_add(sent),
+        written: t.written.saturating_add(sent),
+    });
+    let bytes = bytes.collect();
+    Ok((counted, bytes))
 }
 
 /// Returns the bytes that a local operation reads and writes on a rank.

@@ -5,6 +5,7 @@
 //! [`kbc_compiler::bounds`] on a machine where every rank has one link to a switch, which takes a
 //! nanosecond per byte.
 
+use super::executed::ExecutedKernel;
 use super::kernels::{self, KernelTraffic};
 use super::{CountedTraffic, Traffic, count, kernel};
 use kbc_compiler::bounds::{Collective, NoObserver, timed};
@@ -37,6 +38,8 @@ pub struct TrafficReport {
     whole: Row,
     /// Copies outside collectives.
     copies: Vec<Copied>,
+    /// What the kernel of the target executes.
+    kernel: Option<ExecutedKernel>,
     /// Source of the counts of hand-written kernels.
     source: Option<String>,
 }
@@ -126,6 +129,7 @@ fn of(file: &str, schedule: &Schedule, target: Option<&str>) -> Outcome<TrafficR
         Some(target) => kernel::count(&target.counts(schedule)?)?,
         None => count(schedule)?,
     };
+    let executed = emitted.map(|target| ExecutedKernel::of(schedule, target)).transpose()?;
     let mut source = None;
     let mut collectives = vec![];
     let over: Vec<usize> =
@@ -169,6 +173,7 @@ fn of(file: &str, schedule: &Schedule, target: Option<&str>) -> Outcome<TrafficR
         collectives,
         whole,
         copies: copies.collect(),
+        kernel: executed,
         source,
     })
 }
@@ -274,6 +279,9 @@ pub fn human(found: &TrafficReport) -> String {
     out += &format!("{}, one call on {} ranks\n{}", found.schedule, found.ranks, table(&found.whole));
     for c in &found.copies {
         out += &format!("  copies {} = {}, {} outside collectives\n", c.to, c.from, bytes(c.bytes));
+    }
+    if let Some(kernel) = &found.kernel {
+        out += &kernel.text();
     }
     if let Some(source) = &found.source {
         out += &format!("hand-written kernels: {source}\n");

@@ -1,6 +1,7 @@
 //! Description of a package, as data, and the problems that it may have.
 
-use crate::tile::{COUNT, Core, Kernel, NRANKS};
+use crate::tile::counts::{self, OpCounts};
+use crate::tile::{COUNT, Core, Kernel, NRANKS, tasks};
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::Expr;
 use kbc_ir::graph::Graph;
@@ -124,6 +125,36 @@ pub struct Evidence {
     pub words: String,
 }
 
+/// What the tasks of a kernel execute at one size.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Executed {
+    /// Number of ranks.
+    pub ranks: u64,
+    /// Value of the count; 0 if there is none.
+    pub count: u64,
+    /// The largest numbers over the ranks, by task.
+    pub tasks: Vec<Option<OpCounts>>,
+}
+
+impl Executed {
+    /// Most events of all ranks that are counted for a task.
+    const EVENTS: usize = 1 << 24;
+
+    /// Counts what the tasks of a kernel execute.
+    ///
+    /// # Errors
+    /// Returns E456 and E459 for a kernel that is not sound at this size.
+    pub fn of(kernel: &Kernel, ranks: u64, count: u64) -> Result<Executed, Diagnostic> {
+        let scalars = BTreeMap::from([(COUNT.into(), count as i64)]);
+        let one = |t: &tasks::Task| match counts::executed(&t.kernel, ranks, &scalars, Self::EVENTS) {
+            Err(d) if d.code == "E431" => Ok(None),
+            found => found.map(Some),
+        };
+        let tasks = tasks::split(kernel).iter().map(one).collect::<Result<_, _>>()?;
+        Ok(Executed { ranks, count, tasks })
+    }
+}
+
 /// Everything from which a package is made.
 #[derive(Clone, Debug)]
 pub struct Package<'a> {
@@ -140,6 +171,9 @@ pub struct Package<'a> {
     pub moduli: BTreeMap<u64, Option<Vec<u32>>>,
     /// The checks that were made.
     pub evidence: Vec<Evidence>,
+    /// What a rank executes of each task, in the order of [`crate::tile::tasks::split`], with the
+    /// sizes for which it was counted; `None` for a task with too many operations to be counted.
+    pub executed: Executed,
     /// The program's own data, if its inputs are files ([`OWN`]): an `.npz` with the whole inputs
     /// `input_0` and so on, and for each result `bound_0` and so on, how far each of its elements
     /// may be off.

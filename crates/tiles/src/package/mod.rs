@@ -14,8 +14,8 @@ mod sizes;
 pub mod window;
 
 pub use description::{
-    Claim, CountClaim, Evidence, Global, KernelText, MovedBlock, MovedBlocks, OWN, Package, PackagedProgram,
-    SizeReasons, Source, problems, refused,
+    Claim, CountClaim, Evidence, Executed, Global, KernelText, MovedBlock, MovedBlocks, OWN, Package,
+    PackagedProgram, SizeReasons, Source, problems, refused,
 };
 pub use sizes::{Sizes, fit_sizes};
 pub use window::{Layout, RowKind, SizedWindow, WindowRow};

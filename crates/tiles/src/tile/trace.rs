@@ -19,7 +19,8 @@ use kbc_diag::Diagnostic;
 use kbc_ir::expr::{EvalError, Expr};
 use kbc_ir::name::Name;
 use kbc_ir::resolved::Resolved;
-use sink::{Beginning, Comparison, Dropped, TraceSink};
+pub(super) use sink::TraceSink;
+use sink::{Beginning, Comparison, Dropped};
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -52,6 +53,9 @@ pub enum Loops {
     /// ways than the first tile from the rest. Therefore equal traces mean equal loops, and what is
     /// in range at these tiles is in range at all tiles.
     Ends,
+    /// For counting: the second tile stands for all tiles between the first and the last one, where
+    /// these have the same operations with the same lengths. Other loops are unrolled.
+    Alike,
 }
 
 /// Computes the trace of a rank in a launch.
@@ -110,6 +114,14 @@ impl<'k> TraceProgram<'k> {
     /// Same as [`TraceProgram::trace`].
     pub fn check(&self, launch: &Launch, loops: Loops, limit: usize) -> R<()> {
         self.run(launch, loops, limit, &mut Dropped).map(|_| ())
+    }
+
+    /// Gives the events of a rank in a launch to a counter, with [`Loops::Alike`].
+    ///
+    /// # Errors
+    /// Same as [`TraceProgram::trace`].
+    pub(super) fn count(&self, launch: &Launch, limit: usize, counter: &mut impl TraceSink<'k>) -> R<()> {
+        self.run(launch, Loops::Alike, limit, counter).map(|_| ())
     }
 
     /// Writes the first events of the trace of a rank in a launch to `events`, whose memory is
@@ -187,6 +199,7 @@ impl<'k> TraceProgram<'k> {
             sizes: Sizes::default(),
             sums: BTreeSet::new(),
             events: 0,
+            times: 1,
             sink,
         };
         let size = |run: &Run<'_, 'k, _>, what: &str, code: &Resolved| {
@@ -261,6 +274,8 @@ struct Run<'p, 'k, S> {
     sums: BTreeSet<TileId>,
     /// Number of events so far.
     events: usize,
+    /// Number of events for which each event stands.
+    times: u64,
     sink: &'p mut S,
 }
 
@@ -294,6 +309,11 @@ impl<'k, S: TraceSink<'k>> Run<'_, 'k, S> {
         }
     }
 
+    fn each_stands_for(&mut self, times: u64) {
+        self.times = times;
+        self.sink.each_stands_for(times);
+    }
+
     fn steps(&mut self, list: &[Step<'k>]) -> Result<(), Ended> {
         for s in list {
             if self.work == 0 || self.events > self.limit {
@@ -317,7 +337,7 @@ impl<'k, S: TraceSink<'k>> Run<'_, 'k, S> {
                     let holds = self.value("an `if`", cond)? != 0;
                     self.steps(if holds { then } else { other })?;
                 }
-                Step::Tiles { pos, len, total, step, affine, body } => {
+                Step::Tiles { pos, len, total, step, affine, even, body } => {
                     let total = self.value("a `tiles`", total)?;
                     let step = i64::from(*step);
                     let count = if total > 0 { (total - 1) / step + 1 } else { 0 };
@@ -325,16 +345,29 @@ impl<'k, S: TraceSink<'k>> Run<'_, 'k, S> {
                     if short && count > 0 {
                         self.push(TraceEvent::Tiles { total, step: step as u32 })?;
                     }
+                    let alike = self.loops == Loops::Alike && *even && count > 3;
+                    let around = self.times;
                     let mut n = 0;
                     while n < count {
                         self.values[*pos] = n * step;
                         self.values[*len] = step.min(total - n * step);
                         self.work = self.work.saturating_sub(1);
+                        let middle = alike && n == 1;
+                        if middle {
+                            self.each_stands_for(around.saturating_mul((count - 2) as u64));
+                        }
                         self.steps(body)?;
                         if self.work == 0 {
                             return Err(self.endless().into());
                         }
-                        n = if short && n == 1 { 2.max(count - 2) } else { n + 1 };
+                        n = match n {
+                            1 if middle => {
+                                self.each_stands_for(around);
+                                count - 1
+                            }
+                            1 if short => 2.max(count - 2),
+                            n => n + 1,
+                        };
                     }
                 }
                 Step::Turn { by, body } => {

@@ -242,6 +242,9 @@ Op begin(const char *name, int lane, int line) {
     if (!has(lane)) fail(op, "a %s core has no pipe %s", running().cube ? "cube" : "vector", kLaneNames[lane]);
     self->before = self->last;
     self->last = op;
+    if (lane == LaneV) ++self->executed[VectorOps];
+    if (std::strcmp(name, "TLOAD") == 0) ++self->executed[Loads];
+    if (std::strcmp(name, "TSTORE") == 0) ++self->executed[Stores];
     // The cube unit executes one product after another.
     if (lane == LaneM) complete(self->known[LaneM], self->agent_of(LaneM), op.time - 1);
     if (++world->instructions > kMostInstructions) {
@@ -304,6 +307,7 @@ void global_to_ub(const Op &op, const void *from, uint64_t at, uint64_t bytes) {
     }
     ub_write(op, at, bytes);
     std::memcpy(ub(at), from, bytes);
+    self->executed[BytesLoaded] += bytes;
 }
 
 void ub_to_global(const Op &op, uint64_t at, void *to, uint64_t bytes) {
@@ -324,6 +328,7 @@ void core_to_global(const Op &op, uint64_t at, uint64_t read, void *to, const vo
         race(op, *other, "writes", r.name, offset, offset + bytes);
     }
     std::memcpy(to, made, bytes);
+    self->executed[BytesStored] += bytes;
     std::memcpy(r.expected.data() + offset, made, bytes);
 }
 
@@ -331,6 +336,7 @@ void core_to_global(const Op &op, uint64_t at, uint64_t read, void *to, const vo
 
 void flag_set(int from, int to, int event, int line) {
     const Op op = begin("set_flag", LaneS, line);
+    ++self->executed[FlagsSet];
     const int a = lane_of(op, from), b = lane_of(op, to);
     if (a == b) fail(op, "a flag from a pipe to itself");
     if (event < 0 || event > 7) fail(op, "event %d: a pipe pair has events 0..7", event);
@@ -346,6 +352,7 @@ void flag_set(int from, int to, int event, int line) {
 
 void flag_wait(int from, int to, int event, int line) {
     const Op op = begin("wait_flag", LaneS, line);
+    ++self->executed[FlagsWaited];
     const int a = lane_of(op, from), b = lane_of(op, to);
     const auto it = self->flags.find((a * Lanes + b) * 8 + event);
     if (it == self->flags.end()) {
@@ -359,9 +366,11 @@ void barrier(int pipe, int line) {
     const Op op = begin("pipe_barrier", LaneS, line);
     if (pipe != PIPE_ALL) {
         const int lane = lane_of(op, pipe);
+        ++self->executed[BarriersOfLane + static_cast<size_t>(lane)];
         complete(self->known[lane], self->agent_of(lane), self->count(lane));
         return;
     }
+    ++self->executed[BarriersAll];
     Clock all = self->pending;
     for (int l = 0; l < Lanes; ++l) {
         join(all, self->known[l]);
@@ -373,6 +382,7 @@ void barrier(int pipe, int line) {
 
 void drain_to_memory(int line) {
     begin("dsb", LaneS, line);
+    ++self->executed[Dsbs];
     self->released = self->drained;
     self->dcci_line = 0;
 }
@@ -397,6 +407,7 @@ void write_back(const volatile void *p, int line) {
 
 void notify(const void *slot, int32_t value, bool add, int line) {
     const Op op = begin("TNOTIFY", LaneS, line);
+    ++self->executed[Notifies];
     if (!add) fail(op, "NotifyOp::Set writes a whole line: counters are add-only");
     if (value != 1) fail(op, "adds %d: a counter counts events, one by one", value);
     Counter &c = counter_of(op, slot, false);
@@ -427,6 +438,7 @@ void notify(const void *slot, int32_t value, bool add, int line) {
 
 void await(const void *slot, int32_t value, int cmp, int line) {
     const Op op = begin("TWAIT", LaneS, line);
+    ++self->executed[Waits];
     if (cmp != 0 && cmp != 2 && cmp != 3) fail(op, "TWAIT is modelled for EQ, GT and GE: a counter only grows");
     Counter &c = counter_of(op, slot, true);
     if (!holds(seen_by(*self, c.offset), value, cmp)) {

@@ -2,16 +2,18 @@
 // failure. Exit code 0 if every job could be run, whatever came of it.
 //
 //   job NAME
-//   program N / ranks N / blocks N / calls N / window BYTES / order SEED / drop LINE... / allow zeroed / join calls
+//   program N / ranks N / blocks N / calls N / window BYTES / order SEED / drop LINE... / allow zeroed / join calls /
+//   count instructions
 //   tensor in|out|inout TYPE COUNT[,COUNT per rank]      input bytes: by call, then rank, then tensor
 //   tensor window
 //   scalar VALUE[,VALUE per rank] | scalar call BASE | scalar context
 //   end
 // Arguments in the order of the lines, tensors first. Output bytes of a job that is ok: by call, rank, tensor (out and
-// inout).
+// inout); with `count`, behind the tensors of each rank the numbers of `Executed`, as uint64, over all of its blocks.
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -47,7 +49,7 @@ struct Job {
     std::string name;
     int program = 0, ranks = 1, calls = 1, blocks = 1;
     uint64_t window = 0, order = 0;
-    bool zeroed = false, join = false;
+    bool zeroed = false, join = false, count = false;
     std::set<int> drop;
     std::vector<TensorArg> tensors;
     std::vector<ScalarArg> scalars;
@@ -94,6 +96,7 @@ std::vector<Job> read_jobs(std::istream &in) {
         else if (word == "order") words >> job.order;
         else if (word == "allow") job.zeroed = true;
         else if (word == "join") job.join = true;
+        else if (word == "count") job.count = true;
         else if (word == "drop") {
             for (int n; words >> n;) job.drop.insert(n);
         } else if (word == "tensor") {
@@ -220,6 +223,17 @@ void run_rank(const Job &job, World &w, Rank &rank, const std::vector<uint8_t> &
             if (t.kind == TensorArg::In) continue;
             auto &out = output[static_cast<size_t>(c * job.ranks + rank.id)];
             out.insert(out.end(), r.bytes, r.bytes + r.size);
+        }
+        std::array<uint64_t, ExecutedCounts> executed{};
+        for (int b = 0; b < most_blocks; ++b) {
+            auto &mine = w.block(rank, b).executed;
+            for (size_t i = 0; i < executed.size(); ++i) executed[i] += mine[i];
+            mine.fill(0);
+        }
+        if (job.count) {
+            auto &out = output[static_cast<size_t>(c * job.ranks + rank.id)];
+            const auto *bytes = reinterpret_cast<const uint8_t *>(executed.data());
+            out.insert(out.end(), bytes, bytes + sizeof executed);
         }
     }
 }

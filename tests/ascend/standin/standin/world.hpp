@@ -60,6 +60,12 @@ struct Submitted {
     int kernel;
 };
 
+// What a worker has executed: numbers of instructions, and bytes of transfers. Barriers of one pipe by its lane.
+enum Executed : int {
+    Loads, Stores, BytesLoaded, BytesStored, FlagsSet, FlagsWaited, BarriersAll, Dsbs, Notifies, Waits, VectorOps,
+    BarriersOfLane, ExecutedCounts = BarriersOfLane + Lanes
+};
+
 // Collecting: waits for the other blocks of its task.
 enum class Status { Ready, Waiting, Joining, Collecting, Done };
 
@@ -90,6 +96,7 @@ struct Rank {
     int dcci_line = 0;            // a dcci without a dsb after it
     int line = 0;                 // of the kernel's body
     Op last{}, before{};          // the newest instruction, and the one before it
+    std::array<uint64_t, ExecutedCounts> executed{};  // in this call
     // While waiting.
     uint64_t wait_offset = 0;
     int32_t wait_value = 0;

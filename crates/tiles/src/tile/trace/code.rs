@@ -30,6 +30,9 @@ pub(super) enum Step<'k> {
         total: Resolved,
         step: u32,
         affine: bool,
+        /// Whether all tiles but the first and the last one have the same operations with the same
+        /// lengths.
+        even: bool,
         body: Vec<Step<'k>>,
     },
     /// A block in which some tiles are the copy that the number says.
@@ -117,7 +120,8 @@ impl<'k> Resolver<'k> {
                     let body = self.body(body)?;
                     self.visible.truncate(inner);
                     let affine = affine_steps(&body, &mut vec![pos, len], &self.positions);
-                    Step::Tiles { pos, len, total, step: *step, affine, body }
+                    let even = affine && even_steps(&body, &mut vec![pos]);
+                    Step::Tiles { pos, len, total, step: *step, affine, even, body }
                 }
                 Stmt::Op(op) => {
                     let codes = numbers(op).into_iter().map(|e| self.code(e));
@@ -205,6 +209,32 @@ fn affine_steps(list: &[Step], moving: &mut Vec<usize>, positions: &[(usize, u32
         Step::Task(_, body) => affine_steps(body, moving, positions),
         Step::Tiles { total, body, .. } => fixed(total, moving) && affine_steps(body, moving, positions),
         Step::Op { codes, .. } => codes.iter().all(|c| affine(c, moving)),
+    });
+    moving.truncate(mark);
+    all
+}
+
+/// Checks whether no length of a transfer depends on the slots `moving`.
+fn even_steps(list: &[Step], moving: &mut Vec<usize>) -> bool {
+    let mark = moving.len();
+    let all = list.iter().all(|s| match s {
+        Step::Let(slot, code) => {
+            if !fixed(code, moving) {
+                moving.push(*slot);
+            }
+            true
+        }
+        Step::For { body, .. } | Step::Turn { body, .. } | Step::Task(_, body) => even_steps(body, moving),
+        Step::If { then, other, .. } => even_steps(then, moving) && even_steps(other, moving),
+        Step::Tiles { total, body, .. } => fixed(total, moving) && even_steps(body, moving),
+        Step::Op { op, codes } => {
+            let lengths = match op {
+                Op::Load { .. } | Op::LoadRow { .. } | Op::Store { .. } => 1,
+                Op::LoadBlock { .. } | Op::StoreBlock { .. } => 2,
+                _ => 0,
+            };
+            codes.iter().take(lengths).all(|c| fixed(c, moving))
+        }
     });
     moving.truncate(mark);
     all

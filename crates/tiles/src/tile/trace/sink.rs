@@ -7,6 +7,10 @@ use std::ops::ControlFlow;
 pub trait TraceSink<'k> {
     /// Takes the next event. `Break` ends the trace, because what follows is of no interest.
     fn take(&mut self, event: TraceEvent<'k>) -> ControlFlow<()>;
+
+    /// With [`Loops::Alike`](super::Loops::Alike): says for how many events each event stands from
+    /// here on.
+    fn each_stands_for(&mut self, _times: u64) {}
 }
 
 impl<'k> TraceSink<'k> for Vec<TraceEvent<'k>> {
