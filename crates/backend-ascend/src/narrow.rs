@@ -16,6 +16,9 @@ const ND2NZ: &str = "TLoadGm2L1Nd2nz: `nValue` in 1..=16384, `dValue` and `srcDV
 /// Where `TSTORE` of a block of sums narrows its numbers.
 const NZ2ND: &str =
     "TStoreAccNz2nd: `mSize` in 1..=8192, 12 bits of `nSize`, the stride comes as a 32-bit int";
+/// Where transfers of rows between UB and memory narrow their numbers.
+const ROWS: &str =
+    "TLOAD and TSTORE of a tile of UB: the distance between rows is uint32_t, in bytes of up to 8 an element";
 /// Where `TMATMUL` narrows its numbers.
 const MAD: &str = "TMATMUL: m, k and n are in 1..=4095";
 /// Where `TEXTRACT` narrows its numbers.
@@ -44,6 +47,9 @@ pub(crate) fn fields(op: &Op) -> Vec<NarrowField<'_>> {
             rows(m, 65_535, MOVE),
             cols(n, 65_535, MOVE),
         ],
+        // Fewer than 4096 rows: a tile of 4096 elements holds at most 256.
+        Op::LoadRows { tile: _, len: _, from: _, pitch: p }
+        | Op::StoreRows { to: _, pitch: p, tile: _, len: _ } => vec![pitch(p, (1 << 29) - 1, ROWS)],
         // Runs are one burst, of up to 2^32 bytes; a length is at most that of a tile (T8), which
         // is in UB (T1). Addresses are 64-bit pointers.
         Op::Load { tile: _, len: _, from: _ } | Op::Store { to: _, tile: _, len: _ } => vec![],
@@ -55,7 +61,8 @@ pub(crate) fn fields(op: &Op) -> Vec<NarrowField<'_>> {
         | Op::Select { cmp: _, dst: _, a: _, b: _, x: _, y: _, mask: _, len: _ }
         | Op::Convert { dst: _, src: _, rounding: _ }
         | Op::Reduce { op: _, dst: _, src: _, work: _, len: _ }
-        | Op::Expand { dst: _, src: _, len: _ } => vec![],
+        | Op::Expand { dst: _, src: _, len: _ }
+        | Op::Spread { dst: _, src: _, len: _ } => vec![],
         // An integer becomes a value of the tile's type, as the program says.
         Op::Index { dst: _, value: _, len: _ } => vec![],
         // The index is one of the tile's elements; the row is computed modulo 2^64.

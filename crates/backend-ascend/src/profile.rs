@@ -423,6 +423,10 @@ impl Device for Profile {
         matches!(dtype, DType::F32 | DType::F16 | DType::I32 | DType::I16)
     }
 
+    fn holds_rows(&self) -> bool {
+        true
+    }
+
     fn choose(&self, dtype: DType) -> Result<(), &'static str> {
         self.choose(dtype).map(drop)
     }

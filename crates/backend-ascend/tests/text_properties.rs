@@ -155,6 +155,19 @@ fn operation() -> impl Strategy<Value = Op> {
         (select(vec![VecOp::Add, VecOp::Max, VecOp::Min]), tile(), tile(), tile(), expr())
             .prop_map(|(op, dst, src, work, len)| Op::Reduce { op, dst, src, work, len }),
         (tile(), tile(), expr()).prop_map(|(dst, src, len)| Op::Expand { dst, src, len }),
+        (tile(), tile(), expr()).prop_map(|(dst, src, len)| Op::Spread { dst, src, len }),
+        (tile(), expr(), gm(), expr()).prop_map(|(tile, len, from, pitch)| Op::LoadRows {
+            tile,
+            len,
+            from,
+            pitch
+        }),
+        (tile(), expr(), gm(), expr()).prop_map(|(tile, len, to, pitch)| Op::StoreRows {
+            to,
+            pitch,
+            tile,
+            len
+        }),
         (tile(), expr(), expr()).prop_map(|(dst, value, len)| Op::Index { dst, value, len }),
         (tile(), expr(), expr()).prop_map(|(ids, index, first)| Op::Choose { ids, index, first }),
         (tile(), expr(), gm(), expr(), expr()).prop_map(|(tile, len, from, pitch, rows)| Op::LoadRow {
@@ -190,6 +203,11 @@ fn operation() -> impl Strategy<Value = Op> {
     ]
 }
 
+fn rows() -> impl Strategy<Value = Option<TileRows>> {
+    let some = (name(), name(), any::<u32>());
+    prop::option::of(some.prop_map(|(first, count, elements)| TileRows { first, count, elements }))
+}
+
 fn statement() -> impl Strategy<Value = Stmt> {
     let leaf = prop_oneof![
         4 => operation().prop_map(Stmt::Op),
@@ -209,8 +227,10 @@ fn statement() -> impl Strategy<Value = Stmt> {
                 cores,
                 body
             }),
-            (name(), name(), expr(), any::<u32>(), any::<bool>(), body()).prop_map(
-                |(pos, len, total, step, twice, body)| Stmt::Tiles { pos, len, total, step, twice, body }
+            (name(), name(), expr(), any::<u32>(), any::<bool>(), rows(), body()).prop_map(
+                |(pos, len, total, step, twice, rows, body)| {
+                    Stmt::Tiles { pos, len, total, step, twice, rows, body }
+                }
             ),
         ]
     })

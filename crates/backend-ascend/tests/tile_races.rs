@@ -93,7 +93,15 @@ impl Make {
                     body.insert(self.rng.below(body.len()), Stmt::If { cond, then, other: vec![] });
                 }
                 let total = [v("count"), int(20), int(8)][self.rng.below(3)].clone();
-                vec![Stmt::Tiles { pos: "i".into(), len: "m".into(), total, step: STEP, twice: false, body }]
+                vec![Stmt::Tiles {
+                    pos: "i".into(),
+                    len: "m".into(),
+                    total,
+                    step: STEP,
+                    twice: false,
+                    rows: None,
+                    body,
+                }]
             }
             2 | 3 => vec![Stmt::Op(self.op(false))],
             4 | 5 => {
@@ -222,7 +230,7 @@ impl Run {
                         self.block(body)?;
                     }
                 }
-                Stmt::Tiles { pos, len, total, step, twice, body } => {
+                Stmt::Tiles { pos, len, total, step, twice, rows: _, body } => {
                     let (total, around) = (self.value(total), self.second);
                     for i in (0..total).step_by(*step as usize) {
                         self.vars.insert(pos.clone(), i);

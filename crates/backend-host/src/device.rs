@@ -104,6 +104,10 @@ impl Device for Processor {
         false
     }
 
+    fn holds_rows(&self) -> bool {
+        false
+    }
+
     fn choose(&self, _: DType) -> Result<(), &'static str> {
         Err("target host chooses no rows of a table")
     }

@@ -170,15 +170,19 @@ fn access(kernel: &Kernel, op: &Op) -> Option<Access> {
     let reached =
         |g: &Gm| matches!(g.object, Object::Area(a) if kernel.area(a).reach == Reach::Peers).then_some(());
     match op {
-        Op::Load { from, .. } | Op::LoadRow { from, .. } | Op::LoadBlock { from, .. } => {
-            reached(from).map(|()| Access::Read)
+        Op::Load { from, .. }
+        | Op::LoadRow { from, .. }
+        | Op::LoadRows { from, .. }
+        | Op::LoadBlock { from, .. } => reached(from).map(|()| Access::Read),
+        Op::Store { to, .. } | Op::StoreRows { to, .. } | Op::StoreBlock { to, .. } => {
+            reached(to).map(|()| Access::Write)
         }
-        Op::Store { to, .. } | Op::StoreBlock { to, .. } => reached(to).map(|()| Access::Write),
         Op::Vector { .. }
         | Op::Select { .. }
         | Op::Convert { .. }
         | Op::Reduce { .. }
         | Op::Expand { .. }
+        | Op::Spread { .. }
         | Op::Index { .. }
         | Op::Choose { .. }
         | Op::Move { .. }

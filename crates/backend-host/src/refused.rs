@@ -65,8 +65,9 @@ pub fn word(op: &Op) -> Option<&'static str> {
         },
         Op::Select { .. } => Some("a comparison"),
         Op::Convert { rounding: Rounding::Zero, .. } => Some("a cast"),
-        Op::Reduce { .. } | Op::Expand { .. } => Some("a reduction along a dimension"),
+        Op::Reduce { .. } | Op::Expand { .. } | Op::Spread { .. } => Some("a reduction along a dimension"),
         Op::Index { .. } => Some("a number of an element"),
+        Op::LoadRows { .. } | Op::StoreRows { .. } => Some("rows that are apart in memory"),
         Op::Choose { .. } | Op::LoadRow { .. } => Some("a selection of rows by number"),
         Op::LoadBlock { .. } | Op::Move { .. } | Op::Matmul { .. } | Op::StoreBlock { .. } => {
             Some("a matmul")

@@ -104,6 +104,10 @@ pub trait Device: Sync {
     /// Checks whether one element of this type can be expanded over a tile.
     fn expand(&self, dtype: DType) -> bool;
 
+    /// Checks whether a tile of a vector core can hold several rows of a matrix, which instructions
+    /// reduce, expand and spread one by one.
+    fn holds_rows(&self) -> bool;
+
     /// Checks whether a row index of this type can be read from a tile.
     ///
     /// # Errors

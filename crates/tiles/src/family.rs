@@ -251,7 +251,11 @@ fn data_only(body: &[Stmt], tainted: &mut Vec<Name>) -> bool {
                 clean(&gm.slot) && gm.peer.as_ref().is_none_or(clean)
             }
             Stmt::Op(
-                Op::LoadRow { from: gm, .. } | Op::LoadBlock { from: gm, .. } | Op::StoreBlock { to: gm, .. },
+                Op::LoadRow { from: gm, .. }
+                | Op::LoadRows { from: gm, .. }
+                | Op::StoreRows { to: gm, .. }
+                | Op::LoadBlock { from: gm, .. }
+                | Op::StoreBlock { to: gm, .. },
             ) => clean(&gm.slot) && gm.peer.as_ref().is_none_or(clean),
             Stmt::Tiles { body, .. } | Stmt::Turn { body, .. } | Stmt::Task { body, .. } => {
                 data_only(body, tainted)

@@ -94,6 +94,10 @@ impl Device for Plain {
         false
     }
 
+    fn holds_rows(&self) -> bool {
+        false
+    }
+
     fn choose(&self, _: DType) -> Result<(), &'static str> {
         Err("the device chooses no rows")
     }

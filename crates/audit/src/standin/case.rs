@@ -149,7 +149,7 @@ impl Case {
     /// Returns the same errors as [`Case::emit`].
     pub fn of_schedule(workspace: Workspace, schedule: &Schedule) -> Outcome<Case> {
         let profile = backends::find(TARGET)?;
-        let kernel = profile.lower(schedule, Staging::Fused, &|_| None, &mut Shares::default())?;
+        let kernel = profile.lower(schedule, Staging::Rows, &|_| None, &mut Shares::default())?;
         let kernel = family::single(&Instance { ranks: schedule.mesh.ranks(), count: 0, kernel });
         let kernel = emit::complete(&kernel, profile, &mut Unwatched)?;
         Ok(Self::of(workspace, KernelOrigin::Schedule(Box::new(schedule.clone())), kernel, profile)?)

@@ -33,18 +33,58 @@ pub(super) struct FixedPart {
     pub elements: u32,
 }
 
-/// A C++ object for a tile, with a variable or a fixed length.
+/// How a C++ object sees the elements of a tile.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum View {
+    /// One row, or a block of a matrix core, of a variable size.
+    Sized,
+    /// A part with a fixed length.
+    Fixed(FixedPart),
+    /// A variable number of rows, at most `most`, of so many elements at such a distance.
+    Rows { most: u32, elements: u32, pitch: u32 },
+    /// A variable number of elements, at most `most`, one for each row.
+    Column { most: u32 },
+}
+
+/// A C++ object for a tile.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct TileObject {
     pub tile: TileId,
-    pub whole: Option<FixedPart>,
+    pub view: View,
+}
+
+/// The loop around a place whose tiles hold rows.
+#[derive(Clone)]
+pub(super) struct RowLoop {
+    /// Name of the length of a tile.
+    len: Name,
+    /// The length in the text: the elements from the first to the last row.
+    extent: String,
+    /// The number of rows in the text.
+    pub count: String,
+    /// The rows.
+    pub rows: TileRows,
+    /// Most rows of a tile.
+    pub most: u32,
+}
+
+impl RowLoop {
+    /// Returns the view of a tile that holds the rows of the loop.
+    pub fn view(&self) -> View {
+        View::Rows { most: self.most, elements: self.rows.elements, pitch: self.rows.pitch() }
+    }
+
+    /// Returns the view of a tile with an element for each row. It is whole blocks of 32 bytes.
+    pub fn column(&self) -> View {
+        View::Column { most: self.most.next_multiple_of(16) }
+    }
 }
 
 impl TileObject {
     pub fn name(&self, b: &Body) -> String {
         let name = self.object(b);
         if b.k.tile(self.tile).copies == 1 {
-            return name.into();
+            return name;
         }
         let own = b.turns.iter().rev().find(|(t, _)| *t == self.tile).map(|(_, turn)| turn);
         match own.or(b.turn.as_ref().filter(|_| b.turns.is_empty())) {
@@ -54,12 +94,13 @@ impl TileObject {
     }
 
     /// Returns the name under which the object is declared.
-    pub fn object<'b>(&self, b: &'b Body) -> &'b str {
+    pub fn object(&self, b: &Body) -> String {
         let name = &b.names.tiles[self.tile.0 as usize];
-        match self.whole {
-            None => &name.0,
-            Some(w) if w.offset == 0 => &name.1,
-            Some(_) => &name.2,
+        match self.view {
+            View::Sized => name.0.clone(),
+            View::Fixed(w) if w.offset == 0 => name.1.clone(),
+            View::Fixed(_) => name.2.clone(),
+            View::Rows { .. } | View::Column { .. } => b.names.views.get(self).cloned().unwrap_or_default(),
         }
     }
 }
@@ -75,6 +116,11 @@ pub(super) struct Names {
     /// Objects with a variable length, with the fixed whole length, and for the working space after
     /// a mask.
     pub tiles: Vec<(String, String, String)>,
+    /// Objects for rows, and for an element of each row.
+    pub views: BTreeMap<TileObject, String>,
+    /// The first names of such objects, by tile.
+    rows: Vec<String>,
+    columns: Vec<String>,
     /// The variable for the chosen row.
     pub chosen: String,
 }
@@ -132,6 +178,10 @@ pub(super) struct Body<'k> {
     pub uses: Uses,
     /// The length that each tile object has at this point, as far as it is known.
     pub(super) lengths: BTreeMap<TileId, String>,
+    /// The number of rows that each object for rows has at this point, as far as it is known.
+    row_counts: BTreeMap<TileObject, String>,
+    /// The loop around this place whose tiles hold rows.
+    pub(super) row_loop: Option<RowLoop>,
     /// Inside a loop whose tiles take turns, or a turn: the variable that selects the copy, and the
     /// events of flags.
     turn: Option<String>,
@@ -163,7 +213,10 @@ impl<'k> Body<'k> {
                     (names(tiles(), ""), names(tiles(), "_whole"), names(tiles(), "_work"));
                 plain.into_iter().zip(whole).zip(work).map(|((a, b), c)| (a, b, c)).collect()
             },
+            rows: names(tiles(), "_rows"),
+            columns: names(tiles(), "_column"),
             chosen: scope.fresh("chosen"),
+            views: BTreeMap::new(),
         };
         scope.tables = k.tables.iter().map(|t| t.name.clone()).zip(names.tables.iter().cloned()).collect();
         let lengths = (0..).map(TileId).zip(k.tiles.iter().map(|t| t.elements.to_string())).collect();
@@ -174,6 +227,8 @@ impl<'k> Body<'k> {
             used: Helpers::default(),
             uses: Uses::default(),
             lengths,
+            row_counts: BTreeMap::new(),
+            row_loop: None,
             turn: None,
             turns: vec![],
         }
@@ -225,8 +280,8 @@ impl<'k> Body<'k> {
                     out.push((0, format!("// {place}{gap}{text}")));
                 }
                 Stmt::For { var, lo, hi, body } => out.extend(self.repeat(var, lo, hi, body)?),
-                Stmt::Tiles { pos, len, total, step, twice, body } => {
-                    out.extend(self.tiles((pos, len), total, (*step, *twice), body)?);
+                Stmt::Tiles { pos, len, total, step, twice, rows, body } => {
+                    out.extend(self.tiles((pos, len, rows.as_ref()), total, (*step, *twice), body)?);
                 }
                 Stmt::If { cond, then, other } => out.extend(self.branch(cond, then, other)?),
                 Stmt::Turn { tiles, by, body } => out.extend(self.turn(tiles, by, body)?),
@@ -244,18 +299,18 @@ impl<'k> Body<'k> {
         let known = Interval::counted(self.range(lo), self.range(hi));
         let mark = self.scope.enter();
         let v = self.scope.declare(var, known);
-        self.lengths.clear();
+        self.forget();
         let mut out = vec![(0, format!("for (int64_t {v} = {first}; {v} < {end}; ++{v}) {{"))];
         out.extend(below(self.statements(body)?));
         out.push((0, "}".into()));
-        self.lengths.clear();
+        self.forget();
         self.scope.leave(mark);
         Ok(out)
     }
 
     fn tiles(
         &mut self,
-        (pos, len): (&Name, &Name),
+        (pos, len, rows): (&Name, &Name, Option<&TileRows>),
         total: &Expr,
         (step, twice): (u32, bool),
         body: &[Stmt],
@@ -285,17 +340,107 @@ impl<'k> Body<'k> {
         let m = self.scope.declare(len, Interval::of(1, i64::from(step)));
         self.used.insert(Helper::Min);
         out.push((1, format!("const int64_t {m} = Min({step}, {end} - {i});")));
-        self.lengths.clear();
-        for tile in of_length(len, body) {
-            let lines = self.length(tile, &m)?;
-            out.extend(below(lines));
+        self.forget();
+        if let Some(rows) = rows {
+            let around_rows = self.row_loop.take();
+            out.extend(below(self.rows_of_tile(rows, (&i, len, &m), step, body)?));
+            self.row_loop = around_rows;
+        } else {
+            for tile in of_length(len, body) {
+                let lines = self.length(tile, &m)?;
+                out.extend(below(lines));
+            }
+            out.extend(below(self.statements(body)?));
         }
-        out.extend(below(self.statements(body)?));
         out.push((0, "}".into()));
         self.turn = around;
-        self.lengths.clear();
+        self.forget();
         self.scope.leave(mark);
         Ok(out)
+    }
+
+    /// Prints the body of a loop whose tiles hold rows, behind the names that it uses of: the number
+    /// of the first row, the number of rows, and the elements from the first to the last row.
+    fn rows_of_tile(
+        &mut self,
+        rows: &TileRows,
+        (i, len, m): (&str, &Name, &str),
+        step: u32,
+        body: &[Stmt],
+    ) -> R<Lines> {
+        let most = step / rows.elements.max(1);
+        let first = self.scope.declare(&rows.first, Interval::from(0));
+        let count = self.scope.declare(&rows.count, Interval::of(1, most.into()));
+        let pitch = rows.pitch();
+        let extent = match pitch == rows.elements {
+            true => m.to_owned(),
+            false => self.scope.fresh(&format!("{len}_extent")),
+        };
+        self.row_loop = Some(RowLoop {
+            len: len.clone(),
+            extent: extent.clone(),
+            count: count.clone(),
+            rows: rows.clone(),
+            most,
+        });
+        let inner = self.statements(body)?;
+        let uses = |name: &str| inner.iter().any(|(_, text)| mentions(text, name));
+        let mut out = vec![];
+        if uses(&first) {
+            out.push((0, format!("const int64_t {first} = {i} / {};", rows.elements)));
+        }
+        if uses(&count) || extent != m && uses(&extent) {
+            out.push((0, format!("const int64_t {count} = {m} / {};", rows.elements)));
+        }
+        if extent != m && uses(&extent) {
+            out.push((0, format!("const int64_t {extent} = {count} * {pitch};")));
+        }
+        out.extend(inner);
+        Ok(out)
+    }
+
+    /// Forgets the lengths of tile objects, because control flow joins here.
+    fn forget(&mut self) {
+        self.lengths.clear();
+        self.row_counts.clear();
+    }
+
+    /// Returns the loop around this place whose tiles hold rows, if this is the length of its tiles.
+    pub(super) fn rows_at(&self, len: &Expr) -> Option<RowLoop> {
+        self.row_loop.clone().filter(|l| matches!(len, Expr::Var(n) if *n == l.len))
+    }
+
+    /// Prints the length of an operation on elements, wherever rows are.
+    pub(super) fn extent(&mut self, len: &Expr) -> String {
+        match self.rows_at(len) {
+            Some(l) => l.extent,
+            None => self.expr(len),
+        }
+    }
+
+    /// Returns the object of a tile for rows or for an element of each row, with the lines that set
+    /// its number of rows unless it has that number already.
+    pub(super) fn view(&mut self, id: TileId, view: View, count: &str) -> R<(String, Lines)> {
+        self.tile_info(id)?;
+        let object = TileObject { tile: id, view };
+        if !self.names.views.contains_key(&object) {
+            let rows = |v: &View| matches!(v, View::Rows { .. });
+            let list = if rows(&view) { &self.names.rows } else { &self.names.columns };
+            let alike = |o: &&TileObject| o.tile == id && rows(&o.view) == rows(&view);
+            let name = match self.names.views.keys().filter(alike).count() {
+                0 => list[id.0 as usize].clone(),
+                n => format!("{}{}", list[id.0 as usize], n + 1),
+            };
+            self.names.views.insert(object, name);
+        }
+        self.uses.tiles.insert(object);
+        let name = object.name(self);
+        if self.row_counts.get(&object).is_some_and(|c| c == count) {
+            return Ok((name, vec![]));
+        }
+        self.row_counts.insert(object, count.to_owned());
+        let set = vec![(0, format!("{name}.SetValidRow({count});"))];
+        Ok((name, set))
     }
 
     /// Prints a block in which tiles take a turn. It is no block of C++.
@@ -329,7 +474,7 @@ impl<'k> Body<'k> {
                 first.1 = format!("}} else {}", first.1);
             }
             out.extend(rest);
-            self.lengths.clear();
+            self.forget();
             return Ok(out);
         }
         if !other.is_empty() {
@@ -338,7 +483,7 @@ impl<'k> Body<'k> {
             out.extend(below(self.block(other)?));
         }
         out.push((0, "}".into()));
-        self.lengths.clear();
+        self.forget();
         Ok(out)
     }
 
@@ -350,13 +495,13 @@ impl<'k> Body<'k> {
     /// Returns the object of a tile with a variable length.
     pub(super) fn tile(&mut self, id: TileId) -> R<String> {
         self.tile_info(id)?;
-        let object = TileObject { tile: id, whole: None };
+        let object = TileObject { tile: id, view: View::Sized };
         self.uses.tiles.insert(object);
         Ok(object.name(self))
     }
 
     fn whole(&mut self, id: TileId, whole: FixedPart) -> String {
-        let object = TileObject { tile: id, whole: Some(whole) };
+        let object = TileObject { tile: id, view: View::Fixed(whole) };
         self.uses.tiles.insert(object);
         object.name(self)
     }
@@ -424,6 +569,7 @@ impl<'k> Body<'k> {
     fn operation(&mut self, op: &Op, out: &mut Lines) -> R<()> {
         let mut line = |text: String| out.push((0, text));
         match op {
+            Op::Load { .. } | Op::Store { .. } if self.moves_rows(op) => self.row(op, out)?,
             Op::Load { tile, len, from } => {
                 let (m, from) = (self.expr(len), self.gm(from)?);
                 let set = self.length(*tile, &m)?;
@@ -441,7 +587,7 @@ impl<'k> Body<'k> {
                 out.push((0, format!("Store({to}, {name}, {m});")));
             }
             Op::Vector { op, dst, args, len } => {
-                let m = self.expr(len);
+                let m = self.extent(len);
                 for id in tiles_of_args(*dst, args) {
                     out.extend(self.length(id, &m)?);
                 }
@@ -449,7 +595,7 @@ impl<'k> Body<'k> {
                 out.push((0, text));
             }
             Op::Select { cmp, dst, a, b, x, y, mask, len } => {
-                let m = self.expr(len);
+                let m = self.extent(len);
                 for id in [*a, *b, *x, *y, *dst] {
                     out.extend(self.length(id, &m)?);
                 }
@@ -474,6 +620,9 @@ impl<'k> Body<'k> {
             }
             Op::Reduce { .. }
             | Op::Expand { .. }
+            | Op::Spread { .. }
+            | Op::LoadRows { .. }
+            | Op::StoreRows { .. }
             | Op::Index { .. }
             | Op::Choose { .. }
             | Op::LoadRow { .. } => self.row(op, out)?,
@@ -594,6 +743,13 @@ impl<'k> Body<'k> {
             (0, format!("TSEL({d}, {bits}, {x}, {y}, {work});")),
         ])
     }
+}
+
+/// Checks whether a text has a name as a word.
+fn mentions(text: &str, name: &str) -> bool {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.match_indices(name)
+        .any(|(at, _)| !text[..at].ends_with(word) && !text[at + name.len()..].starts_with(word))
 }
 
 fn below(lines: Lines) -> impl Iterator<Item = (usize, String)> {

@@ -22,6 +22,8 @@ pub enum Helper {
     At,
     TileOf,
     WholeOf,
+    RowsOf,
+    ColumnOf,
     RunOf,
     Load,
     Store,
@@ -85,6 +87,8 @@ impl Helper {
             Helper::At => "At",
             Helper::TileOf => "TileOf",
             Helper::WholeOf => "WholeOf",
+            Helper::RowsOf => "RowsOf",
+            Helper::ColumnOf => "ColumnOf",
             Helper::RunOf => "RunOf",
             Helper::Load => "Load",
             Helper::Store => "Store",
@@ -185,6 +189,20 @@ using TileOf = pto::Tile<pto::TileType::Vec, T, 1, N, pto::BLayout::RowMajor, 1,
 // One row of exactly N elements in UB, for conversions and masks.
 template <typename T, int N>
 using WholeOf = pto::Tile<pto::TileType::Vec, T, 1, N, pto::BLayout::RowMajor, 1, N>;
+"
+            }
+            Helper::RowsOf => {
+                "\
+// At most R rows of N elements in UB, P elements apart.
+template <typename T, int R, int P, int N>
+using RowsOf = pto::Tile<pto::TileType::Vec, T, R, P, pto::BLayout::RowMajor, pto::DYNAMIC, N>;
+"
+            }
+            Helper::ColumnOf => {
+                "\
+// An element for each of at most R rows, one after another in UB.
+template <typename T, int R>
+using ColumnOf = pto::Tile<pto::TileType::Vec, T, R, 1, pto::BLayout::ColMajor, pto::DYNAMIC, 1>;
 "
             }
             Helper::RunOf => {

@@ -17,7 +17,7 @@ mod same;
 pub use idents::plain as ident;
 
 use crate::profile::DIALECT;
-use body::Body;
+use body::{Body, View};
 use helpers::Helper;
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::Expr;
@@ -309,16 +309,20 @@ fn tiles(k: &Kernel, b: &mut Body, out: &mut Text) -> Result<(), Diagnostic> {
     for t in b.uses.tiles.clone() {
         let tile = k.tile(t.tile);
         let at = tile.at.ok_or_else(|| refuse(format!("tile ${} has no address", tile.name)))?;
-        let name = t.object(b).to_owned();
+        let name = t.object(b);
         let ty = ctype(tile.dtype);
         let copies = tile.copies;
-        let (of, given) = match t.whole {
-            None if tile.space != Space::Vector => {
+        let (of, given) = match t.view {
+            View::Sized if tile.space != Space::Vector => {
                 let size = format!("{}, {}", tile.rows, tile.elements);
                 (format!("{}<{ty}, {size}>", space_type(tile.space)), size)
             }
-            None => (format!("TileOf<{ty}, {}>", tile.elements), tile.elements.to_string()),
-            Some(w) => (format!("WholeOf<{ty}, {}>", w.elements), String::new()),
+            View::Sized => (format!("TileOf<{ty}, {}>", tile.elements), tile.elements.to_string()),
+            View::Rows { most, elements, pitch } => {
+                (format!("RowsOf<{ty}, {most}, {pitch}, {elements}>"), most.to_string())
+            }
+            View::Column { most } => (format!("ColumnOf<{ty}, {most}>"), most.to_string()),
+            View::Fixed(w) => (format!("WholeOf<{ty}, {}>", w.elements), String::new()),
         };
         let one = if given.is_empty() { String::new() } else { format!("({given})") };
         out.line(
@@ -332,14 +336,17 @@ fn tiles(k: &Kernel, b: &mut Body, out: &mut Text) -> Result<(), Diagnostic> {
                 }
             },
         );
-        b.used.insert(match (tile.space, t.whole) {
-            (Space::Vector, None) => Helper::TileOf,
-            (Space::Vector, Some(_)) => Helper::WholeOf,
+        b.used.insert(match (tile.space, t.view) {
+            (Space::Vector, View::Sized) => Helper::TileOf,
+            (Space::Vector, View::Fixed(_)) => Helper::WholeOf,
+            (Space::Vector, View::Rows { .. }) => Helper::RowsOf,
+            (Space::Vector, View::Column { .. }) => Helper::ColumnOf,
             _ => Helper::MatOf,
         });
         for copy in 0..copies {
             let object = if copies == 1 { name.clone() } else { format!("{name}[{copy}]") };
-            let offset = t.whole.map_or(0, |w| u64::from(w.offset)) + u64::from(copy) * tile.bytes();
+            let part = if let View::Fixed(w) = t.view { u64::from(w.offset) } else { 0 };
+            let offset = part + u64::from(copy) * tile.bytes();
             out.line(1, &format!("TASSIGN({object}, 0x{:x});", u64::from(at) + offset));
             // The unit reads this flag of operands of f32 only.
             if matches!(tile.space, Space::Left | Space::Right) && tile.dtype == DType::F32 {

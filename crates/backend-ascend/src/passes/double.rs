@@ -108,13 +108,14 @@ fn operations(body: &[Stmt], f: &mut impl FnMut(&Op)) -> bool {
 fn may(body: &[Stmt], free: &impl Fn(&TileId) -> bool) -> bool {
     let mut own = true;
     let plain = operations(body, &mut |op| own &= first_uses(op).iter().all(|(t, _)| free(t)));
-    plain && own && matches!(body.first(), Some(Stmt::Op(Op::Load { .. }))) && stores(body)
+    let loads = matches!(body.first(), Some(Stmt::Op(Op::Load { .. } | Op::LoadRows { .. })));
+    plain && own && loads && stores(body)
 }
 
 /// Checks whether the last operation is a store.
 fn stores(body: &[Stmt]) -> bool {
     match body.last() {
-        Some(Stmt::Op(op)) => matches!(op, Op::Store { .. }),
+        Some(Stmt::Op(op)) => matches!(op, Op::Store { .. } | Op::StoreRows { .. }),
         Some(Stmt::For { body, .. }) => stores(body),
         _ => false,
     }

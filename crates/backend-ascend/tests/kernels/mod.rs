@@ -40,7 +40,7 @@ pub fn add(dst: TileId, a: TileId, b: TileId) -> Stmt {
 }
 
 pub fn tiles(total: Expr, body: Vec<Stmt>) -> Stmt {
-    Stmt::Tiles { pos: "i".into(), len: "m".into(), total, step: 4096, twice: false, body }
+    Stmt::Tiles { pos: "i".into(), len: "m".into(), total, step: 4096, twice: false, rows: None, body }
 }
 
 pub fn tensor(name: &str, access: TensorUse, index: u32) -> Tensor {

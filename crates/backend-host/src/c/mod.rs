@@ -243,7 +243,10 @@ impl<'k> Printer<'k> {
                 }
                 self.line(depth, "}");
             }
-            Stmt::Tiles { pos, len, total, step, twice: _, body } => {
+            Stmt::Tiles { rows: Some(_), .. } => {
+                return Err(refuse(format!("kernel @{} has tiles that hold rows", self.k.name)));
+            }
+            Stmt::Tiles { pos, len, total, step, twice: _, rows: None, body } => {
                 let total = self.expr(total, 0);
                 let mark = self.scope.enter();
                 let (i, end) = (self.scope.declare(pos), self.scope.fresh(&format!("{pos}_end")));
@@ -383,6 +386,9 @@ impl<'k> Printer<'k> {
             | Op::Convert { rounding: Rounding::Zero, .. }
             | Op::Reduce { .. }
             | Op::Expand { .. }
+            | Op::Spread { .. }
+            | Op::LoadRows { .. }
+            | Op::StoreRows { .. }
             | Op::Index { .. }
             | Op::Choose { .. }
             | Op::LoadRow { .. }

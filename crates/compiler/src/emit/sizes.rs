@@ -63,7 +63,7 @@ pub fn count_parameter(
     own: &Schedule,
     target: &'static dyn Target,
 ) -> Result<Option<String>, Diagnostics> {
-    Ok(Makers::new(workspace, built, own, target)?.count().map(|c| c.0))
+    Ok(Makers::new(workspace, built, own, target)?.any_count(own)?.map(|c| c.0))
 }
 
 /// Returns the kernel of a program for as many sizes as possible.
@@ -79,7 +79,7 @@ pub fn family(
 ) -> Result<Family, Diagnostics> {
     let mut makers = Makers::new(workspace, built, own, target)?;
     let ranks = own.mesh.ranks();
-    let (count, first) = makers.count().unzip();
+    let (count, first) = makers.any_count(own)?.unzip();
     let mut made = makers.all(count.as_deref(), first.unwrap_or_default());
     let reasons = makers.reasons(&made, count.is_some());
     let value = count.as_ref().and_then(|name| built.number(name)).unwrap_or(0);
@@ -91,7 +91,7 @@ pub fn family(
     let sizes = global_sizes(built);
     let all: BTreeSet<u64> = made.iter().map(|m| m.instance.ranks).collect();
     let mut best = fitting(&own, &made, &sizes, count.is_some(), &[])?;
-    for staging in [Staging::Needed, Staging::Whole] {
+    for staging in [Staging::Fused, Staging::Needed, Staging::Whole] {
         if best.as_ref().is_some_and(|b| b.1.len() >= all.len()) {
             break;
         }
@@ -224,12 +224,28 @@ impl<'a> Makers<'a> {
         own: &Schedule,
         target: &'static dyn Target,
     ) -> Result<Self, Diagnostics> {
-        let staging = Staging::Fused;
+        let staging = Staging::Rows;
         let mut shares = Shares::default();
         let kernel = target.lower(own, staging, &|span| places::of(&workspace.map, span), &mut shares)?;
         let line = own.mesh.axes.len() == 1;
         let ranks = own.mesh.ranks();
         Ok(Makers { workspace, built, target, kernel, shares, ranks, staging, line, failed: None })
+    }
+
+    /// Lowers the program's own size without tiles that hold rows. Returns whether this makes a
+    /// difference.
+    fn without_rows(&mut self, own: &Schedule) -> Result<bool, Diagnostics> {
+        let kernel = self.lower(own, Staging::Fused)?;
+        let differs = kernel != self.kernel;
+        (self.kernel, self.staging) = (kernel, Staging::Fused);
+        Ok(differs)
+    }
+
+    /// Lowers the program's own size with tiles that hold rows.
+    fn with_rows(&mut self, own: &Schedule) -> Result<(), Diagnostics> {
+        self.kernel = self.lower(own, Staging::Rows)?;
+        self.staging = Staging::Rows;
+        Ok(())
     }
 
     /// Says why a kernel that was made from these programs serves one number of ranks or one count,
@@ -286,6 +302,21 @@ impl<'a> Makers<'a> {
     fn lowered(&self, m: ProgramAtSize, staging: Staging) -> Option<ProgramAtSize> {
         let kernel = self.lower(&m.schedule, staging).ok()?;
         Some(ProgramAtSize { instance: Instance { kernel, ..m.instance }, ..m })
+    }
+
+    /// Returns the count parameter, with the program at the first two counts: that of the kernels
+    /// whose tiles hold rows, or else of those without. Such a kernel has the length of its rows in
+    /// its text, and one that serves any count is worth its additional transfers.
+    fn any_count(&mut self, own: &Schedule) -> Result<Option<(String, Vec<ProgramAtSize>)>, Diagnostics> {
+        let found = self.count();
+        if found.is_some() || !self.without_rows(own)? {
+            return Ok(found);
+        }
+        let found = self.count();
+        if found.is_none() {
+            self.with_rows(own)?;
+        }
+        Ok(found)
     }
 
     /// Returns the count parameter, with the program at the first two counts. It is the first

@@ -49,7 +49,7 @@ impl ExecutedKernel {
     /// Returns the errors of the target for this schedule, those of its passes and of the verifier,
     /// and E431 for a kernel with too many operations.
     pub fn of(schedule: &Schedule, target: &'static dyn Target) -> Result<ExecutedKernel, Diagnostics> {
-        let kernel = target.lower(schedule, Staging::Fused, &|_| None, &mut Shares::default())?;
+        let kernel = target.lower(schedule, Staging::Rows, &|_| None, &mut Shares::default())?;
         let ranks = schedule.mesh.ranks();
         let kernel = single(&Instance { ranks, count: 0, kernel });
         let kernel = emit::complete(&kernel, target, &mut Unwatched)?;

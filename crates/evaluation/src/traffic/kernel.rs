@@ -11,7 +11,7 @@ use kbc_ir::expr::{Env, Expr};
 use kbc_ir::name::Name;
 use kbc_tiles::lower::CountedKernel;
 use kbc_tiles::tile::hazard::Touched;
-use kbc_tiles::tile::{CALL, CORE, Core, Gm, NRANKS, Object, Op, RANK, Reach, Stmt, TileId};
+use kbc_tiles::tile::{CALL, CORE, Core, Gm, NRANKS, Object, Op, RANK, Reach, Stmt, TileId, TileRows};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Counts the traffic of a kernel in one call that follows others.
@@ -145,9 +145,9 @@ impl Walk<'_> {
                         self.list(body)?;
                     }
                 }
-                Stmt::Tiles { pos, len, total, step, body, .. } => {
+                Stmt::Tiles { pos, len, total, step, rows, body, .. } => {
                     let total = self.value(total)?.max(0);
-                    self.tiles((pos, len), total, i64::from(*step).max(1), body)?;
+                    self.tiles((pos, len, rows.as_ref()), total, i64::from(*step).max(1), body)?;
                 }
                 Stmt::Op(op) => self.op(op)?,
                 Stmt::Note { .. } => {}
@@ -160,7 +160,7 @@ impl Walk<'_> {
     /// Walks a loop over tiles, once for all tiles if all are alike.
     fn tiles(
         &mut self,
-        (pos, len): (&Name, &Name),
+        (pos, len, rows): (&Name, &Name, Option<&TileRows>),
         total: i64,
         step: i64,
         body: &[Stmt],
@@ -174,8 +174,14 @@ impl Walk<'_> {
             }
             self.names.push((pos.clone(), at));
             self.names.push((len.clone(), this));
+            let depth = self.names.len() - 2;
+            if let Some(r) = rows {
+                let elements = i64::from(r.elements).max(1);
+                self.names.push((r.first.clone(), at / elements));
+                self.names.push((r.count.clone(), this / elements));
+            }
             self.list(body)?;
-            self.names.truncate(self.names.len() - 2);
+            self.names.truncate(depth);
             self.tiles = None;
             at += this;
         }
@@ -248,9 +254,13 @@ impl Walk<'_> {
 
     fn op(&mut self, op: &Op) -> Result<(), Diagnostics> {
         match op {
-            Op::Load { tile, len, from } => self.load(*tile, from, &[len])?,
+            Op::Load { tile, len, from } | Op::LoadRows { tile, len, from, .. } => {
+                self.load(*tile, from, &[len])?
+            }
             Op::LoadBlock { tile, rows, cols, from, .. } => self.load(*tile, from, &[rows, cols])?,
-            Op::Store { to, tile, len } => self.store(*tile, to, &[len])?,
+            Op::Store { to, tile, len } | Op::StoreRows { to, tile, len, .. } => {
+                self.store(*tile, to, &[len])?
+            }
             Op::StoreBlock { to, tile, rows, cols, .. } => self.store(*tile, to, &[rows, cols])?,
             Op::Notify { .. } => self.own().notifies += 1,
             Op::Wait { .. } => self.own().waits += 1,

@@ -59,7 +59,7 @@ impl Lower<'_, '_> {
                     let value = self.build.name_it(name.as_str(), &value);
                     renamed.push((name, value));
                 }
-                Stmt::Tiles { pos, len, total, step, twice, mut body } => {
+                Stmt::Tiles { pos, len, total, step, twice, rows, mut body } => {
                     let (cores, core) = (Expr::Int(self.cores.into()), Expr::var(CORE));
                     let edge = |core: &Expr| address::cut(&CutRule::Lines(unit), &total, core, &cores);
                     let (lo, hi) = (edge(&core), edge(&add(&core, &Expr::Int(1))));
@@ -69,7 +69,7 @@ impl Lower<'_, '_> {
                     each_in(&mut body, &mut |e| {
                         *e = e.subst(&|n| (*n == pos).then(|| moved.clone())).simplify();
                     });
-                    self.build.push(Stmt::Tiles { pos, len, total: size, step, twice, body });
+                    self.build.push(Stmt::Tiles { pos, len, total: size, step, twice, rows, body });
                 }
                 other => self.build.push(other),
             }

@@ -33,6 +33,13 @@ impl Lower<'_, '_> {
                 _ => {}
             }
             let alone = self.nested == 0 && !product;
+            if alone && self.chains {
+                let used = self.row_chain(&flat[at..])?;
+                if used > 0 {
+                    at += used;
+                    continue;
+                }
+            }
             self.nested += 1;
             let done = match stmt {
                 SStmt::Op(SOp::Local(_), _) if alone => {

@@ -11,6 +11,7 @@ use super::errors::refuse;
 use super::ops::Run;
 use super::rows::Reduction;
 use super::state::Lower;
+use super::strided::Rows;
 use crate::tile::{Gm, Op, Stmt, TileId, VArg, VecOp};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::{BinOp, Expr};
@@ -70,6 +71,12 @@ impl Lower<'_, '_> {
                 let row = mul(&around.size, &around.inner);
                 let (to, from) = (self.whole(*dst), self.whole(*src));
                 let dtype = self.schedule.buffer(*dst).dtype;
+                if self.several_rows(dtype, &run, &around.outer) {
+                    let from = shifted(&from, &first);
+                    let (to, from) = (Rows { at: &to, pitch: &run }, Rows { at: &from, pitch: &row });
+                    self.copy_rows(dtype, &to, &from, &run, &around.outer);
+                    return Ok(());
+                }
                 self.rows("row", &around.outer, |this, o| {
                     let from = shifted(&from, &add(&mul(o, &row), &first));
                     this.copy_run(dtype, shifted(&to, &mul(o, &run)), from, run.clone());
@@ -155,6 +162,14 @@ impl Lower<'_, '_> {
             let run = this.build.name_it("size", &mul(&sub(&hi, &lo), &around.inner));
             let base = mul(&unit, &lo);
             let row = mul(&around.size, &around.inner);
+            if this.several_rows(dtype, &run, &around.outer) {
+                let (l, t) = (shifted(&l, &base), shifted(&t, &mul(&lo, &around.inner)));
+                let on_line = Rows { at: &l, pitch: &run };
+                let in_tensor = Rows { at: &t, pitch: &row };
+                let (to, from) = if pack { (&on_line, &in_tensor) } else { (&in_tensor, &on_line) };
+                this.copy_rows(dtype, to, from, &run, &around.outer);
+                return;
+            }
             this.rows("row", &around.outer, |this, o| {
                 let on_line = shifted(&l, &add(&base, &mul(o, &run)));
                 let in_tensor = shifted(&t, &add(&mul(o, &row), &mul(&lo, &around.inner)));
@@ -187,9 +202,12 @@ impl Lower<'_, '_> {
         let dtype = self.schedule.buffer(dst).dtype;
         let (mut to, mut from) = (self.whole(dst), self.whole(src));
         let sizes: Vec<Expr> = outer.iter().map(|d| dims[*d as usize].clone()).collect();
+        // The last dimension that moves: its rows are one after another in the result.
+        let last = (0..outer.len()).rev().find(|i| sizes[*i] != Expr::Int(1));
+        let last = last.filter(|i| self.several_rows(dtype, &run, &sizes[*i]));
         let mut loops = vec![];
         for (i, d) in outer.iter().enumerate() {
-            if sizes[i] == Expr::Int(1) {
+            if sizes[i] == Expr::Int(1) || last == Some(i) {
                 continue;
             }
             self.build.open();
@@ -199,7 +217,14 @@ impl Lower<'_, '_> {
             from = shifted(&from, &mul(&index, &product(&dims[*d as usize + 1..])));
             loops.push((var, sizes[i].clone()));
         }
-        self.copy_run(dtype, to, from, run);
+        match last {
+            Some(i) => {
+                let pitch = product(&dims[outer[i] as usize + 1..]);
+                let (to, from) = (Rows { at: &to, pitch: &run }, Rows { at: &from, pitch: &pitch });
+                self.copy_rows(dtype, &to, &from, &run, &sizes[i]);
+            }
+            None => self.copy_run(dtype, to, from, run),
+        }
         for (var, hi) in loops.into_iter().rev() {
             let body = self.build.close();
             self.build.push(Stmt::For { var, lo: Expr::Int(0), hi, body });

@@ -317,7 +317,7 @@ impl Lower<'_, '_> {
         let (pos, len) = (self.build.fresh(pos), self.build.fresh(len));
         f(self, &Expr::var(pos.clone()), &Expr::var(len.clone()));
         let body = self.build.close();
-        self.build.push(Stmt::Tiles { pos, len, total: total.clone(), step, twice: false, body });
+        self.build.push(Stmt::Tiles { pos, len, total: total.clone(), step, twice: false, rows: None, body });
     }
 }
 

@@ -36,11 +36,14 @@ mod ops;
 mod panels;
 mod prune;
 mod regions;
+mod row_chain;
+mod row_loop;
 mod rows;
 mod shares;
 mod staging;
 mod state;
 mod storage;
+mod strided;
 mod tiles;
 mod write_in_place;
 
@@ -80,7 +83,7 @@ pub fn lower(
     device: &dyn Device,
     shares: &mut Shares,
 ) -> Result<Kernel, Diagnostics> {
-    let (mut kernel, _) = unpruned(schedule, staging, (places, false), device, shares)?;
+    let (mut kernel, _) = fitting(schedule, staging, (places, false), device, shares)?;
     prune::prune(&mut kernel);
     number(&mut kernel);
     Ok(kernel)
@@ -97,6 +100,40 @@ fn routed(schedule: &Schedule) -> Option<Span> {
         }
     });
     found
+}
+
+/// Returns the kernel before pruning. Where rows do not fit into the tiles of a core beside each
+/// other, they are not kept there.
+fn fitting(
+    schedule: &Schedule,
+    staging: Staging,
+    (places, marks): (Places<'_>, bool),
+    device: &dyn Device,
+    shares: &mut Shares,
+) -> Result<(Kernel, Vec<Vec<Object>>), Diagnostics> {
+    let mut own = shares.clone();
+    let (kernel, operands) = unpruned(schedule, staging, (places, marks), device, &mut own)?;
+    if staging != Staging::Rows || rows_fit(&kernel, device) {
+        *shares = own;
+        return Ok((kernel, operands));
+    }
+    unpruned(schedule, Staging::Fused, (places, marks), device, shares)
+}
+
+/// Checks whether every tile that holds rows has room for one of them, with two copies of each tile.
+fn rows_fit(kernel: &Kernel, device: &dyn Device) -> bool {
+    fn widest(list: &[Stmt]) -> u32 {
+        let own = |s: &Stmt| match s {
+            Stmt::Tiles { rows: Some(r), .. } => r.pitch(),
+            _ => 0,
+        };
+        list.iter().map(|s| s.blocks().map(|b| widest(b)).max().unwrap_or(0).max(own(s))).max().unwrap_or(0)
+    }
+    let mut twice = kernel.clone();
+    twice.tiles.iter_mut().filter(|t| t.space == Space::Vector).for_each(|t| t.copies = 2);
+    fit_tiles(&mut twice, device);
+    let room = twice.tiles.iter().find(|t| t.space == Space::Vector).map_or(0, |t| t.elements);
+    widest(&kernel.body) <= room
 }
 
 /// Returns the kernel before pruning, which still has what never happens at its size, and the
@@ -190,10 +227,15 @@ fn unpruned(
         parts,
         block_sizes: BlockSizes::of(schedule, device),
         consumers: BTreeMap::new(),
+        chains: staging == Staging::Rows && device.holds_rows() && cores == 1,
+        users_of: BTreeMap::new(),
         marks,
     };
-    if staging == Staging::Fused {
+    if matches!(staging, Staging::Rows | Staging::Fused) {
         lower.consumers = lower.consumers();
+    }
+    if lower.chains {
+        lower.users_of = lower.all_users();
     }
     lower.all()?;
     *shares = std::mem::take(&mut lower.shares);
@@ -217,7 +259,7 @@ fn unpruned(
 pub fn counts(schedule: &Schedule, device: &dyn Device) -> Result<CountedKernel, Diagnostics> {
     let places: Places<'_> = &|_| None;
     let mut shares = Shares::default();
-    let (kernel, operands) = unpruned(schedule, Staging::Fused, (places, true), device, &mut shares)?;
+    let (kernel, operands) = fitting(schedule, Staging::Rows, (places, true), device, &mut shares)?;
     Ok(CountedKernel { kernel, operands, ranks: schedule.mesh.ranks() })
 }
 
@@ -251,8 +293,8 @@ pub fn fit_tiles(kernel: &mut Kernel, device: &dyn Device) {
 fn shorten(body: &mut [Stmt], elements: u32) {
     for stmt in body {
         match stmt {
-            Stmt::Tiles { step, body, .. } => {
-                *step = elements;
+            Stmt::Tiles { step, rows, body, .. } => {
+                *step = rows.as_ref().map_or(elements, |r| r.of(elements) * r.elements);
                 shorten(body, elements);
             }
             Stmt::Task { core: Core::Matrix, .. } => {}

@@ -21,7 +21,7 @@ pub(super) struct Run {
 }
 
 /// Describes a local operation in words.
-fn local_words(schedule: &Schedule, op: &LocalOp) -> String {
+pub(super) fn local_words(schedule: &Schedule, op: &LocalOp) -> String {
     let name = |b: BufferId| schedule.buffer(b).name.to_string();
     let from = op.srcs().into_iter().map(name).collect::<Vec<_>>().join(", ");
     let word = match op {
@@ -262,6 +262,7 @@ impl Lower<'_, '_> {
             total: total.clone(),
             step: self.device.limits().tile,
             twice: false,
+            rows: None,
             body,
         });
     }

@@ -174,6 +174,8 @@ fn numbered(op: &mut Op) -> Option<Numbered<'_>> {
     match op {
         Op::Load { from: at, .. }
         | Op::LoadRow { from: at, .. }
+        | Op::LoadRows { from: at, .. }
+        | Op::StoreRows { to: at, .. }
         | Op::Store { to: at, .. }
         | Op::LoadBlock { from: at, .. }
         | Op::StoreBlock { to: at, .. } => match &mut at.object {
@@ -186,6 +188,7 @@ fn numbered(op: &mut Op) -> Option<Numbered<'_>> {
         | Op::Convert { .. }
         | Op::Reduce { .. }
         | Op::Expand { .. }
+        | Op::Spread { .. }
         | Op::Index { .. }
         | Op::Choose { .. }
         | Op::Move { .. }

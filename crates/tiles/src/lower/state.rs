@@ -6,6 +6,7 @@ use super::build::Build;
 use super::consumer::Consumer;
 use super::lanes::{Merged, THIS, WorkDivision};
 use super::panels::BlockSizes;
+use super::row_chain::BufferUser;
 use super::shares::Shares;
 use super::storage::{self, Storage};
 use super::tiles::Parts;
@@ -66,6 +67,10 @@ pub(super) struct Lower<'a, 's> {
     pub(super) block_sizes: BlockSizes,
     /// Functions of the results of regions that are computed while these results are in the core.
     pub(super) consumers: BTreeMap<usize, Consumer>,
+    /// Whether local operations that follow each other are computed in one loop.
+    pub(super) chains: bool,
+    /// The operations that touch each buffer, if they are.
+    pub(super) users_of: BTreeMap<BufferId, Vec<BufferUser>>,
     /// Whether marks state to which region a statement belongs.
     pub(super) marks: bool,
 }

@@ -178,7 +178,9 @@ impl<'k> TraceSink<'k> for Counter<'k> {
             n.saturating_mul(times)
         };
         match event {
-            TraceEvent::Load { len, from, .. } | TraceEvent::LoadRow { len, from, .. } => {
+            TraceEvent::Load { len, from, .. }
+            | TraceEvent::LoadRow { len, from, .. }
+            | TraceEvent::LoadRows { len, from, .. } => {
                 counts.loads += times;
                 counts.bytes_loaded += bytes(from.object, len);
             }
@@ -186,7 +188,7 @@ impl<'k> TraceSink<'k> for Counter<'k> {
                 counts.loads += times;
                 counts.bytes_loaded += bytes(from.object, rows.saturating_mul(cols));
             }
-            TraceEvent::Store { len, to, .. } => {
+            TraceEvent::Store { len, to, .. } | TraceEvent::StoreRows { len, to, .. } => {
                 counts.stores += times;
                 counts.bytes_stored += bytes(to.object, len);
             }
@@ -198,6 +200,7 @@ impl<'k> TraceSink<'k> for Counter<'k> {
             | TraceEvent::Convert { .. }
             | TraceEvent::Reduce { .. }
             | TraceEvent::Expand { .. }
+            | TraceEvent::Spread { .. }
             | TraceEvent::Index { .. } => counts.vector += times,
             TraceEvent::Select { .. } => {
                 counts.vector += times;
@@ -207,7 +210,10 @@ impl<'k> TraceSink<'k> for Counter<'k> {
             TraceEvent::Matmul { .. } => counts.products += times,
             TraceEvent::Notify { .. } => counts.notifies += times,
             TraceEvent::Wait { .. } => counts.waits += times,
-            TraceEvent::Tiles { .. } | TraceEvent::Turn { .. } | TraceEvent::Choose { .. } => {}
+            TraceEvent::Tiles { .. }
+            | TraceEvent::Rows { .. }
+            | TraceEvent::Turn { .. }
+            | TraceEvent::Choose { .. } => {}
             TraceEvent::Order(op) => match op {
                 Op::Barrier(Barrier::All) => counts.barriers_all += times,
                 Op::Barrier(Barrier::Pipe(p)) => counts.barriers[*p as usize] += times,

@@ -80,10 +80,10 @@ pub struct Site<'k> {
 /// A loop of the kernel.
 #[derive(Debug)]
 pub struct Loop {
-    /// For a loop over tiles: names of position and length, and the elements of a full tile. If
-    /// tiles take turns, an iteration of the model has two tiles, the second of which begins one
-    /// full tile later.
-    tiles: Option<(Name, Name, i64)>,
+    /// For a loop over tiles: names of position and length, and the elements of a full tile. If its
+    /// tiles hold rows, then the same in rows. If tiles take turns, an iteration of the model has two
+    /// tiles, the second of which begins one full tile later.
+    tiles: Vec<(Name, Name, i64)>,
     /// Whether the tiles of the loop take turns.
     twice: bool,
     /// Names that have a different value in each iteration.
@@ -159,7 +159,10 @@ impl Op {
                 tile(*mask, true);
                 tile(*dst, true);
             }
-            Op::Convert { dst, src, .. } | Op::Expand { dst, src, .. } | Op::Move { dst, src, .. } => {
+            Op::Convert { dst, src, .. }
+            | Op::Expand { dst, src, .. }
+            | Op::Spread { dst, src, .. }
+            | Op::Move { dst, src, .. } => {
                 tile(*src, false);
                 tile(*dst, true);
             }
@@ -182,11 +185,11 @@ impl Op {
                 // The destination is written whether or not the products are added to it.
                 tile(*dst, true);
             }
-            Op::LoadBlock { tile: t, from, .. } => {
+            Op::LoadRows { tile: t, from, .. } | Op::LoadBlock { tile: t, from, .. } => {
                 tile(*t, true);
                 out.extend(block(from, false));
             }
-            Op::StoreBlock { to, tile: t, .. } => {
+            Op::StoreRows { to, tile: t, .. } | Op::StoreBlock { to, tile: t, .. } => {
                 tile(*t, false);
                 out.extend(block(to, true));
             }
@@ -281,11 +284,17 @@ impl<'k> HazardProgram<'k> {
                 }
                 Stmt::Let { name, .. } => self.bind(name, inside),
                 Stmt::For { var, body, .. } => {
-                    out.push(self.repeat((None, false), &[var], body, path, inside));
+                    out.push(self.repeat((vec![], false), &[var], body, path, inside));
                 }
-                Stmt::Tiles { pos, len, step, twice, body, .. } => {
-                    let tiles = Some((pos.clone(), len.clone(), i64::from(*step)));
-                    out.push(self.repeat((tiles, *twice), &[pos, len], body, path, inside));
+                Stmt::Tiles { pos, len, step, twice, rows, body, .. } => {
+                    let mut tiles = vec![(pos.clone(), len.clone(), i64::from(*step))];
+                    tiles.extend(rows.iter().map(|r| {
+                        let rows = step / r.elements.max(1);
+                        (r.first.clone(), r.count.clone(), i64::from(rows))
+                    }));
+                    let of_rows = rows.iter().flat_map(|r| [&r.first, &r.count]);
+                    let names: Vec<&Name> = [pos, len].into_iter().chain(of_rows).collect();
+                    out.push(self.repeat((tiles, *twice), &names, body, path, inside));
                 }
                 Stmt::If { then, other, .. } => {
                     let from = self.sites.len();
@@ -343,7 +352,7 @@ impl<'k> HazardProgram<'k> {
 
     fn repeat(
         &mut self,
-        (tiles, twice): (Option<(Name, Name, i64)>, bool),
+        (tiles, twice): (Vec<(Name, Name, i64)>, bool),
         names: &[&Name],
         body: &'k [Stmt],
         path: &mut Path,
@@ -354,11 +363,11 @@ impl<'k> HazardProgram<'k> {
         inside.push(id);
         names.iter().for_each(|n| self.bind(n, inside));
         let mut nodes = self.block(body, 0, path, inside);
-        if let (Some(tiles), true) = (tiles, twice) {
+        if twice && !tiles.is_empty() {
             let second = self.sites.len();
             let again = self.block(body, 0, path, inside);
             self.sites[second..].iter_mut().for_each(|s| s.turn(&tiles));
-            self.bind(&other_length(&tiles.1), inside);
+            tiles.iter().for_each(|t| self.bind(&other_length(&t.1), inside));
             nodes.push(Node::Perhaps(second..self.sites.len(), again));
         }
         let body = nodes;
@@ -420,31 +429,30 @@ impl<'k> HazardProgram<'k> {
                 // The tiles of one loop are disjoint: each is at `base + pos` with the same base
                 // and is no longer than a tile. If they are in different slots, they are disjoint
                 // in any case. If tiles take turns, the second of two begins one full tile later.
-                let short = |l: &Loop| {
-                    let (_, piece, step) = l.tiles.as_ref()?;
+                type Part = (Name, Name, i64);
+                let short = |(_, piece, step): &Part| {
                     let pieces = [Expr::Var(piece.clone()), Expr::Var(other_length(piece))];
                     let fits = |e: &Expr| pieces.contains(e) || e.as_int().is_some_and(|n| n <= *step);
-                    (fits(len) && fits(len2)).then_some(*step)
+                    fits(len) && fits(len2)
                 };
-                let based = |l: &Loop| {
-                    let at = Expr::Var(l.tiles.as_ref()?.0.clone());
+                let based = |(pos, ..): &Part| {
+                    let at = Expr::Var(pos.clone());
                     let base = |e: &Expr| (e.clone() - at.clone()).simplify();
                     let (a, b) = (base(offset), base(offset2));
                     if same(&a) && same(&b) { apart(&a, &b) } else { None }
                 };
+                let twice = || self.loops.iter().filter(|l| l.twice).flat_map(|l| &l.tiles);
                 !match age {
                     Age::Crossed(l) => {
                         let l = &self.loops[l];
-                        short(l).is_some_and(|step| {
-                            based(l).is_some_and(|d| d == 0 || l.twice && d.abs() == step)
+                        l.tiles.iter().any(|t| {
+                            short(t) && based(t).is_some_and(|d| d == 0 || l.twice && d.abs() == t.2)
                         })
                     }
                     // With the same values of all names, the distance of the bases is that of the
                     // offsets, whichever the loop is.
-                    Age::Fresh if self.loops.iter().any(|l| l.twice) => {
-                        apart(offset, offset2).is_some_and(|d| {
-                            self.loops.iter().any(|l| l.twice && short(l).is_some_and(|step| d.abs() == step))
-                        })
+                    Age::Fresh if twice().next().is_some() => {
+                        apart(offset, offset2).is_some_and(|d| twice().any(|t| short(t) && d.abs() == t.2))
                     }
                     Age::Fresh | Age::Any => false,
                 }
@@ -461,13 +469,15 @@ fn other_length(len: &Name) -> Name {
 
 impl Site<'_> {
     /// Turns the site into that of the second copies, one full tile later.
-    fn turn(&mut self, (pos, len, step): &(Name, Name, i64)) {
+    fn turn(&mut self, tiles: &[(Name, Name, i64)]) {
         self.other = true;
         let next = |e: &Expr| {
-            let moved = |n: &Name| match n {
-                n if n == pos => Some(Expr::Var(pos.clone()) + Expr::Int(*step)),
-                n if n == len => Some(Expr::Var(other_length(len))),
-                _ => None,
+            let moved = |n: &Name| {
+                tiles.iter().find_map(|(pos, len, step)| match n {
+                    n if n == pos => Some(Expr::Var(pos.clone()) + Expr::Int(*step)),
+                    n if n == len => Some(Expr::Var(other_length(len))),
+                    _ => None,
+                })
             };
             e.subst(&moved).simplify()
         };

@@ -144,6 +144,37 @@ pub struct Tile {
     pub at: Option<u32>,
 }
 
+/// Rows of a matrix in the tiles of a loop. Every tile of the loop has a whole number of them, and
+/// an operation whose length is that of the tile acts on the elements of these rows: transfers move
+/// them from and to one run of memory, a reduction gives one element for each row, and an expansion
+/// fills each row with one element. In the core a row begins [`TileRows::pitch`] elements after the
+/// one before it. The elements between rows have no defined value. An operation with another length
+/// acts on one run of elements, as it does elsewhere.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct TileRows {
+    /// Name of the number of the first row in the tile.
+    pub first: Name,
+    /// Name of the number of rows in the tile.
+    pub count: Name,
+    /// Elements of a row.
+    pub elements: u32,
+}
+
+impl TileRows {
+    /// Elements of which a row in a core has a multiple, so that every row is aligned.
+    const ALIGN: u32 = 16;
+
+    /// Returns the distance between two rows in a core, in elements.
+    pub fn pitch(&self) -> u32 {
+        self.elements.div_ceil(Self::ALIGN).saturating_mul(Self::ALIGN)
+    }
+
+    /// Returns the number of rows that a tile of so many elements holds.
+    pub fn of(&self, elements: u32) -> u32 {
+        elements / self.pitch().max(1)
+    }
+}
+
 /// A statement.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Stmt {
@@ -174,8 +205,8 @@ pub enum Stmt {
         /// Statements for the case that it does not hold.
         other: Vec<Stmt>,
     },
-    /// `tiles pos, len in total by step [twice]`: a loop over tiles with pos = 0, step, 2 step ..
-    /// below total and len = min(step, total - pos).
+    /// `tiles pos, len in total by step [rows first, count of elements] [twice]`: a loop over tiles
+    /// with pos = 0, step, 2 step .. below total and len = min(step, total - pos).
     Tiles {
         /// Name of the position of the tile's first element.
         pos: Name,
@@ -188,6 +219,8 @@ pub enum Stmt {
         /// Whether tiles take turns between their two copies. Every other iteration then uses the
         /// second copy of each tile, and adds [`TURN`] to the numbers of the events in its flags.
         twice: bool,
+        /// If tiles hold whole rows of a matrix: which.
+        rows: Option<TileRows>,
         /// Statements for one tile.
         body: Vec<Stmt>,
     },

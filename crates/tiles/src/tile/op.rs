@@ -158,6 +158,40 @@ pub enum Op {
         /// Number of elements.
         len: Expr,
     },
+    /// Loads rows that are `pitch` elements apart in memory. It stands in a loop whose tiles hold
+    /// rows.
+    LoadRows {
+        /// Destination.
+        tile: TileId,
+        /// Number of elements of all rows.
+        len: Expr,
+        /// Place of the first element of the first row.
+        from: Gm,
+        /// Distance between the starts of consecutive rows, in elements.
+        pitch: Expr,
+    },
+    /// Stores rows that are `pitch` elements apart in memory. It stands in a loop whose tiles hold
+    /// rows.
+    StoreRows {
+        /// Place of the first element of the first row.
+        to: Gm,
+        /// Distance between the starts of consecutive rows, in elements.
+        pitch: Expr,
+        /// Source.
+        tile: TileId,
+        /// Number of elements of all rows.
+        len: Expr,
+    },
+    /// Sets every row of `dst`, of `len` elements in all, to the elements of `src`. It stands in a
+    /// loop whose tiles hold rows.
+    Spread {
+        /// Destination.
+        dst: TileId,
+        /// Source; as many elements are read as a row has.
+        src: TileId,
+        /// Number of elements of all rows.
+        len: Expr,
+    },
     /// Sets the first `len` elements of `dst` to an integer that is known when the kernel runs, as
     /// a value of the tile's type.
     Index {
@@ -348,13 +382,16 @@ impl Op {
     /// order pipes.
     pub fn pipe(&self) -> Option<Pipe> {
         match self {
-            Op::Load { .. } | Op::LoadRow { .. } | Op::LoadBlock { .. } => Some(Pipe::Load),
-            Op::Store { .. } => Some(Pipe::Store),
+            Op::Load { .. } | Op::LoadRow { .. } | Op::LoadRows { .. } | Op::LoadBlock { .. } => {
+                Some(Pipe::Load)
+            }
+            Op::Store { .. } | Op::StoreRows { .. } => Some(Pipe::Store),
             Op::Vector { .. }
             | Op::Select { .. }
             | Op::Convert { .. }
             | Op::Reduce { .. }
             | Op::Expand { .. }
+            | Op::Spread { .. }
             | Op::Index { .. } => Some(Pipe::Vector),
             Op::Move { .. } => Some(Pipe::Move),
             Op::Matmul { .. } => Some(Pipe::Matmul),

@@ -329,7 +329,17 @@ impl Reader<'_> {
                 let total = expr(c)?;
                 c.expect_word("by")?;
                 let step = c.small("the elements of a tile")?;
-                Stmt::Tiles { pos, len, total, step, twice: c.eat_word("twice"), body: kids }
+                let rows = match c.eat_word("rows") {
+                    true => {
+                        let first = c.word("the name of the first row")?;
+                        c.expect(",")?;
+                        let count = c.word("the name of the number of rows")?;
+                        c.expect_word("of")?;
+                        Some(TileRows { first, count, elements: c.small("the elements of a row")? })
+                    }
+                    false => None,
+                };
+                Stmt::Tiles { pos, len, total, step, twice: c.eat_word("twice"), rows, body: kids }
             }
             "turn" => {
                 let mut tiles = vec![self.tile_of(c)?];

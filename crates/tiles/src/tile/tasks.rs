@@ -114,10 +114,11 @@ fn look(kernel: &Kernel, list: &[Stmt], uses: &mut Uses) {
                 match op {
                     Op::Load { from: g, .. }
                     | Op::LoadRow { from: g, .. }
+                    | Op::LoadRows { from: g, .. }
                     | Op::LoadBlock { from: g, .. } => {
                         place(kernel, g.object, &mut uses.reads, &mut uses.shared);
                     }
-                    Op::Store { to: g, .. } | Op::StoreBlock { to: g, .. } => {
+                    Op::Store { to: g, .. } | Op::StoreRows { to: g, .. } | Op::StoreBlock { to: g, .. } => {
                         place(kernel, g.object, &mut uses.writes, &mut uses.shared);
                     }
                     Op::Notify { .. } | Op::Wait { .. } => uses.shared = true,

@@ -138,10 +138,14 @@ impl Printer<'_> {
                         self.body(depth + 1, other);
                     }
                 }
-                Stmt::Tiles { pos, len, total, step, twice, body } => {
+                Stmt::Tiles { pos, len, total, step, twice, rows, body } => {
                     let names = format!("{}, {}", quoted(pos), quoted(len));
                     let twice = if *twice { " twice" } else { "" };
-                    self.line(depth, &format!("tiles {names} in {} by {step}{twice}", show(total, 0)));
+                    let rows = rows.as_ref().map_or_else(String::new, |r| {
+                        format!(" rows {}, {} of {}", quoted(&r.first), quoted(&r.count), r.elements)
+                    });
+                    let total = show(total, 0);
+                    self.line(depth, &format!("tiles {names} in {total} by {step}{rows}{twice}"));
                     self.body(depth + 1, body);
                 }
                 Stmt::Turn { tiles, by, body } => {
@@ -240,6 +244,17 @@ impl Printer<'_> {
             ),
             Op::Expand { dst, src, len } => {
                 format!("expand {}[{}] = {}", self.tile(*dst), show(len, 0), self.tile(*src))
+            }
+            Op::LoadRows { tile, len, from, pitch } => {
+                let (tile, from) = (self.tile(*tile), self.gm(from));
+                format!("load.rows {tile}[{}] = {from} pitch {}", show(len, 0), show(pitch, 0))
+            }
+            Op::StoreRows { to, pitch, tile, len } => {
+                let (tile, to) = (self.tile(*tile), self.gm(to));
+                format!("store.rows {to} pitch {} = {tile}[{}]", show(pitch, 0), show(len, 0))
+            }
+            Op::Spread { dst, src, len } => {
+                format!("spread {}[{}] = {}", self.tile(*dst), show(len, 0), self.tile(*src))
             }
             Op::Index { dst, value, len } => {
                 format!("index {}[{}] = {}", self.tile(*dst), show(len, 0), show(value, 0))

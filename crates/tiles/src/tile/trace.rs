@@ -200,6 +200,7 @@ impl<'k> TraceProgram<'k> {
             sums: BTreeSet::new(),
             events: 0,
             times: 1,
+            row: None,
             sink,
         };
         let size = |run: &Run<'_, 'k, _>, what: &str, code: &Resolved| {
@@ -276,6 +277,8 @@ struct Run<'p, 'k, S> {
     events: usize,
     /// Number of events for which each event stands.
     times: u64,
+    /// Elements of a row, in a loop whose tiles hold rows.
+    row: Option<i64>,
     sink: &'p mut S,
 }
 
@@ -309,6 +312,18 @@ impl<'k, S: TraceSink<'k>> Run<'_, 'k, S> {
         }
     }
 
+    /// Sets the names of the rows in a tile, after checking that it has whole rows.
+    fn rows(&mut self, pos: i64, len: i64, names: (usize, usize), elements: u32) -> R<()> {
+        let elements = i64::from(elements);
+        if elements == 0 || pos % elements != 0 || len % elements != 0 {
+            let text = format!("{len} elements from {pos} on are no whole rows of {elements}");
+            return Err(self.fault("a `tiles`", &text));
+        }
+        self.values[names.0] = pos / elements;
+        self.values[names.1] = len / elements;
+        Ok(())
+    }
+
     fn each_stands_for(&mut self, times: u64) {
         self.times = times;
         self.sink.each_stands_for(times);
@@ -337,7 +352,7 @@ impl<'k, S: TraceSink<'k>> Run<'_, 'k, S> {
                     let holds = self.value("an `if`", cond)? != 0;
                     self.steps(if holds { then } else { other })?;
                 }
-                Step::Tiles { pos, len, total, step, affine, even, body } => {
+                Step::Tiles { pos, len, total, step, affine, even, rows, body } => {
                     let total = self.value("a `tiles`", total)?;
                     let step = i64::from(*step);
                     let count = if total > 0 { (total - 1) / step + 1 } else { 0 };
@@ -345,12 +360,20 @@ impl<'k, S: TraceSink<'k>> Run<'_, 'k, S> {
                     if short && count > 0 {
                         self.push(TraceEvent::Tiles { total, step: step as u32 })?;
                     }
+                    if let (Some((_, _, elements)), true) = (rows, count > 0) {
+                        self.push(TraceEvent::Rows { elements: *elements })?;
+                    }
                     let alike = self.loops == Loops::Alike && *even && count > 3;
                     let around = self.times;
+                    let inner = rows.map(|r| i64::from(r.2)).or(self.row);
+                    let around_rows = std::mem::replace(&mut self.row, inner);
                     let mut n = 0;
                     while n < count {
                         self.values[*pos] = n * step;
                         self.values[*len] = step.min(total - n * step);
+                        if let Some((first, count, elements)) = rows {
+                            self.rows(n * step, self.values[*len], (*first, *count), *elements)?;
+                        }
                         self.work = self.work.saturating_sub(1);
                         let middle = alike && n == 1;
                         if middle {
@@ -369,6 +392,7 @@ impl<'k, S: TraceSink<'k>> Run<'_, 'k, S> {
                             n => n + 1,
                         };
                     }
+                    self.row = around_rows;
                 }
                 Step::Turn { by, body } => {
                     let second = self.value("a `turn`", by)?.rem_euclid(2) == 1;
@@ -419,6 +443,22 @@ impl<'k, S: TraceSink<'k>> Run<'_, 'k, S> {
             Op::Expand { dst, src, .. } => {
                 self.fits(op, values[0], [*dst].into_iter())?;
                 TraceEvent::Expand { dst: *dst, src: *src, len: values[0] }
+            }
+            Op::LoadRows { tile, from, .. } => {
+                let [len, pitch, slot, offset, peer, _] = values;
+                let from = self.apart(op, from, [len, pitch], [slot, offset, peer])?;
+                self.fits(op, len, [*tile].into_iter())?;
+                TraceEvent::LoadRows { tile: *tile, len, from, pitch }
+            }
+            Op::StoreRows { to, tile, .. } => {
+                let [len, pitch, slot, offset, peer, _] = values;
+                let to = self.apart(op, to, [len, pitch], [slot, offset, peer])?;
+                self.fits(op, len, [*tile].into_iter())?;
+                TraceEvent::StoreRows { to, pitch, tile: *tile, len }
+            }
+            Op::Spread { dst, src, .. } => {
+                self.fits(op, values[0], [*dst].into_iter())?;
+                TraceEvent::Spread { dst: *dst, src: *src, len: values[0] }
             }
             Op::Index { dst, .. } => {
                 let [value, len, ..] = values;
@@ -571,6 +611,14 @@ impl<'k, S: TraceSink<'k>> Run<'_, 'k, S> {
         let len = rows.checked_sub(1).and_then(|r| r.checked_mul(pitch)).and_then(|n| n.checked_add(cols));
         let len = len.ok_or_else(|| self.at(op, "the block is too large"))?;
         self.place(op, g, len, [slot, offset, peer])
+    }
+
+    /// Returns the place of the rows of a tile, after checking that they are in their memory.
+    fn apart(&self, op: &Op, g: &Gm, [len, pitch]: [i64; 2], place: [i64; 3]) -> R<MemoryPlace> {
+        let Some(elements) = self.row.filter(|n| *n > 0 && len > 0 && len % *n == 0) else {
+            return Err(self.at(op, "the tile does not hold whole rows"));
+        };
+        self.block(op, g, [len / elements, elements, pitch], place)
     }
 
     fn transfer(&self, op: &Op, tile: TileId, g: &Gm, values: [i64; 4]) -> R<(i64, MemoryPlace)> {

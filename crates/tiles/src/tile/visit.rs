@@ -102,12 +102,18 @@ pub fn each_of(op: &mut Op, f: &mut impl FnMut(&mut Expr)) {
             f(&mut gm.offset);
             gm.peer.iter_mut().for_each(f);
         }
-        Op::Vector { len, .. } | Op::Select { len, .. } | Op::Reduce { len, .. } | Op::Expand { len, .. } => {
-            f(len)
-        }
+        Op::Vector { len, .. }
+        | Op::Select { len, .. }
+        | Op::Reduce { len, .. }
+        | Op::Expand { len, .. }
+        | Op::Spread { len, .. } => f(len),
         Op::LoadBlock { rows, cols, from: gm, pitch, .. }
         | Op::StoreBlock { rows, cols, to: gm, pitch, .. } => {
             [rows, cols, pitch, &mut gm.slot, &mut gm.offset].into_iter().for_each(&mut *f);
+            gm.peer.iter_mut().for_each(f);
+        }
+        Op::LoadRows { len, from: gm, pitch, .. } | Op::StoreRows { to: gm, pitch, len, .. } => {
+            [len, pitch, &mut gm.slot, &mut gm.offset].into_iter().for_each(&mut *f);
             gm.peer.iter_mut().for_each(f);
         }
         Op::Choose { index, first, .. } => {

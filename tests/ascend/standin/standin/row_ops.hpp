@@ -65,6 +65,33 @@ RecordEvent TROWMIN(D &dst, S &src, W &work, int line = __builtin_LINE()) {
     return {};
 }
 
+// Every row is the first row of the other tile. Whole blocks of 32 bytes are copied.
+template <typename D, typename S>
+RecordEvent TCOLEXPAND(D &dst, S &src, int line = __builtin_LINE()) {
+    using T = typename D::DType;
+    static_assert(std::is_same_v<T, typename S::DType>, "TCOLEXPAND: the tiles differ in element type");
+    static_assert(sizeof(T) <= 4, "TCOLEXPAND: element type must have 8, 16 or 32 bits");
+    static_assert(D::isRowMajor && S::isRowMajor, "TCOLEXPAND: the tiles must be row-major");
+    const standin::Op op = standin::begin("TCOLEXPAND", standin::LaneV, line);
+    standin::check_tile(op, dst);
+    standin::check_tile(op, src);
+    if (dst.GetValidCol() != src.GetValidCol()) standin::fail(op, "the tiles differ in columns");
+    standin::check_overlap(op, dst, src, false);
+    const uint64_t bytes = dst.GetValidCol() * sizeof(T), block = (bytes + 31) / 32 * 32;
+    for (uint64_t r = 0; r < dst.GetValidRow(); ++r) {
+        const uint64_t to = standin::at(dst, r, 0);
+        standin::ub_read(op, src.address, bytes);
+        standin::ub_write(op, to, block);
+        std::memcpy(standin::ub(to), standin::ub(src.address), bytes);
+        for (uint64_t c = 0; c < dst.GetValidCol(); ++c) {
+            const uint64_t at = c * sizeof(T);
+            if (!standin::ub_defined(src.address + at, sizeof(T))) standin::ub_undefine(to + at, sizeof(T));
+        }
+        if (block != bytes) standin::ub_undefine(to + bytes, block - bytes);
+    }
+    return {};
+}
+
 // Every element of a row is the first one of the other tile's.
 template <typename D, typename S>
 RecordEvent TROWEXPAND(D &dst, S &src, int line = __builtin_LINE()) {

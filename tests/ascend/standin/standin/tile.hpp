@@ -98,7 +98,8 @@ struct Tile {
                       Loc == TileType::Acc,
                   "tiles of UB, L1, L0A, L0B and L0C are modelled");
     // The order of elements inside boxes is not modelled, that a tile is of the boxes its memory has is.
-    static_assert(kCube || (isRowMajor && SFractal == SLayout::NoneBox), "a Vec tile is row-major without boxes");
+    static_assert(kCube || SFractal == SLayout::NoneBox, "a Vec tile has no boxes");
+    static_assert(kCube || isRowMajor || Cols == 1, "a Vec tile that is column-major is one column");
     static_assert(Loc != TileType::Mat || (!isRowMajor && SFractal == SLayout::RowMajor && SFractalSize == 512),
                   "a Mat tile is column-major in row-major boxes of 512 bytes (NZ)");
     static_assert(Loc != TileType::Left || (SFractal == SLayout::RowMajor && SFractalSize == 512), "use TileLeft");
@@ -108,7 +109,8 @@ struct Tile {
                   "use TileAcc");
     static_assert(!kCube || (Rows % 16 == 0 && Cols % 16 == 0), "a tile of the cube is whole boxes: multiples of 16");
     static_assert(Rows > 0 && Rows < 4096 && Cols > 0 && ValidRow <= Rows && ValidCol <= Cols, "size of the tile");
-    static_assert(Cols * sizeof(Element) % 32 == 0, "a row of a tile is a multiple of 32 bytes");
+    static_assert((!kCube && !isRowMajor ? Rows : Cols) * sizeof(Element) % 32 == 0,
+                  "a row of a tile, or the column of one, is a multiple of 32 bytes");
     static_assert(kBytes <= standin::kSpaceBytes[kSpace], "the tile is larger than its memory");
 
     Tile() = default;

@@ -186,6 +186,9 @@ impl Walk<'_, '_> {
             | Op::Convert { .. }
             | Op::Reduce { .. }
             | Op::Expand { .. }
+            | Op::Spread { .. }
+            | Op::LoadRows { .. }
+            | Op::StoreRows { .. }
             | Op::Index { .. }
             | Op::Choose { .. }
             | Op::LoadRow { .. }
@@ -246,7 +249,9 @@ impl Walk<'_, '_> {
             here.op,
             Op::Load { .. }
                 | Op::LoadRow { .. }
+                | Op::LoadRows { .. }
                 | Op::Store { .. }
+                | Op::StoreRows { .. }
                 | Op::LoadBlock { .. }
                 | Op::StoreBlock { .. }
         ) {

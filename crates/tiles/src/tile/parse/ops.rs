@@ -11,7 +11,7 @@ use kbc_ir::text::reader::{Label, LineCursor, ParseResult, TokenKind, expr, unkn
 const COMPARE: [CompareOp; 6] =
     [CompareOp::Eq, CompareOp::Ne, CompareOp::Le, CompareOp::Ge, CompareOp::Lt, CompareOp::Gt];
 
-const STATEMENTS: [&str; 32] = [
+const STATEMENTS: [&str; 35] = [
     "choose",
     "load.row",
     "index",
@@ -39,6 +39,9 @@ const STATEMENTS: [&str; 32] = [
     "reduce.max",
     "reduce.min",
     "expand",
+    "spread",
+    "load.rows",
+    "store.rows",
     "load.block",
     "store.block",
     "move",
@@ -131,6 +134,28 @@ impl Reader<'_> {
                 let len = index(c)?;
                 c.expect("=")?;
                 Op::Expand { dst, src: self.tile_of(c)?, len }
+            }
+            "load.rows" => {
+                let tile = self.tile_of(c)?;
+                let len = index(c)?;
+                c.expect("=")?;
+                let from = self.gm(c)?;
+                c.expect_word("pitch")?;
+                Op::LoadRows { tile, len, from, pitch: expr(c)? }
+            }
+            "store.rows" => {
+                let to = self.gm(c)?;
+                c.expect_word("pitch")?;
+                let pitch = expr(c)?;
+                c.expect("=")?;
+                let tile = self.tile_of(c)?;
+                Op::StoreRows { to, pitch, tile, len: index(c)? }
+            }
+            "spread" => {
+                let dst = self.tile_of(c)?;
+                let len = index(c)?;
+                c.expect("=")?;
+                Op::Spread { dst, src: self.tile_of(c)?, len }
             }
             "load.block" => {
                 let (tile, rows, cols) = self.block(c)?;

@@ -33,6 +33,8 @@ pub(super) enum Step<'k> {
         /// Whether all tiles but the first and the last one have the same operations with the same
         /// lengths.
         even: bool,
+        /// Slots of the number of the first row and of the number of rows, and elements of a row.
+        rows: Option<(usize, usize, u32)>,
         body: Vec<Step<'k>>,
     },
     /// A block in which some tiles are the copy that the number says.
@@ -109,19 +111,27 @@ impl<'k> Resolver<'k> {
                 Stmt::If { cond, then, other } => {
                     Step::If { cond: self.code(cond)?, then: self.body(then)?, other: self.body(other)? }
                 }
-                Stmt::Tiles { pos, len, total, step, body, .. } => {
+                Stmt::Tiles { pos, len, total, step, rows, body, .. } => {
                     if *step == 0 {
                         return Err(Diagnostic::error("E459", "a loop over tiles has step 0"));
                     }
                     let total = self.code(total)?;
                     let inner = self.visible.len();
                     let (pos, len) = (self.declare(pos), self.declare(len));
+                    let rows =
+                        rows.as_ref().map(|r| (self.declare(&r.first), self.declare(&r.count), r.elements));
                     self.positions.push((pos, *step));
                     let body = self.body(body)?;
                     self.visible.truncate(inner);
-                    let affine = affine_steps(&body, &mut vec![pos, len], &self.positions);
-                    let even = affine && even_steps(&body, &mut vec![pos]);
-                    Step::Tiles { pos, len, total, step: *step, affine, even, body }
+                    let (mut moving, mut positions) = (vec![pos, len], vec![pos]);
+                    if let Some((first, count, _)) = rows {
+                        // With full tiles, the first row is affine in the number of the tile.
+                        moving.extend([first, count]);
+                        positions.push(first);
+                    }
+                    let affine = affine_steps(&body, &mut moving, &self.positions);
+                    let even = affine && even_steps(&body, &mut positions);
+                    Step::Tiles { pos, len, total, step: *step, affine, even, rows, body }
                 }
                 Stmt::Op(op) => {
                     let codes = numbers(op).into_iter().map(|e| self.code(e));
@@ -157,12 +167,20 @@ fn numbers(op: &Op) -> Vec<&Expr> {
         Op::Load { len, from: g, .. } | Op::Store { len, to: g, .. } => {
             [Some(len), Some(&g.slot), Some(&g.offset), g.peer.as_ref()].into_iter().flatten().collect()
         }
-        Op::Vector { len, .. } | Op::Select { len, .. } | Op::Reduce { len, .. } | Op::Expand { len, .. } => {
-            vec![len]
-        }
+        Op::Vector { len, .. }
+        | Op::Select { len, .. }
+        | Op::Reduce { len, .. }
+        | Op::Expand { len, .. }
+        | Op::Spread { len, .. } => vec![len],
         Op::LoadBlock { rows, cols, from: g, pitch, .. }
         | Op::StoreBlock { rows, cols, to: g, pitch, .. } => {
             [Some(rows), Some(cols), Some(pitch), Some(&g.slot), Some(&g.offset), g.peer.as_ref()]
+                .into_iter()
+                .flatten()
+                .collect()
+        }
+        Op::LoadRows { len, from: g, pitch, .. } | Op::StoreRows { to: g, pitch, len, .. } => {
+            [Some(len), Some(pitch), Some(&g.slot), Some(&g.offset), g.peer.as_ref()]
                 .into_iter()
                 .flatten()
                 .collect()
@@ -229,7 +247,8 @@ fn even_steps(list: &[Step], moving: &mut Vec<usize>) -> bool {
         Step::Tiles { total, body, .. } => fixed(total, moving) && even_steps(body, moving),
         Step::Op { op, codes } => {
             let lengths = match op {
-                Op::Load { .. } | Op::LoadRow { .. } | Op::Store { .. } => 1,
+                Op::Load { .. } | Op::LoadRow { .. } | Op::LoadRows { .. } => 1,
+                Op::Store { .. } | Op::StoreRows { .. } => 1,
                 Op::LoadBlock { .. } | Op::StoreBlock { .. } => 2,
                 _ => 0,
             };

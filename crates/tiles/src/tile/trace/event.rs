@@ -29,6 +29,11 @@ pub enum TraceEvent<'k> {
         /// Elements of a full tile.
         step: u32,
     },
+    /// The start of a loop whose tiles hold whole rows.
+    Rows {
+        /// Elements of a row.
+        elements: u32,
+    },
     /// The start of a block in which some tiles are one of their two copies.
     Turn {
         /// Whether it is the second one.
@@ -98,6 +103,37 @@ pub enum TraceEvent<'k> {
         /// Source.
         src: TileId,
         /// Number of elements.
+        len: i64,
+    },
+    /// Load of rows that are apart in memory.
+    LoadRows {
+        /// Destination.
+        tile: TileId,
+        /// Number of elements of all rows.
+        len: i64,
+        /// Source.
+        from: MemoryPlace,
+        /// Distance between consecutive rows in elements.
+        pitch: i64,
+    },
+    /// Store of rows that are apart in memory.
+    StoreRows {
+        /// Destination.
+        to: MemoryPlace,
+        /// Distance between consecutive rows in elements.
+        pitch: i64,
+        /// Source.
+        tile: TileId,
+        /// Number of elements of all rows.
+        len: i64,
+    },
+    /// Copy of one row into every row of a tile.
+    Spread {
+        /// Destination.
+        dst: TileId,
+        /// Source.
+        src: TileId,
+        /// Number of elements of all rows.
         len: i64,
     },
     /// Filling of a tile with an integer.
@@ -205,7 +241,7 @@ impl TraceEvent<'_> {
             peer: p.peer.map(Expr::Int),
         };
         Some(match self {
-            TraceEvent::Tiles { .. } | TraceEvent::Turn { .. } => return None,
+            TraceEvent::Tiles { .. } | TraceEvent::Rows { .. } | TraceEvent::Turn { .. } => return None,
             TraceEvent::Load { tile, len, from } => Op::Load { tile: *tile, len: int(len), from: gm(from) },
             TraceEvent::Store { to, tile, len } => Op::Store { to: gm(to), tile: *tile, len: int(len) },
             TraceEvent::Vector { op, dst, args, len } => {
@@ -222,6 +258,13 @@ impl TraceEvent<'_> {
                 Op::Reduce { op: *op, dst: *dst, src: *src, work: *work, len: int(len) }
             }
             TraceEvent::Expand { dst, src, len } => Op::Expand { dst: *dst, src: *src, len: int(len) },
+            TraceEvent::LoadRows { tile, len, from, pitch } => {
+                Op::LoadRows { tile: *tile, len: int(len), from: gm(from), pitch: int(pitch) }
+            }
+            TraceEvent::StoreRows { to, pitch, tile, len } => {
+                Op::StoreRows { to: gm(to), pitch: int(pitch), tile: *tile, len: int(len) }
+            }
+            TraceEvent::Spread { dst, src, len } => Op::Spread { dst: *dst, src: *src, len: int(len) },
             TraceEvent::Index { dst, value, len } => {
                 Op::Index { dst: *dst, value: int(value), len: int(len) }
             }
@@ -275,6 +318,7 @@ impl TraceEvent<'_> {
     pub fn print(&self, kernel: &Kernel) -> String {
         match (self, self.op()) {
             (TraceEvent::Tiles { total, step }, _) => format!("tiles in {total} by {step}"),
+            (TraceEvent::Rows { elements }, _) => format!("rows of {elements}"),
             (TraceEvent::Turn { second }, _) => format!("turn by {}", u8::from(*second)),
             (_, Some(op)) => print_op(kernel, &op),
             (_, None) => String::new(),

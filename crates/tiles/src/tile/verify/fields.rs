@@ -129,10 +129,17 @@ impl<'k> Walk<'k, '_> {
                     let range = Interval::counted(self.range(lo), self.range(hi));
                     self.inside([(var, range)], body);
                 }
-                Stmt::Tiles { pos, len, total, step, body, .. } => {
+                Stmt::Tiles { pos, len, total, step, rows, body, .. } => {
                     let place = Interval::counted(Interval::of(0, 0), self.range(total));
                     let length = Interval::of(1, i64::from(*step));
-                    self.inside([(pos, place), (len, length)], body);
+                    match rows {
+                        None => self.inside([(pos, place), (len, length)], body),
+                        Some(r) => {
+                            let rows = i64::from(step / r.elements.max(1));
+                            let of_rows = [(&r.first, place), (&r.count, Interval::of(1, rows))];
+                            self.inside([(pos, place), (len, length), of_rows[0], of_rows[1]], body);
+                        }
+                    }
                 }
                 Stmt::If { then, other, .. } => {
                     self.block(then, 0);

@@ -168,9 +168,10 @@ impl Walk<'_, '_> {
                     self.expr(hi);
                     self.inner(&[var], body);
                 }
-                Stmt::Tiles { pos, len, total, body, .. } => {
+                Stmt::Tiles { pos, len, total, rows, body, .. } => {
                     self.expr(total);
-                    self.inner(&[pos, len], body);
+                    let of_rows = rows.iter().flat_map(|r| [&r.first, &r.count]);
+                    self.inner(&[pos, len].into_iter().chain(of_rows).collect::<Vec<_>>(), body);
                 }
                 Stmt::If { cond, then, other } => {
                     self.expr(cond);
@@ -246,7 +247,7 @@ impl Walk<'_, '_> {
                 self.tiles([*dst, *src, *work]);
                 self.expr(len);
             }
-            Op::Expand { dst, src, len } => {
+            Op::Expand { dst, src, len } | Op::Spread { dst, src, len } => {
                 self.tiles([*dst, *src]);
                 self.expr(len);
             }
@@ -255,6 +256,11 @@ impl Walk<'_, '_> {
                 self.tiles([*tile]);
                 self.memory(gm);
                 [rows, cols, pitch].into_iter().for_each(|e| self.expr(e));
+            }
+            Op::LoadRows { tile, len, from: gm, pitch } | Op::StoreRows { to: gm, pitch, tile, len } => {
+                self.tiles([*tile]);
+                self.memory(gm);
+                [len, pitch].into_iter().for_each(|e| self.expr(e));
             }
             Op::Choose { ids, index, first } => {
                 self.tiles([*ids]);

@@ -4,7 +4,8 @@ use super::sink::Sink;
 use crate::tile::hazard::Touched;
 use crate::tile::path::Path;
 use crate::tile::{
-    Barrier, Core, Gm, Object, Op, Reach, Space, Stmt, TURN, TensorId, TensorUse, TileId, VArg, VecOp,
+    Barrier, Core, Gm, Object, Op, Reach, Space, Stmt, TURN, TensorId, TensorUse, TileId, TileRows, VArg,
+    VecOp,
 };
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::Expr;
@@ -46,6 +47,25 @@ struct LoopAround {
     total: Expr,
     /// Elements of a full tile.
     step: u32,
+    /// The rows that its tiles hold.
+    rows: Option<TileRows>,
+}
+
+impl LoopAround {
+    /// Returns the elements of a tile that operations with the loop's length may touch.
+    fn extent(&self) -> i64 {
+        let rows = |r: &TileRows| self.step / r.elements.max(1) * r.pitch();
+        i64::from(self.rows.as_ref().map_or(self.step, rows))
+    }
+
+    /// Returns the elements that operations of this length touch, if it is a length of the loop.
+    fn length(&self, name: &Name) -> Option<i64> {
+        match &self.rows {
+            _ if self.len == *name => Some(self.extent()),
+            Some(r) if r.count == *name => Some(i64::from(self.step / r.elements.max(1))),
+            _ => None,
+        }
+    }
 }
 
 struct Walk<'s, 'k> {
@@ -77,7 +97,7 @@ impl Walk<'_, '_> {
             self.path.push((first + i) as u32);
             match s {
                 Stmt::For { body, .. } => self.block(body, 0),
-                Stmt::Tiles { pos, len, total, step, twice, body } => {
+                Stmt::Tiles { pos, len, total, step, twice, rows, body } => {
                     if *step == 0 {
                         self.sink.at(&self.path, shape("a loop over tiles has step 0".into()));
                     }
@@ -88,8 +108,14 @@ impl Walk<'_, '_> {
                         }
                         self.turns(body);
                     }
-                    let (pos, len, total) = (pos.clone(), len.clone(), total.clone());
-                    self.loops.push(LoopAround { pos, len, total, step: *step });
+                    if let Some(r) = rows
+                        && (r.elements == 0 || step % r.elements != 0)
+                    {
+                        let text = format!("tiles of {step} elements hold no whole rows of {}", r.elements);
+                        self.sink.at(&self.path, shape(text));
+                    }
+                    let (pos, len, total, rows) = (pos.clone(), len.clone(), total.clone(), rows.clone());
+                    self.loops.push(LoopAround { pos, len, total, step: *step, rows });
                     self.block(body, 0);
                     self.loops.pop();
                 }
@@ -198,8 +224,8 @@ impl Walk<'_, '_> {
     fn len(&mut self, op: &Op, len: &Expr, tiles: &[TileId]) {
         let most = match len {
             Expr::Int(n) if *n > 0 => *n,
-            Expr::Var(n) => match self.loops.iter().find(|l| l.len == *n) {
-                Some(LoopAround { step, .. }) => i64::from(*step),
+            Expr::Var(n) => match self.loops.iter().find_map(|l| l.length(n)) {
+                Some(most) => most,
                 None => return self.report(op, shape(format!("`{n}` is not the length of a tile here"))),
             },
             e => {
@@ -217,6 +243,14 @@ impl Walk<'_, '_> {
                     format!("up to {most} elements of tile {} are used, and it has {}", t.name, t.elements);
                 self.report(op, shape(text));
             }
+        }
+    }
+
+    /// Checks that the length of an operation is that of tiles that hold rows.
+    fn on_rows(&mut self, op: &Op, len: &Expr) {
+        let rows = |l: &LoopAround| matches!(len, Expr::Var(n) if l.len == *n) && l.rows.is_some();
+        if !self.loops.iter().any(rows) {
+            self.report(op, shape("the tiles hold no rows here".into()));
         }
     }
 
@@ -388,6 +422,23 @@ impl Walk<'_, '_> {
                 if dst == src {
                     self.report(op, shape("a tile cannot be broadcast into itself".into()));
                 }
+            }
+            Op::Spread { dst, src, len } => {
+                self.alike(op, &[*dst, *src]);
+                self.len(op, len, &[*dst]);
+                let dtype = k.tile(*src).dtype;
+                if !device.expand(dtype) {
+                    self.report(op, instruction(format!("the core cannot broadcast {dtype}")));
+                }
+                if dst == src {
+                    self.report(op, shape("a tile cannot be spread into itself".into()));
+                }
+                self.on_rows(op, len);
+            }
+            Op::LoadRows { tile, len, from: gm, .. } | Op::StoreRows { to: gm, tile, len, .. } => {
+                self.transfer(op, *tile, gm, matches!(op, Op::StoreRows { .. }));
+                self.len(op, len, &[*tile]);
+                self.on_rows(op, len);
             }
             Op::Index { dst, len, .. } => {
                 self.len(op, len, &[*dst]);
