@@ -98,6 +98,13 @@ impl Session {
         Session { workspace: self.workspace.fresh(texts), terminal, format }
     }
 
+    /// Creates a session on the same terminal that has read nothing, in another environment. Texts
+    /// that stand for files are those of this one.
+    pub fn within(&self, environment: Arc<dyn Environment>) -> Self {
+        let (terminal, format) = (self.terminal.clone(), self.format);
+        Session { workspace: self.workspace.within(environment), terminal, format }
+    }
+
     /// The same, with results in another form.
     #[must_use]
     pub fn with_format(self, format: Format) -> Self {

@@ -15,7 +15,7 @@ fn rows(found: &Value) -> &[Value] {
 }
 
 /// Columns of the CSV, in the order of docs/reference/host.md.
-const COLUMNS: &str = "collective,ranks,bytes,count,contestant,transport,algorithm,stage,best,rounds,repeat,\
+const COLUMNS: &str = "collective,ranks,bytes,count,element,contestant,transport,algorithm,stage,best,rounds,repeat,\
                        time_ns,min_ns,q1_ns,q3_ns,max_ns,ratio,ratio_min,ratio_max,algbw_gbs,busbw_gbs,\
                        compared,wrong";
 

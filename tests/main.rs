@@ -75,6 +75,8 @@ mod searched_trees;
 mod skips;
 mod specs;
 mod sweep;
+mod sweep_jobs;
+mod sweep_measured;
 mod synth;
 mod tidy;
 mod tiles;

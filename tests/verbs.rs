@@ -290,6 +290,7 @@ fn results_are_json_everywhere() {
         "kbc repair layer.kb --fail (0)->(1)",
         "kbc sweep sweep.yaml -o rows.csv",
         "kbc sweep sweep.yaml --list",
+        "kbc sweep sweep.yaml --emit slurm --shards 2 -o sweep.sh",
         "kbc dev fuzz engines --programs 2",
         "kbc dev fuzz schedules --programs 2",
         "kbc dev fuzz checker --schedules 2",

@@ -2,9 +2,18 @@
 
 use super::plot::ThemeChoice;
 use super::shared::Selection;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use kbc_evaluation::compare::Sides;
 use kbc_evaluation::sweep::grid::Shard;
+
+/// What runs the shards of a sweep.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum JobKind {
+    /// A cluster with Slurm.
+    Slurm,
+    /// GitHub Actions.
+    Github,
+}
 
 /// `kbc sweep`
 #[derive(Args, Debug)]
@@ -28,6 +37,18 @@ pub struct Sweep {
     /// Prints the rows with equivalent commands; runs nothing.
     #[arg(long, conflicts_with_all = ["output", "jobs", "cache", "no_cache"])]
     pub list: bool,
+    /// Writes jobs that run the shards and merge them; runs nothing.
+    ///
+    /// `slurm`: a script of bash that submits an array job and a job that depends on it.
+    /// `github`: a workflow. `-o` names the file; by default it goes to standard output.
+    #[arg(long, value_enum, requires = "shards", conflicts_with_all = ["shard", "only", "merge", "list"])]
+    pub emit: Option<JobKind>,
+    /// Number of shards of `--emit`.
+    #[arg(long, value_name = "N", requires = "emit", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
+    pub shards: Option<usize>,
+    /// Lines of a shell that jobs of `--emit` begin with, such as `module load kbc`.
+    #[arg(hide_short_help = true, long, value_name = "COMMAND", requires = "emit")]
+    pub setup: Option<String>,
     /// Rows that run at a time; the number of cores by default.
     #[arg(short, long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     pub jobs: Option<usize>,

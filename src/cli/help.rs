@@ -150,6 +150,7 @@ pub const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
             ("kbc sweep sweep.yaml", "a table"),
             ("kbc sweep sweep.yaml -o rows.csv", ""),
             ("kbc sweep sweep.yaml --only n=64 --list", "what a row runs"),
+            ("kbc sweep sweep.yaml --emit slurm --shards 2 -o sweep.sh", "an array job"),
         ],
     ),
     (

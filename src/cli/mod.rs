@@ -9,7 +9,7 @@ mod shared;
 mod trials;
 
 pub use computer::{BenchHost, Calibrate};
-pub use evaluation::{Compare, Repro, Sweep};
+pub use evaluation::{Compare, JobKind, Repro, Sweep};
 pub use plot::{Picture, Plot, PlotLinks, PlotTopology, PlotTree, PlotWhat, ThemeChoice};
 pub use shared::{Data, EngineChoice, Execution, Format, Groups, Selection, Source, Watch};
 pub use trials::{
@@ -305,6 +305,9 @@ pub struct Launch {
     /// Random delays between checked calls.
     #[arg(hide_short_help = true, long)]
     pub delays: bool,
+    /// Keeps every rank on one processor (Linux); launchers of MPI do so themselves.
+    #[arg(long, conflicts_with = "mpi")]
+    pub bind: bool,
     /// Runs the ranks as processes of MPI, by `MPICC` and `MPIRUN`.
     ///
     /// These environment variables name the compiler and the launcher, which are `mpicc` and

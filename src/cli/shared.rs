@@ -90,6 +90,31 @@ impl Selection {
         self.ranks = of.ranks;
     }
 
+    /// Returns options of the compiler as those of the command line.
+    ///
+    /// # Errors
+    /// Returns E420 for a number that is none.
+    pub fn of(plain: options::Selection) -> Result<Selection, Diagnostic> {
+        let options::Selection {
+            define,
+            topology,
+            mesh,
+            set,
+            program,
+            algorithm,
+            ranks,
+            using,
+            order,
+            effort,
+            fuse,
+        } = plain;
+        let wrong =
+            |flag: &str, text: &str| Diagnostic::error("E420", format!("{flag} {text}: not a number"));
+        let effort = effort.map(|k| k.parse().map_err(|_| wrong("--effort", &k))).transpose()?;
+        let fuse = fuse.map(|n| n.parse().map_err(|_| wrong("--fuse", &n))).transpose()?;
+        Ok(Selection { define, topology, mesh, set, program, algorithm, ranks, using, order, effort, fuse })
+    }
+
     /// The same as options of the compiler.
     pub fn plain(&self) -> options::Selection {
         let Selection { define, topology, mesh, set, program, algorithm, ranks, using, order, effort, fuse } =

@@ -572,6 +572,7 @@ impl Bench<'_> {
             ranks: size.ranks,
             bytes: size.bytes(),
             count: size.count,
+            element: "f32".to_owned(),
             contestant: self.name(contestant),
             transport: transport.to_owned(),
             algorithm,

@@ -149,7 +149,7 @@ fn build(
 
 /// Returns the arguments of the program. Its sizes are those for which it was compiled.
 fn arguments(args: &Launch, ranks: u64) -> Vec<String> {
-    let Launch { calls, repeat, limit, seed, delays, .. } = args;
+    let Launch { calls, repeat, limit, seed, delays, bind, .. } = args;
     let mut out: Vec<String> = ["--json", "--until-eof"].map(str::to_owned).to_vec();
     let mut give = |flag: &str, value: u64| out.extend([flag.to_owned(), value.to_string()]);
     give("-n", ranks);
@@ -160,6 +160,7 @@ fn arguments(args: &Launch, ranks: u64) -> Vec<String> {
         give("--repeat", *repeat);
     }
     out.extend(delays.then(|| "--delays".to_owned()));
+    out.extend(bind.then(|| "--bind".to_owned()));
     out
 }
 

@@ -1,5 +1,4 @@
-//! `kbc dev compare-reference`: published figures, or rows of `kbc dev bench host`, beside those of
-//! kbc.
+//! `kbc dev compare-reference`: published figures, or measured rows, beside those of kbc.
 
 use crate::checkout;
 use crate::cli::CompareReference;
@@ -51,7 +50,7 @@ fn measured(session: &mut Session, args: &CompareReference) -> Outcome {
     if args.files.is_empty() || !args.files.iter().all(|f| is_rows(f)) {
         return usage(
             "--topology is for files of measured rows, .csv",
-            "kbc dev bench host -o rows.csv writes one",
+            "kbc dev bench host -o rows.csv and kbc sweep -o rows.csv write one",
         );
     }
     let Some(topology) = &args.topology else {

@@ -1,5 +1,7 @@
-//! `kbc sweep`: executes the rows of a grid in parallel, and writes CSV, JSON lines and figures.
+//! `kbc sweep`: executes the rows of a grid in parallel, has processes measure others, and writes
+//! CSV, JSON lines and figures.
 
+use super::{measured_rows, sweep_jobs};
 use crate::cache;
 use crate::cli::{Sweep, ThemeChoice};
 use crate::crash;
@@ -22,6 +24,9 @@ use std::path::{Path, PathBuf};
 /// Returns E583 for the file, E584 for merging, E585 if a row is wrong or rejected, and the errors
 /// of reading and writing files.
 pub fn run(session: &mut Session, args: &Sweep) -> Outcome {
+    if let Some(kind) = args.emit {
+        return sweep_jobs::run(session, args, kind);
+    }
     if let Some(out) = args.output.as_ref().filter(|o| o.ends_with(".csv") || o.ends_with(".jsonl")) {
         kbc_compiler::load::refuse(&[("--theme", args.theme.is_some()), ("--force", args.force)], out)?;
     }
@@ -36,12 +41,20 @@ pub fn run(session: &mut Session, args: &Sweep) -> Outcome {
         return Ok(session.answer(&listed(&args.file, &points), &json)?);
     }
     let kept = Rows::new(args.cache.as_deref(), args.no_cache);
+    let within = kept.within(args.jobs);
     let bar = bar(session, points.len());
     let mut known = 0usize;
-    let found = rows(session, &args.file, &points, &kept.within(args.jobs), &mut |row| {
+    let (timed, computed): (Vec<&RowRequest>, Vec<&RowRequest>) =
+        points.into_iter().partition(|p| p.engine.measures());
+    let found = rows(session, &args.file, &computed, &within, &mut |row| {
         known += usize::from(row.cached);
         bar.set_message(format!("{known} known"));
         bar.inc(1);
+    });
+    // Rows are measured when nothing else runs.
+    let found = found.and_then(|found| {
+        let measure = loaded.grid.read.spec.measure.unwrap_or_default();
+        Ok(found.with(measured_rows::run(session, &args.file, &timed, &measure, within.jobs, &bar)?))
     });
     bar.finish_and_clear();
     let found = found?;
@@ -138,6 +151,8 @@ fn finish(session: &Session, args: &Sweep, loaded: &Loaded, lines: &[SweepLine],
         words.extend((proven > 0).then(|| format!("{proven} proven and not executed")));
         words.extend((wrong > 0).then(|| format!("{wrong} wrong")));
         words.extend((refused > 0).then(|| format!("{refused} rejected")));
+        let measured = lines.iter().filter(|l| !l.get("transport").is_null()).count();
+        words.extend((measured > 0).then(|| format!("{measured} of them measured")));
         words.extend((known > 0).then(|| format!("{known} of them from the cache")));
         session.print_note(&format!("{}: {}\n", count(lines.len() as u64, "row"), words.join(", ")));
     }

@@ -8,7 +8,7 @@ mod both;
 mod crossing;
 pub mod rows;
 
-use crate::sweep::request::{RowProgram, RowRequest};
+use crate::sweep::request::{RowEngine, RowProgram, RowRequest};
 use crate::sweep::run::{Within, run as execute};
 use crate::sweep::spec::{AxisValue, doubling};
 use crate::sweep::{Facts, row};
@@ -250,6 +250,7 @@ fn point(sides: &Sides, kind: ComparedKind, side: &str, over: Option<(&str, u64)
         row,
         values: vec![AxisValue { label: side.to_owned(), parts: BTreeMap::new() }],
         program: RowProgram::File(program.to_owned()),
+        engine: RowEngine::Sim,
         of,
     }
 }

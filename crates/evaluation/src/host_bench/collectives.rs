@@ -9,8 +9,8 @@ use kbc_compiler::workspace::Workspace;
 pub struct BenchCollective {
     /// Its name in the library.
     pub name: &'static str,
-    /// The type of the program that is this collective: S, the bytes of a rank's whole vector, are
-    /// those of `n` elements.
+    /// The type of the program that is this collective, with elements of f32: S, the bytes of a
+    /// rank's whole vector, are those of `n` elements.
     program: &'static str,
     /// The call of MPI, in C: from `x` to `out` on `p` ranks, with `n` elements in the whole
     /// vector.
@@ -57,14 +57,20 @@ impl BenchCollective {
         BENCH_COLLECTIVES.into_iter().find(|c| c.name == name)
     }
 
-    /// The program on a number of ranks and with a number of elements: the name of its file, which
-    /// only exists as a text, and the text.
+    /// The program on a number of ranks and with a number of elements of f32: the name of its file,
+    /// which only exists as a text, and the text.
     pub fn text(&self, ranks: u64, count: u64) -> (String, String) {
+        self.text_of("f32", ranks, count)
+    }
+
+    /// The same with elements of a type.
+    pub fn text_of(&self, dtype: &str, ranks: u64, count: u64) -> (String, String) {
+        let program = self.program.replace("f32", dtype);
         let text = format!(
             "param tp = {ranks}\nparam n = {count}\n\
              topology sys = full(tp) {{ link: 50 GB/s, 500 ns }}\n\
-             mesh m = sys[tp]\n\nprogram {}_bench({} {{ x }}\n",
-            self.name, self.program
+             mesh m = sys[tp]\n\nprogram {}_bench({program} {{ x }}\n",
+            self.name
         );
         (format!("{}_{ranks}_{count}.kb", self.name), text)
     }

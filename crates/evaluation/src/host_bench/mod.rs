@@ -12,7 +12,7 @@ mod table;
 
 pub use collectives::{BENCH_COLLECTIVES, BenchCollective};
 pub use figure::figures;
-pub use row::{BenchRow, BenchStage, csv, read};
+pub use row::{BenchRow, BenchStage, MeasuredRows, csv, read};
 pub use table::human;
 
 use serde::Serialize;

@@ -1,8 +1,8 @@
 //! Measured rows beside simulated times of the same programs on a machine.
 
-use super::{BenchCollective, BenchRow, BenchStage, read};
+use super::{BenchCollective, BenchRow, BenchStage, LeftOut, MeasuredRows, read};
 use crate::samples::Samples;
-use kbc_compiler::failure::Outcome;
+use kbc_compiler::failure::{Failure, Outcome};
 use kbc_compiler::measure;
 use kbc_compiler::options::{Selection, Source};
 use kbc_compiler::report::amounts::{bytes, time};
@@ -20,6 +20,8 @@ pub struct PredictedRow {
     pub ranks: u64,
     /// S of the conventions of busbw.
     pub bytes: u64,
+    /// Type of the elements.
+    pub element: String,
     /// The algorithm.
     pub algorithm: String,
     /// The measured time of a call in ns.
@@ -41,8 +43,11 @@ pub struct PredictedFile {
     pub machine: String,
     /// Rows of programs of kbc that share memory, measured in all rounds.
     pub rows: Vec<PredictedRow>,
-    /// Rows of other contestants, and of the screening, which are not simulated.
+    /// Rows of other contestants, of the screening, and of a sweep that no processes sharing memory
+    /// measured, which are not simulated.
     pub others: usize,
+    /// Measured rows of a sweep that cannot be simulated on the machine, with the reason.
+    pub left_out: Vec<LeftOut>,
     /// Median of the sizes of the errors in percent.
     pub median_error_percent: Option<f64>,
     /// The same by collective.
@@ -57,11 +62,12 @@ pub struct PredictedFile {
 /// Compares the rows of a file with simulated times on a machine: a shape, or a machine file.
 ///
 /// # Errors
-/// Returns E481 for a file that is not one of `kbc dev bench host`, or that has no row to compare,
-/// and the errors of compiling on that machine.
+/// Returns E481 for a file without measured rows, or that has no row to compare, and the errors of
+/// compiling on that machine. A row of a sweep may have an algorithm of a file that is not there,
+/// or another number of ranks: it is left out with the reason.
 pub fn predicted(workspace: &mut Workspace, path: &str, topology: &str) -> Outcome<PredictedFile> {
     let (file, text) = workspace.read(path)?;
-    let all = read(&text, file)?;
+    let MeasuredRows { rows: all, others, swept } = read(&text, file)?;
     let is_own = |r: &&BenchRow| r.stage == BenchStage::Measured && r.transport == "memory";
     let own: Vec<(&BenchRow, &String)> =
         all.iter().filter(is_own).filter_map(|r| Some((r, r.algorithm.as_ref()?))).collect();
@@ -73,29 +79,38 @@ pub fn predicted(workspace: &mut Workspace, path: &str, topology: &str) -> Outco
     if own.is_empty() {
         return Err(wrong("no row of kbc in shared memory that was measured in turn".into()).into());
     }
-    let mut rows = vec![];
+    let (mut rows, mut left_out) = (vec![], vec![]);
     for (row, algorithm) in &own {
         workspace.progress(&format!("{} {algorithm}: {}", row.collective, bytes(row.bytes)));
-        let Some(collective) = BenchCollective::named(&row.collective) else {
-            return Err(wrong(format!("`{}` is not a collective of the benchmark", row.collective)).into());
+        let found = match BenchCollective::named(&row.collective) {
+            Some(collective) => simulated_ns(workspace, collective, row, algorithm, topology),
+            None => Err(wrong(format!("`{}` is not a collective of the benchmark", row.collective)).into()),
         };
-        let (name, text) = collective.text(row.ranks, row.count);
-        workspace.give(&name, &text);
-        let (using, topology) = (vec![(*algorithm).clone()], Some(topology.to_owned()));
-        let of = Selection { using, topology, ..Selection::default() };
-        let source = Source { file: name, of, post: None };
-        let ready = measure::ready(workspace, &source)?;
-        ready.prove(workspace)?;
-        let predicted_ns = simulate(ready.schedule()?, ready.topology(), &TimeOptions::default())?.ns;
+        let predicted_ns = match found {
+            Ok(ns) => ns,
+            Err(Failure::Program(d)) if swept => {
+                let why = d.list.first().map_or_else(String::new, |d| format!("{} {}", d.code, d.title));
+                let (collective, algorithm) = (row.collective.clone(), (*algorithm).clone());
+                let bytes = Some(row.bytes);
+                left_out.push(LeftOut { collective, ranks: row.ranks, algorithm, bytes, why });
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
         rows.push(PredictedRow {
             collective: row.collective.clone(),
             ranks: row.ranks,
             bytes: row.bytes,
+            element: row.element.clone(),
             algorithm: (*algorithm).clone(),
             measured_ns: row.time_ns,
             predicted_ns,
             error_percent: (predicted_ns / row.time_ns - 1.0) * 100.0,
         });
+    }
+    if let (true, Some(first)) = (rows.is_empty(), left_out.first()) {
+        let d = wrong("no measured row can be simulated on this machine".into());
+        return Err(d.note(format!("{} {}: {}", first.collective, first.algorithm, first.why)).into());
     }
     let median = |rows: &mut dyn Iterator<Item = &PredictedRow>| {
         Samples(rows.map(|r| r.error_percent.abs()).collect()).median()
@@ -112,7 +127,8 @@ pub fn predicted(workspace: &mut Workspace, path: &str, topology: &str) -> Outco
         schema: 1,
         file: path.to_owned(),
         machine: topology.to_owned(),
-        others: all.len() - own.len(),
+        others: others + all.len() - own.len(),
+        left_out,
         median_error_percent: Some(median(&mut rows.iter())),
         collectives,
         choice_percent: (!choices.0.is_empty()).then(|| choices.median()),
@@ -121,13 +137,32 @@ pub fn predicted(workspace: &mut Workspace, path: &str, topology: &str) -> Outco
     })
 }
 
+/// Returns the simulated time of a row on a machine in ns.
+fn simulated_ns(
+    workspace: &mut Workspace,
+    collective: BenchCollective,
+    row: &BenchRow,
+    algorithm: &str,
+    topology: &str,
+) -> Outcome<f64> {
+    let (name, text) = collective.text_of(&row.element, row.ranks, row.count);
+    workspace.give(&name, &text);
+    let (using, topology) = (vec![algorithm.to_owned()], Some(topology.to_owned()));
+    let of = Selection { using, topology, ..Selection::default() };
+    let source = Source { file: name, of, post: None };
+    let ready = measure::ready(workspace, &source)?;
+    ready.prove(workspace)?;
+    Ok(simulate(ready.schedule()?, ready.topology(), &TimeOptions::default())?.ns)
+}
+
 /// Returns for every size with several algorithms by how much the algorithm that is predicted to be
 /// the fastest is slower than the fastest one, in percent.
 fn choices(rows: &[PredictedRow]) -> Samples {
     let mut out = vec![];
     for (i, r) in rows.iter().enumerate() {
-        let is_same =
-            |o: &&PredictedRow| (&o.collective, o.ranks, o.bytes) == (&r.collective, r.ranks, r.bytes);
+        let is_same = |o: &&PredictedRow| {
+            (&o.collective, o.ranks, o.bytes, &o.element) == (&r.collective, r.ranks, r.bytes, &r.element)
+        };
         if rows[..i].iter().any(|o| is_same(&o)) {
             continue;
         }
@@ -152,7 +187,7 @@ pub fn human(found: &PredictedFile) -> String {
     for r in &found.rows {
         out += &format!(
             "{:<14}  {:>5}  {:>10}  {:<width$}  {:>12}  {:>12}  {:>+6.1} %\n",
-            r.collective,
+            if r.element == "f32" { r.collective.clone() } else { format!("{} {}", r.collective, r.element) },
             r.ranks,
             bytes(r.bytes),
             r.algorithm,
@@ -171,6 +206,13 @@ pub fn human(found: &PredictedFile) -> String {
         out += &format!(
             "the algorithm that is predicted to be the fastest takes {median:.1} % longer than the \
              fastest one (median of sizes; at most {worst:.1} %)\n"
+        );
+    }
+    for l in &found.left_out {
+        let size = l.bytes.map_or_else(String::new, |b| format!(", {}", bytes(b)));
+        out += &format!(
+            "not simulated: {} {} on {} ranks{size}: {}\n",
+            l.collective, l.algorithm, l.ranks, l.why
         );
     }
     if found.others > 0 {

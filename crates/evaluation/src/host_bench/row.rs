@@ -1,7 +1,10 @@
-//! Rows of a benchmark: medians and spread of the rounds, and their form as CSV.
+//! Measured rows: medians and spread of the rounds, and their form as CSV.
+//!
+//! Rows of `kbc dev bench host` and measured rows of `kbc sweep` are read into one form.
 
 use crate::samples::Samples;
 use kbc_diag::{Diagnostic, FileId, Span};
+use kbc_ir::types::DType;
 use serde::{Deserialize, Serialize};
 
 /// When a row was measured.
@@ -15,6 +18,10 @@ pub enum BenchStage {
     Measured,
 }
 
+fn f32() -> String {
+    "f32".to_owned()
+}
+
 /// A contestant at a size.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Default, Debug)]
 pub struct BenchRow {
@@ -26,6 +33,9 @@ pub struct BenchRow {
     pub bytes: u64,
     /// Elements of the whole vector.
     pub count: u64,
+    /// Type of the elements. Files of the first version do not have it.
+    #[serde(default = "f32")]
+    pub element: String,
     /// `kbc`, `kbc/MPI` for its program over an MPI of that name, or the name of a peer.
     pub contestant: String,
     /// `memory`, `mpi`, or `command` for a peer that is a command.
@@ -125,23 +135,102 @@ pub fn csv(rows: &[BenchRow]) -> Result<Vec<u8>, Diagnostic> {
     out.into_inner().map_err(|e| failed(&e))
 }
 
-/// Reads rows from CSV.
+/// Measured rows of a file.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct MeasuredRows {
+    /// The rows.
+    pub rows: Vec<BenchRow>,
+    /// Rows of a sweep that have no measured time of a single collective.
+    pub others: usize,
+    /// Whether they are those of a sweep, which runs any program.
+    pub swept: bool,
+}
+
+/// The columns of a row of a sweep that say what was measured.
+#[derive(Deserialize)]
+struct SweptRow {
+    status: String,
+    operation: Option<String>,
+    algorithm: Option<String>,
+    ranks: Option<u64>,
+    bytes: Option<u64>,
+    element: Option<String>,
+    transport: Option<String>,
+    rounds: Option<u64>,
+    repeat: Option<u64>,
+    time_ns: Option<f64>,
+    min_ns: Option<f64>,
+    q1_ns: Option<f64>,
+    q3_ns: Option<f64>,
+    max_ns: Option<f64>,
+    algbw_gbs: Option<f64>,
+    busbw_gbs: Option<f64>,
+    checked: Option<u64>,
+    mismatches: Option<u64>,
+}
+
+impl SweptRow {
+    /// The same as a row of the benchmark; none if no processes measured it, or not one collective.
+    fn row(self) -> Option<BenchRow> {
+        let (bytes, element) = (self.bytes?, self.element?);
+        let size = DType::parse(&element)?.bytes();
+        Some(BenchRow {
+            collective: self.operation?,
+            ranks: self.ranks?,
+            bytes,
+            count: bytes / size,
+            element,
+            contestant: "kbc".to_owned(),
+            transport: self.transport?,
+            algorithm: self.algorithm,
+            stage: BenchStage::Measured,
+            best: false,
+            rounds: self.rounds?,
+            repeat: self.repeat,
+            time_ns: self.time_ns.filter(|_| self.status == "right")?,
+            min_ns: self.min_ns?,
+            q1_ns: self.q1_ns?,
+            q3_ns: self.q3_ns?,
+            max_ns: self.max_ns?,
+            ratio: None,
+            ratio_min: None,
+            ratio_max: None,
+            algbw_gbs: self.algbw_gbs.unwrap_or_default(),
+            busbw_gbs: self.busbw_gbs,
+            compared: self.checked,
+            wrong: self.mismatches,
+        })
+    }
+}
+
+/// Reads measured rows from CSV: those of `kbc dev bench host`, or of a sweep.
 ///
 /// # Errors
-/// Returns E481 with the line for a file that is none of `kbc dev bench host`.
-pub fn read(text: &str, file: FileId) -> Result<Vec<BenchRow>, Diagnostic> {
-    let mut out = vec![];
-    for row in csv::Reader::from_reader(text.as_bytes()).deserialize() {
-        out.push(row.map_err(|e: csv::Error| {
-            let at = e.position().map_or(0, |p| p.byte() as usize).min(text.len());
-            let why = match e.kind() {
-                csv::ErrorKind::Deserialize { err, .. } => err.kind().to_string(),
-                _ => e.to_string(),
-            };
-            Diagnostic::error("E481", format!("not a row of kbc dev bench host: {why}"))
-                .primary(Span::new(file, at, at), "here")
-                .help("docs/reference/host.md describes the columns")
-        })?);
+/// Returns E481 with the line for a file that is neither.
+pub fn read(text: &str, file: FileId) -> Result<MeasuredRows, Diagnostic> {
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let has = |columns: &csv::StringRecord, name: &str| columns.iter().any(|c| c == name);
+    let swept = reader.headers().is_ok_and(|h| ["row", "status", "transport"].iter().all(|c| has(h, c)));
+    let mut out = MeasuredRows { swept, ..MeasuredRows::default() };
+    let unread = |e: csv::Error| {
+        let at = e.position().map_or(0, |p| p.byte() as usize).min(text.len());
+        let why = match e.kind() {
+            csv::ErrorKind::Deserialize { err, .. } => err.kind().to_string(),
+            _ => e.to_string(),
+        };
+        Diagnostic::error("E481", format!("not a measured row: {why}"))
+            .primary(Span::new(file, at, at), "here")
+            .help("docs/reference/host.md describes the columns")
+    };
+    if !swept {
+        out.rows = reader.deserialize().collect::<Result<_, _>>().map_err(unread)?;
+        return Ok(out);
+    }
+    for row in reader.deserialize::<SweptRow>() {
+        match row.map_err(unread)?.row() {
+            Some(row) => out.rows.push(row),
+            None => out.others += 1,
+        }
     }
     Ok(out)
 }

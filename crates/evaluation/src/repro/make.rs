@@ -94,6 +94,11 @@ fn swept(
 ) -> Outcome<Vec<SweepLine>> {
     let loaded = load(workspace, path)?;
     let points: Vec<&RowRequest> = loaded.grid.points.iter().collect();
+    if points.iter().any(|p| p.engine.measures()) {
+        let title = format!("{path} measures this computer: its rows differ from run to run");
+        let help = "kbc sweep runs it; the documentation is made from rows that are computed";
+        return Err(Diagnostic::error("E589", title).primary(loaded.grid.span(), "here").help(help).into());
+    }
     let found = rows(workspace, path, &points, &how.within, &mut |_| {})?;
     let lines = loaded.lines(&found)?;
     if let Some(bad) = found.rows.iter().find(|r| !r.facts.status.holds()) {

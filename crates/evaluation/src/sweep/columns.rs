@@ -1,10 +1,10 @@
 //! The columns that every sweep has, and the format of their values.
 
-use super::row::Facts;
+use super::row::{Facts, MeasuredFacts};
 use serde_json::Value;
 
 /// A function that returns a fact as a value.
-type FactValue = fn(&Facts) -> Value;
+pub type FactValue = fn(&Facts) -> Value;
 
 /// The columns of every sweep. They follow the index of the row, its axes and its own columns.
 pub const USUAL: [(&str, FactValue); 25] = [
@@ -34,6 +34,29 @@ pub const USUAL: [(&str, FactValue); 25] = [
     ("why", |f| text(&f.why)),
     ("row", |_| Value::Null),
 ];
+
+/// The columns of rows that processes have measured. Sweeps with `engine` have them behind the
+/// others.
+pub const MEASURED: [(&str, FactValue); 8] = [
+    ("transport", |f| measured(f, |m| m.transport.as_str().into())),
+    ("element", |f| measured(f, |m| text(&m.element))),
+    ("rounds", |f| measured(f, |m| m.rounds.into())),
+    ("repeat", |f| measured(f, |m| m.repeat.into())),
+    ("min_ns", |f| measured(f, |m| number(Some(m.min_ns), 3))),
+    ("q1_ns", |f| measured(f, |m| number(Some(m.q1_ns), 3))),
+    ("q3_ns", |f| measured(f, |m| number(Some(m.q3_ns), 3))),
+    ("max_ns", |f| measured(f, |m| number(Some(m.max_ns), 3))),
+];
+
+/// Returns the standard columns of a sweep, with those of measured rows or without.
+pub fn of(measures: bool) -> impl Iterator<Item = &'static (&'static str, FactValue)> {
+    let more = if measures { &MEASURED[..] } else { &[] };
+    USUAL.iter().chain(more)
+}
+
+fn measured(f: &Facts, of: fn(&MeasuredFacts) -> Value) -> Value {
+    f.measured.as_ref().map_or(Value::Null, of)
+}
 
 /// The key of the failure of a row in JSON.
 pub const FAILURE: &str = "failure";

@@ -2,8 +2,8 @@
 //!
 //! This module owns `{axis}` and `{axis.part}`, the order of rows, and shards.
 
-use super::columns::{FAILURE, USUAL};
-use super::request::{RowProgram, RowRequest};
+use super::columns::{self, FAILURE};
+use super::request::{RowEngine, RowProgram, RowRequest};
 use super::spec::{Axis, AxisValue, Read, is_name, place, wrong};
 use kbc_compiler::options::Selection;
 use kbc_diag::{Diagnostic, FileId, Span};
@@ -80,7 +80,7 @@ impl Grid {
         let rows = sizes.clone().try_fold(1usize, usize::checked_mul).filter(|n| *n <= MAX_ROWS);
         let rows = rows
             .ok_or_else(|| wrong(format!("a sweep can have at most {MAX_ROWS} rows"), at("axes", "axes")))?;
-        let mut seen: BTreeSet<&str> = USUAL.iter().map(|u| u.0).collect();
+        let mut seen: BTreeSet<&str> = columns::of(read.measures()).map(|u| u.0).collect();
         seen.insert(FAILURE);
         let axes = read.axes.iter().map(|a| ("axes", &a.name));
         for (under, name) in axes.chain(read.columns.iter().map(|c| ("columns", &c.0))) {
@@ -96,6 +96,13 @@ impl Grid {
         if let Some(a) = read.axes.iter().find(|a| !used.contains(&a.name)) {
             let d = wrong(format!("axis `{}` has no effect", a.name), at("axes", &a.name));
             return Err(d.note(format!("no template of the file has {{{}}} in it", a.name)));
+        }
+        let measured = points.iter().any(|p| p.engine.measures());
+        if read.spec.measure.is_some() && !measured {
+            return Err(wrong(
+                "`measure` has no effect: no row has the engine host or mpi",
+                at("measure", "measure"),
+            ));
         }
         Ok(Grid { read, points })
     }
@@ -154,9 +161,18 @@ fn point(read: &Read, row: usize, used: &mut BTreeSet<String>) -> Result<RowRequ
     };
     let define = read.define.iter().map(|(n, v)| Ok(format!("{n}={}", full(v)?)));
     let define = define.collect::<Result<_, (String, String)>>()?;
+    let engine = spec.engine.as_deref().map(&mut full).transpose()?;
+    let engine = match engine.as_deref().map(str::trim) {
+        None => RowEngine::Sim,
+        Some(name) => RowEngine::named(name).ok_or_else(|| {
+            let all = RowEngine::ALL.map(RowEngine::name).join(", ");
+            (format!("unknown engine `{name}`; the engines are {all}"), name.to_owned())
+        })?,
+    };
     let point = RowRequest {
         row,
         program,
+        engine,
         of: Selection {
             define,
             topology: spec.topology.as_deref().map(&mut full).transpose()?,

@@ -12,9 +12,47 @@ pub struct RowRequest {
     pub values: Vec<AxisValue>,
     /// The program.
     pub program: RowProgram,
+    /// What yields its time.
+    pub engine: RowEngine,
     /// The options of the command line. A machine file is relative to the sweep file, and empty
     /// values of `--using` have no effect.
     pub of: Selection,
+}
+
+/// What yields the time of a row.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum RowEngine {
+    /// The simulator: the time is computed.
+    #[default]
+    Sim,
+    /// Processes that share the memory of this computer: the time is measured.
+    Host,
+    /// Processes of MPI: the time is measured.
+    Mpi,
+}
+
+impl RowEngine {
+    /// All of them.
+    pub const ALL: [RowEngine; 3] = [RowEngine::Sim, RowEngine::Host, RowEngine::Mpi];
+
+    /// Its name in sweep files.
+    pub fn name(self) -> &'static str {
+        match self {
+            RowEngine::Sim => "sim",
+            RowEngine::Host => "host",
+            RowEngine::Mpi => "mpi",
+        }
+    }
+
+    /// The engine of a name.
+    pub fn named(name: &str) -> Option<RowEngine> {
+        RowEngine::ALL.into_iter().find(|e| e.name() == name)
+    }
+
+    /// Whether processes measure the time.
+    pub fn measures(self) -> bool {
+        self != RowEngine::Sim
+    }
 }
 
 /// A program of a row.

@@ -3,7 +3,7 @@
 //! This module owns the facts and takes them from a report. [`kbc_compiler::measure`] and
 //! [`kbc_compiler::analyse`] execute and time the program.
 
-use super::request::{RowProgram, RowRequest};
+use super::request::{RowEngine, RowProgram, RowRequest};
 use crate::ccl::{CclOptions, prepare};
 use kbc_compiler::analyse;
 use kbc_compiler::bounds::certified_ns;
@@ -104,6 +104,31 @@ pub struct Facts {
     pub perturbed_p95_ns: Option<f64>,
     /// The machine.
     pub machine: Option<String>,
+    /// How its processes ran, if the time is measured.
+    #[serde(default)]
+    pub measured: Option<MeasuredFacts>,
+}
+
+/// How the processes of a row ran. Times are in ns; each is that of a round, which is the median of
+/// its blocks.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct MeasuredFacts {
+    /// What the processes share: `memory`, or windows of `mpi`.
+    pub transport: String,
+    /// Type of the elements, if the inputs have one type.
+    pub element: Option<String>,
+    /// Number of rounds.
+    pub rounds: u64,
+    /// Calls in a block of the first round.
+    pub repeat: u64,
+    /// The smallest of the rounds.
+    pub min_ns: f64,
+    /// The smallest time that a quarter of the rounds does not exceed.
+    pub q1_ns: f64,
+    /// The smallest time that three quarters of the rounds do not exceed.
+    pub q3_ns: f64,
+    /// The largest of the rounds.
+    pub max_ns: f64,
 }
 
 /// Resolves a path relative to a sweep file.
@@ -165,9 +190,10 @@ fn bench(sweep: &str, point: &RowRequest, ccl: &str) -> CclOptions {
 /// Returns the command line that is equivalent to a row. The text of a program appears as the file
 /// that stands for it.
 pub fn command(sweep: &str, point: &RowRequest) -> Vec<String> {
+    let verb = if point.engine.measures() { "launch" } else { "run" };
     let (mut out, files) = match &point.program {
-        RowProgram::File(path) => (vec!["run".to_owned(), beside(sweep, path)], false),
-        RowProgram::Text(_) => (vec!["run".to_owned(), format!("{sweep}.kb")], false),
+        RowProgram::File(path) => (vec![verb.to_owned(), beside(sweep, path)], false),
+        RowProgram::Text(_) => (vec![verb.to_owned(), format!("{sweep}.kb")], false),
         RowProgram::Ccl(path) => (
             ["dev", "bench", "ccl", "--ccl"]
                 .map(str::to_owned)
@@ -184,6 +210,7 @@ pub fn command(sweep: &str, point: &RowRequest) -> Vec<String> {
     for (flag, values) in of.flags() {
         out.extend(values.iter().flat_map(|v| [flag.to_owned(), v.clone()]));
     }
+    out.extend((point.engine == RowEngine::Mpi).then(|| "--mpi".to_owned()));
     out
 }
 
@@ -210,15 +237,7 @@ pub fn facts(workspace: &Workspace, source: &Source, ready: &MeasuredSchedule) -
     });
     let why = differs.as_ref().map(|d| format!("{} {}", d.code, d.title));
     let failure = differs.map(|d| Failure::Program(d.into()).json(&workspace.map));
-    let joined = |of: &dyn Fn(&kbc_compiler::report::CollectiveReport) -> String| {
-        let mut all: Vec<String> = report.collectives.iter().map(of).collect();
-        all.dedup();
-        (!all.is_empty()).then(|| all.join(" + "))
-    };
-    let one = match &report.collectives[..] {
-        [one] => Some(one),
-        _ => None,
-    };
+    let one = only(&report);
     let most = report.totals.iter().max_by(|a, b| a.ns.total_cmp(&b.ns)).filter(|t| t.ns > 0.0);
     Ok(Facts {
         status,
@@ -233,11 +252,7 @@ pub fn facts(workspace: &Workspace, source: &Source, ready: &MeasuredSchedule) -
         bottleneck: report.bottleneck.clone().filter(|_| report.bound_ns.is_some_and(|b| b > 0.0)),
         limited_by: most.map(|t| t.cause.to_string()),
         limited_percent: most.map(|t| t.percent),
-        operation: joined(&|c| c.operation.clone()),
-        algorithm: joined(&|c| c.algorithm.clone()),
-        selected: report.collectives.iter().any(|c| !c.asked),
         ranks: schedule.mesh.ranks(),
-        bytes: one.map(|c| c.bytes),
         algbw_gbs: one.and_then(|c| c.algbw).filter(|_| !wrong),
         busbw_gbs: one.and_then(|c| c.busbw).filter(|_| !wrong),
         preload_ns: report
@@ -248,8 +263,34 @@ pub fn facts(workspace: &Workspace, source: &Source, ready: &MeasuredSchedule) -
         links_used: report.links_used,
         perturbed_median_ns: perturbed.as_ref().map(|p| p.median_ns),
         perturbed_p95_ns: perturbed.as_ref().map(|p| p.p95_ns),
-        machine: report.machine.clone(),
+        ..described(&report)
     })
+}
+
+/// Returns the only collective of a program, if there is exactly one.
+fn only(report: &Report) -> Option<&CollectiveReport> {
+    match &report.collectives[..] {
+        [one] => Some(one),
+        _ => None,
+    }
+}
+
+/// Returns the facts of a proven program before it is compared and timed.
+pub(super) fn described(report: &Report) -> Facts {
+    let joined = |of: &dyn Fn(&CollectiveReport) -> String| {
+        let mut all: Vec<String> = report.collectives.iter().map(of).collect();
+        all.dedup();
+        (!all.is_empty()).then(|| all.join(" + "))
+    };
+    Facts {
+        operation: joined(&|c| c.operation.clone()),
+        algorithm: joined(&|c| c.algorithm.clone()),
+        selected: report.collectives.iter().any(|c| !c.asked),
+        ranks: report.mesh.iter().map(|a| a.size).product(),
+        bytes: only(report).map(|c| c.bytes),
+        machine: report.machine.clone(),
+        ..empty(Status::Proven)
+    }
 }
 
 /// Returns the time of the only collective at the best certified rate as a percentage of the time
@@ -262,10 +303,15 @@ fn certified(report: &Report, c: &CollectiveReport, topology: &Topology) -> Opti
 
 /// Returns the facts of a row that kbc does not compile.
 pub fn refused(why: String, failure: Option<serde_json::Value>) -> Facts {
+    Facts { why: Some(why), failure, ..empty(Status::Refused) }
+}
+
+/// Returns facts of this status, of which nothing else is known.
+fn empty(status: Status) -> Facts {
     Facts {
-        status: Status::Refused,
-        why: Some(why),
-        failure,
+        status,
+        why: None,
+        failure: None,
         checked: 0,
         mismatches: 0,
         time_ns: None,
@@ -288,5 +334,6 @@ pub fn refused(why: String, failure: Option<serde_json::Value>) -> Facts {
         perturbed_median_ns: None,
         perturbed_p95_ns: None,
         machine: None,
+        measured: None,
     }
 }

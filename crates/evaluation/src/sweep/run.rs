@@ -10,7 +10,7 @@ use super::row::{self, Facts};
 use kbc_compiler::failure::{Failure, Outcome};
 use kbc_compiler::measure::ready;
 use kbc_compiler::workspace::Workspace;
-use kbc_diag::Severity;
+use kbc_diag::{Diagnostic, Severity};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -35,6 +35,34 @@ pub struct SweepRows {
     pub heard: Vec<(String, Vec<usize>)>,
 }
 
+impl SweepRows {
+    /// Puts rows with what was heard of them into the order of the grid. A message that several
+    /// rows have is there once.
+    pub fn of(mut rows: Vec<SweepRow>, heard: BTreeMap<usize, Vec<String>>) -> SweepRows {
+        rows.sort_by_key(|r| r.row);
+        let mut words: Vec<(String, Vec<usize>)> = vec![];
+        for (number, said) in heard {
+            for text in said {
+                match words.iter_mut().find(|w| w.0 == text) {
+                    Some(w) => w.1.push(number),
+                    None => words.push((text, vec![number])),
+                }
+            }
+        }
+        SweepRows { rows, heard: words }
+    }
+
+    /// Joins the rows of two parts of a grid.
+    #[must_use]
+    pub fn with(self, other: SweepRows) -> SweepRows {
+        let mut heard: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+        for (text, rows) in self.heard.into_iter().chain(other.heard) {
+            rows.into_iter().for_each(|row| heard.entry(row).or_default().push(text.clone()));
+        }
+        SweepRows::of(self.rows.into_iter().chain(other.rows).collect(), heard)
+    }
+}
+
 /// How rows are executed.
 pub struct Within<'a> {
     /// Number of threads.
@@ -43,7 +71,7 @@ pub struct Within<'a> {
     pub cache: Option<&'a Cache>,
 }
 
-/// Executes rows, and calls `done` for each finished row.
+/// Executes rows whose times are computed, and calls `done` for each finished row.
 ///
 /// # Errors
 /// Files that cannot be read, other usage errors and internal errors end the sweep. Rows that were
@@ -79,7 +107,7 @@ pub fn run(
             })
             .collect();
         drop(send);
-        let mut rows: BTreeMap<usize, SweepRow> = BTreeMap::new();
+        let mut rows = vec![];
         let mut heard: BTreeMap<usize, Vec<String>> = BTreeMap::new();
         let mut failed: Option<(usize, Failure)> = None;
         for (row, number, said) in receive {
@@ -87,7 +115,7 @@ pub fn run(
             match row {
                 Ok(row) => {
                     done(&row);
-                    rows.insert(number, row);
+                    rows.push(row);
                 }
                 Err(e) => {
                     stop.store(true, Ordering::Relaxed);
@@ -109,16 +137,7 @@ pub fn run(
         if let Some((_, failure)) = failed {
             return Err(failure);
         }
-        let mut words: Vec<(String, Vec<usize>)> = vec![];
-        for (number, said) in heard {
-            for text in said {
-                match words.iter_mut().find(|w| w.0 == text) {
-                    Some(w) => w.1.push(number),
-                    None => words.push((text, vec![number])),
-                }
-            }
-        }
-        Ok(SweepRows { rows: rows.into_values().collect(), heard: words })
+        Ok(SweepRows::of(rows, heard))
     })
 }
 
@@ -131,6 +150,10 @@ fn one(
     point: &RowRequest,
     cache: Option<&Cache>,
 ) -> Outcome<SweepRow> {
+    if point.engine.measures() {
+        let title = format!("row {} is measured and cannot be computed", point.row);
+        return Err(Diagnostic::error("E991", title).into());
+    }
     let question = cache.map(|c| (c, c.question(sweep, point)));
     let cached = |facts| Ok(SweepRow { row: point.row, facts, cached: true });
     if let Some(facts) = question.as_ref().and_then(|(c, q)| c.known(q)) {
@@ -155,14 +178,23 @@ fn one(
         Ok(SweepRow { row: point.row, facts, cached: false })
     })();
     match found {
-        Err(failure @ Failure::Program(_)) => {
-            let d = failure.messages();
-            workspace.report(d);
-            let first = d.list.iter().find(|d| d.severity == Severity::Error);
-            let why = first.map_or_else(String::new, |d| format!("{} {}", d.code, d.title));
-            let facts = row::refused(why, Some(failure.json(&workspace.map)));
-            Ok(SweepRow { row: point.row, facts, cached: false })
-        }
-        other => other,
+        Err(failure) => refused(workspace, point.row, failure),
+        Ok(row) => Ok(row),
     }
+}
+
+/// Returns the row of a failure, and reports its messages.
+///
+/// # Errors
+/// Returns a failure that is not about the program.
+pub fn refused(workspace: &Workspace, row: usize, failure: Failure) -> Outcome<SweepRow> {
+    if !matches!(failure, Failure::Program(_)) {
+        return Err(failure);
+    }
+    let d = failure.messages();
+    workspace.report(d);
+    let first = d.list.iter().find(|d| d.severity == Severity::Error);
+    let why = first.map_or_else(String::new, |d| format!("{} {}", d.code, d.title));
+    let facts = row::refused(why, Some(failure.json(&workspace.map)));
+    Ok(SweepRow { row, facts, cached: false })
 }

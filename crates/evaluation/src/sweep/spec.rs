@@ -67,6 +67,12 @@ pub struct Spec {
     /// A template: the value of `--fuse`.
     #[serde(default)]
     fuse: Option<Value>,
+    /// A template: what yields the time of a row, `sim`, `host` or `mpi`.
+    #[serde(default)]
+    pub engine: Option<String>,
+    /// How rows are measured.
+    #[serde(default)]
+    pub measure: Option<MeasureOptions>,
     /// Templates: the values of `-D`.
     #[serde(default)]
     define: BTreeMap<String, Value>,
@@ -78,6 +84,39 @@ pub struct Spec {
     /// Figures to draw.
     #[serde(default)]
     pub figures: Vec<Value>,
+}
+
+/// How the processes of a row run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MeasureOptions {
+    /// Rounds, in each of which every measured row runs once.
+    pub rounds: u64,
+    /// Calls in a measured block; the program chooses it if it is absent.
+    pub repeat: Option<u64>,
+    /// Checked calls of a run.
+    pub calls: u64,
+    /// Longest time of a wait in seconds.
+    pub limit: u64,
+    /// Seed of the inputs in the first round; the next round has the next one.
+    pub seed: u64,
+    /// Whether ranks that share memory are kept on one processor each.
+    pub bind: bool,
+}
+
+impl Default for MeasureOptions {
+    fn default() -> Self {
+        MeasureOptions { rounds: 5, repeat: None, calls: 1, limit: 30, seed: 0, bind: true }
+    }
+}
+
+impl MeasureOptions {
+    /// Returns the key of a number that must not be 0, and is.
+    fn zero(&self) -> Option<&'static str> {
+        let MeasureOptions { rounds, repeat, calls, limit, .. } = *self;
+        let all = [("rounds", rounds), ("repeat", repeat.unwrap_or(1)), ("calls", calls), ("limit", limit)];
+        all.into_iter().find(|(_, n)| *n == 0).map(|(key, _)| key)
+    }
 }
 
 impl Spec {
@@ -136,6 +175,14 @@ pub struct Read {
     pub fuse: Option<String>,
     /// Id of the file.
     pub file: FileId,
+}
+
+impl Read {
+    /// Whether the file says what yields the times. Its rows then have the columns of measured
+    /// ones.
+    pub fn measures(&self) -> bool {
+        self.spec.engine.is_some()
+    }
 }
 
 /// Returns a scalar as text, or `None` for a list or map.
@@ -226,12 +273,20 @@ pub fn read(text: &str, file: FileId) -> Result<Read, Diagnostic> {
                 let title = format!("`{key}` does not apply to a `ccl`: set keys of its file in `define`");
                 return Err(wrong(title, at(key)));
             }
+            if spec.engine.is_some() {
+                let title = "`engine` does not apply to a `ccl`, whose entries are simulated";
+                return Err(wrong(title, at("engine")));
+            }
             if spec.topology.is_none() {
                 let title = "a `ccl` needs `topology`, the machine on which its entries run";
                 return Err(wrong(title, at("ccl")));
             }
         }
         _ => {}
+    }
+    if let Some(key) = spec.measure.as_ref().and_then(MeasureOptions::zero) {
+        let title = format!("`{key}` of `measure` must be at least 1");
+        return Err(wrong(title, place(text, file, &["measure"], key)));
     }
     let number = |key: &str, v: &Option<Value>| {
         let refused = || wrong(format!("`{key}` must be a number or a template"), at(key));

@@ -3,7 +3,7 @@
 //! This module owns the order of columns and those that a file computes. [`super::columns`] has the
 //! others.
 
-use super::columns::{FAILURE, USUAL, number};
+use super::columns::{self, FAILURE, number};
 use super::grid::{Grid, fill};
 use super::request::RowRequest;
 use super::row::Facts;
@@ -121,7 +121,7 @@ pub fn line(grid: &Grid, text: &str, point: &RowRequest, facts: &Facts) -> Resul
             if let Some(v) = super::grid::value(&grid.read.axes, &values, n, part) {
                 return Some(v);
             }
-            let usual = USUAL.iter().find(|u| u.0 == n && part.is_none())?;
+            let usual = columns::of(grid.read.measures()).find(|u| u.0 == n && part.is_none())?;
             let v = plain(&(usual.1)(facts));
             empty |= v.is_empty();
             Some(v)
@@ -132,7 +132,8 @@ pub fn line(grid: &Grid, text: &str, point: &RowRequest, facts: &Facts) -> Resul
         })?;
         out.push((name.clone(), if empty { Value::Null } else { computed(&full) }));
     }
-    out.extend(USUAL.iter().filter(|u| u.0 != "row").map(|(name, of)| ((*name).to_owned(), of(facts))));
+    let usual = columns::of(grid.read.measures()).filter(|u| u.0 != "row");
+    out.extend(usual.map(|(name, of)| ((*name).to_owned(), of(facts))));
     Ok(SweepLine { columns: out, failure: facts.failure.clone() })
 }
 
@@ -182,7 +183,18 @@ pub fn jsonl(lines: &[SweepLine], sweep: &str) -> Result<String, Diagnostic> {
 /// usual ones.
 pub fn human(grid: &Grid, lines: &[SweepLine]) -> String {
     let own = grid.read.axes.iter().map(|a| &a.name).chain(grid.read.columns.iter().map(|c| &c.0));
-    let usual = ["algorithm", "time_ns", "bound_ns", "percent", "limited_by", "status"];
+    let usual = [
+        "algorithm",
+        "transport",
+        "time_ns",
+        "min_ns",
+        "max_ns",
+        "rounds",
+        "bound_ns",
+        "percent",
+        "limited_by",
+        "status",
+    ];
     let names: Vec<&str> = own.map(String::as_str).chain(usual).collect();
     // A column that is empty in every row is left out.
     let says = |n: &&&str| lines.iter().any(|l| !l.get(n).is_null());

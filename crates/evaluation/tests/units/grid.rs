@@ -40,6 +40,24 @@ fn a_range_doubles_as_that_of_compare() {
 }
 
 #[test]
+fn an_engine_measures_or_computes() {
+    let rest = "file: a.kb\nengine: '{e}'\nmeasure: {rounds: 3, repeat: 2}\naxes: {e: [sim, host, mpi]}\n";
+    let g = grid(&format!("{HEAD}{rest}")).expect("a sweep");
+    let engines: Vec<_> = g.points.iter().map(|p| (p.engine.name(), p.engine.measures())).collect();
+    assert_eq!(engines, [("sim", false), ("host", true), ("mpi", true)]);
+    let measure = g.read.spec.measure.expect("it is there");
+    assert_eq!((measure.rounds, measure.repeat, measure.calls, measure.bind), (3, Some(2), 1, true));
+    let fails =
+        |from: &str, to: &str| grid(&format!("{HEAD}{}", rest.replace(from, to))).expect_err(to).title;
+    assert_eq!(fails("mpi]", "gpu]"), "unknown engine `gpu`; the engines are sim, host, mpi");
+    assert_eq!(fails("rounds: 3", "rounds: 0"), "`rounds` of `measure` must be at least 1");
+    assert_eq!(fails("repeat: 2", "repeat: 0"), "`repeat` of `measure` must be at least 1");
+    assert!(fails("host, mpi]", "]").starts_with("`measure` has no effect"));
+    assert!(fails("rounds:", "round:").contains("round"));
+    assert!(fails("{e: [sim", "{transport: [sim").contains("transport"));
+}
+
+#[test]
 fn braces_of_a_program_are_its_own() {
     let text = format!("{HEAD}text: |\n  a {{ b }} {{x}} {{y}}\n  c\naxes: {{x: [1, 2]}}\n");
     let g = grid(&text).expect("a sweep");

@@ -12,6 +12,7 @@ fn row(contestant: &str, stage: BenchStage, times: &[f64], reference: Option<&[f
         ranks: 2,
         bytes: 100,
         count: 25,
+        element: "f32".into(),
         contestant: contestant.into(),
         transport: "memory".into(),
         stage,
@@ -53,10 +54,30 @@ fn the_fastest_measured_row_is_marked_and_rows_survive_a_file() {
     let text = String::from_utf8(csv(&rows).expect("CSV")).expect("text");
     let mut map = SourceMap::default();
     let file = map.add("rows.csv", text.clone());
-    assert_eq!(read(&text, file).expect("its own file"), rows);
+    let found = read(&text, file).expect("its own file");
+    assert_eq!((&found.rows, found.others, found.swept), (&rows, 0, false));
     let wrong = text.replace(",measured,", ",guessed,");
     let found = read(&wrong, file).expect_err("an unknown stage");
     assert_eq!(found.code, "E481");
+}
+
+/// Rows of a sweep become rows of the benchmark; those that are computed, refused or wrong do not.
+#[test]
+fn measured_rows_of_a_sweep_are_rows() {
+    let text = "row,engine,collective,status,checked,mismatches,operation,algorithm,ranks,bytes,time_ns,algbw_gbs,\
+                busbw_gbs,why,transport,element,rounds,repeat,min_ns,q1_ns,q3_ns,max_ns\n\
+                0,sim,a,right,8,0,all_reduce,ring,2,32,500,,,,,,,,,,,\n\
+                1,host,a,right,8,0,all_reduce,ring,2,32,400,0.08,0.08,,memory,f16,3,10,390,391,410,420\n\
+                2,mpi,a,wrong,8,2,all_reduce,ring,2,32,,,,E430 two,mpi,f16,3,10,390,391,410,420\n\
+                3,host,a,refused,0,0,,,,,,,,E451 exp,,,,,,,,\n";
+    let mut map = SourceMap::default();
+    let file = map.add("rows.csv", text.to_owned());
+    let found = read(text, file).expect("a file of rows");
+    assert_eq!((found.rows.len(), found.others, found.swept), (1, 3, true));
+    let row = &found.rows[0];
+    assert_eq!((&*row.collective, row.ranks, row.bytes, row.count), ("all_reduce", 2, 32, 16));
+    assert_eq!((&*row.element, &*row.transport, row.stage), ("f16", "memory", BenchStage::Measured));
+    assert_eq!((row.time_ns, row.min_ns, row.max_ns, row.repeat), (400.0, 390.0, 420.0, Some(10)));
 }
 
 #[test]
