@@ -1,6 +1,6 @@
 //! Tests of `--target host`: emitted C as processes and, under ThreadSanitizer, as threads.
 
-use crate::common::{Ran, Scratch, kbc};
+use crate::common::{Ran, Scratch, kbc, root};
 use crate::needs::{Need, found};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -338,6 +338,20 @@ fn a_sanitizer_finds_missing_fences() {
         }
     }
     assert!(missed.is_empty(), "{} of {tried} missed: {missed:#?}", missed.len());
+}
+
+/// Additions, products, minima and maxima of f16 and bf16, and conversions, have the same bits in
+/// the code for eight elements and in that for one, for every value of an operand.
+#[test]
+fn halves_have_the_same_bits_however_they_are_computed() {
+    let Some(packages) = Packages::new(&collectives()[2..3]) else { return };
+    let text = std::fs::read(root().join("tests/host/halves.c")).expect("a file of the tests");
+    packages.dir.write("half_sums/halves.c", &text);
+    let file = packages.dir.path().join("half_sums/halves.c");
+    for (out, flags) in [("halves", &["-O3"][..]), ("plain", &["-O3", "-DKBC_PLAIN"])] {
+        let ran = run(&packages.cc(&file, out, flags), "");
+        assert!(ran.code == 0 && ran.stdout.ends_with("0 wrong\n"), "{out}: {ran:?}");
+    }
 }
 
 /// Wrong arguments end with 2, and the message names what is right.

@@ -5,6 +5,7 @@
 //!
 //! * [`backend`]: the backend and its only target, `host`.
 //! * `device`: what the printed loops compute.
+//! * [`in_place`]: inputs that are read in place, and results that are written in place.
 //! * [`passes`]: offsets in the window, and addresses of tiles.
 //! * [`orders`]: memory orders of notifies and waits, which take the place of the fences.
 //! * `refused`: what the target does not emit.
@@ -16,6 +17,7 @@ pub mod backend;
 pub mod c;
 mod device;
 pub mod expected;
+pub mod in_place;
 pub mod orders;
 pub mod package;
 pub mod passes;

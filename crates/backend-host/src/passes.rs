@@ -1,5 +1,6 @@
-//! Passes of the backend: `layout` places counters and areas in the window, `tiles` places tiles
-//! in the rank's own memory. Fences stay: [`crate::orders`] reads them.
+//! Passes of the backend: `in-place` removes areas that repeat a tensor, `layout` places counters
+//! and areas in the window, `tiles` places tiles in the rank's own memory. Fences stay:
+//! [`crate::orders`] reads them.
 
 use crate::device::Processor;
 use kbc_diag::{Diagnostic, Diagnostics};
@@ -18,9 +19,19 @@ pub struct HostPass {
 
 /// All passes, in the order in which they run.
 pub const PASSES: &[HostPass] = &[
+    HostPass {
+        name: "in-place",
+        doc: "areas that repeat an input or a result are that tensor",
+        run: in_place,
+    },
     HostPass { name: "layout", doc: "offsets of signals and areas in the window", run: layout },
     HostPass { name: "buffers", doc: "addresses of tiles in the memories of a core", run: buffers },
 ];
+
+fn in_place(kernel: &mut Kernel) -> Result<(), Diagnostics> {
+    crate::in_place::run(kernel);
+    Ok(())
+}
 
 fn layout(kernel: &mut Kernel) -> Result<(), Diagnostics> {
     kbc_tiles::layout::run(kernel);

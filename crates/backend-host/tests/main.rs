@@ -2,5 +2,6 @@
 
 mod c;
 mod expected;
+mod in_place;
 mod kernels;
 mod orders;

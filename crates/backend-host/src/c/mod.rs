@@ -3,6 +3,7 @@
 //! The printer decides nothing. A kernel comes with offsets in the window and addresses of tiles,
 //! and [`Orders`] says which notifies and waits have an order.
 
+mod direct;
 mod expr;
 mod names;
 
@@ -11,6 +12,7 @@ pub use names::plain as ident;
 
 use crate::orders::Orders;
 use crate::refused;
+use direct::{Carried, Direct, direct};
 use expr::{ADD, MUL};
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::Expr;
@@ -170,6 +172,7 @@ struct Names {
 struct Printer<'k> {
     k: &'k Kernel,
     orders: Orders,
+    carried: Carried,
     scope: Scope,
     names: Names,
     /// The statement of the schedule that the lines come from, for messages of waits.
@@ -195,7 +198,8 @@ impl<'k> Printer<'k> {
             tiles: names(k.tiles.iter().map(|t| &t.name).collect(), ""),
             tables,
         };
-        Printer { k, orders: Orders::of(k), scope, names, from: String::new(), out: String::new() }
+        let (orders, carried) = (Orders::of(k), Carried::of(k));
+        Printer { k, orders, carried, scope, names, from: String::new(), out: String::new() }
     }
 
     fn line(&mut self, depth: usize, text: &str) {
@@ -256,7 +260,13 @@ impl<'k> Printer<'k> {
                     &format!("for (int64_t {i} = 0, {end} = {total}; {i} < {end}; {i} += {step}) {{"),
                 );
                 self.line(depth + 1, &format!("const int64_t {m} = kbc_min({step}, {end} - {i});"));
-                self.statements(body, depth + 1)?;
+                match direct(body, &self.carried) {
+                    Some(what) => {
+                        let text = self.direct(&what);
+                        self.line(depth + 1, &text);
+                    }
+                    None => self.statements(body, depth + 1)?,
+                }
                 self.line(depth, "}");
                 self.scope.leave(mark);
             }
@@ -327,6 +337,31 @@ impl<'k> Printer<'k> {
             (true, v) => format!("{v:?}f"),
             // Fillings of integers are whole numbers.
             (false, v) => (v as i64).to_string(),
+        }
+    }
+
+    /// Returns the statement for what needs no tile.
+    fn direct(&self, what: &Direct<'_>) -> String {
+        match *what {
+            Direct::Copy { from, to, len } => {
+                let (m, size) = (self.expr(len, 0), ctype(self.k.dtype(from.object)));
+                match (self.remote(from), self.remote(to)) {
+                    (Some(remote), _) => {
+                        format!("kbc_get(me, {}, {remote}, {m}, sizeof({size}));", self.place(to))
+                    }
+                    (None, Some(remote)) => {
+                        format!("kbc_put(me, {remote}, {}, {m}, sizeof({size}));", self.place(from))
+                    }
+                    (None, None) => {
+                        format!("kbc_copy({}, {}, {m}, sizeof({size}));", self.place(to), self.place(from))
+                    }
+                }
+            }
+            Direct::Combine { op, args: [a, b], to, len } => {
+                let (dtype, m) = (self.k.dtype(to.object), self.expr(len, 0));
+                let [to, a, b] = [to, a, b].map(|g| self.place(g));
+                format!("kbc_{}_{dtype}({to}, {a}, {b}, {m});", op.name())
+            }
         }
     }
 

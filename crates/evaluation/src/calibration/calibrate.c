@@ -18,17 +18,13 @@ static int64_t repeat = 1;
 static int alone;
 static double phase_ns[PHASES][KBC_BLOCKS];
 
-/* Adds runs of elements as an emitted kernel does: through tiles. */
+/* Adds runs of elements as an emitted kernel does: a tile's length at a time. */
 #define ADD(type, dtype) \
-    static void add_##dtype(struct kbc_rank *me, void *to, const void *x, const void *y, int64_t bytes) { \
-        type *const a = (type *)me->tiles, *const b = a + TILE; \
-        const int64_t n = bytes / (int64_t)sizeof *a; \
+    static void add_##dtype(void *to, const void *x, const void *y, int64_t bytes) { \
+        const int64_t n = bytes / (int64_t)sizeof(type); \
         for (int64_t i = 0; i < n; i += TILE) { \
             const int64_t m = kbc_min(TILE, n - i); \
-            kbc_copy(a, (const type *)x + i, m, sizeof *a); \
-            kbc_copy(b, (const type *)y + i, m, sizeof *b); \
-            kbc_add_##dtype(a, a, b, m); \
-            kbc_copy((type *)to + i, a, m, sizeof *a); \
+            kbc_add_##dtype((type *)to + i, (const type *)x + i, (const type *)y + i, m); \
         } \
     }
 ADD(float, f32)
@@ -70,7 +66,6 @@ static void exchange(struct kbc_rank *me, int64_t count, int64_t call, void *con
     const int64_t bytes = kbc_max(count / 4 * 4, 4), pitch = (bytes + 63) / 64 * 64;
     const int64_t slot = DATA, own = DATA + pitch, peer = (me->rank + 1) % me->nranks;
     const int64_t block = call < 2 ? -1 : (call - 2) / repeat;
-    unsigned char *const tile = me->tiles;
     double start;
     (void)tensors;
     if (!x) {
@@ -89,16 +84,16 @@ static void exchange(struct kbc_rank *me, int64_t count, int64_t call, void *con
         text \
     }
     meet(me, 3 * call + 1);
-    PHASE(PUT, 0, TILES(kbc_copy(tile, x + i, m, 1); kbc_put(me, peer, slot, i, tile, m, 1);))
+    PHASE(PUT, 0, TILES(kbc_put(me, peer, slot, i, x + i, m, 1);))
     meet(me, 3 * call + 2);
-    PHASE(COMBINE, 1, add_f32(me, out, x, me->window + slot, bytes);)
-    PHASE(COPY, 1, TILES(kbc_copy(tile, x + i, m, 1); kbc_copy(me->window + own + i, tile, m, 1);))
+    PHASE(COMBINE, 1, add_f32(out, x, me->window + slot, bytes);)
+    PHASE(COPY, 1, TILES(kbc_copy(me->window + own + i, x + i, m, 1);))
     meet(me, 3 * call + 3);
-    PHASE(GET, 0, TILES(kbc_get(me, tile, peer, own, i, m, 1); kbc_copy(out + i, tile, m, 1);))
-    PHASE(ADD_F32, 0, add_f32(me, out, x, me->window + slot, bytes);)
-    PHASE(ADD_F16, 0, add_f16(me, out, x, me->window + slot, bytes);)
-    PHASE(ADD_BF16, 0, add_bf16(me, out, x, me->window + slot, bytes);)
-    PHASE(ADD_I32, 0, add_i32(me, out, x, me->window + slot, bytes);)
+    PHASE(GET, 0, TILES(kbc_get(me, out + i, peer, own, i, m, 1);))
+    PHASE(ADD_F32, 0, add_f32(out, x, me->window + slot, bytes);)
+    PHASE(ADD_F16, 0, add_f16(out, x, me->window + slot, bytes);)
+    PHASE(ADD_BF16, 0, add_bf16(out, x, me->window + slot, bytes);)
+    PHASE(ADD_I32, 0, add_i32(out, x, me->window + slot, bytes);)
     if (call - 2 == KBC_BLOCKS * repeat - 1) print_phases(me);
 }
 
@@ -136,7 +131,6 @@ int main(int argc, char **argv) {
         .largest = INT64_C(1) << 40,
         .claimed = KBC_MAX_RANKS - 1,
         .ranks = ranks,
-        .tiles = 2 * 4 * TILE,
         .bus = KBC_NO_BUS,
         .sizes = sizes,
         .expected = expected,
