@@ -13,10 +13,11 @@ use kbc_tiles::backend::NativeBuild;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Most lines of another program that a message repeats.
@@ -88,6 +89,74 @@ pub fn ended(command: &mut Command) -> io::Result<Output> {
     let out = child.wait_with_output();
     drop(held);
     out
+}
+
+/// Time after the limit that a command has to end by itself.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Runs a command as [`ended`], for a limited time. A command that takes longer is told to end, and
+/// killed if it does not. Returns nothing then.
+///
+/// # Errors
+/// Returns why it does not start.
+pub fn ended_within(command: &mut Command, limit: Duration) -> io::Result<Option<Output>> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    let held = child.stdin.take();
+    let until = Instant::now() + limit;
+    // Its processes may keep a pipe open that it has left, so nothing waits for the readers.
+    let out = child.stdout.take().map(reader);
+    let err = child.stderr.take().map(reader);
+    let status = wait(&mut child, until)?;
+    drop(held);
+    let Some(status) = status else {
+        terminate(&child);
+        if wait(&mut child, Instant::now() + GRACE)?.is_none() {
+            child.kill()?;
+            child.wait()?;
+        }
+        return Ok(None);
+    };
+    let left = until.saturating_duration_since(Instant::now()).max(GRACE);
+    let all = |of: Option<Receiver<Vec<u8>>>| of.map_or(Some(vec![]), |r| r.recv_timeout(left).ok());
+    Ok(all(out).zip(all(err)).map(|(stdout, stderr)| Output { status, stdout, stderr }))
+}
+
+/// Reads a pipe to its end in a thread of its own.
+fn reader(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (send, receive) = channel();
+    std::thread::spawn(move || {
+        let mut all = vec![];
+        let _ = pipe.read_to_end(&mut all);
+        let _ = send.send(all);
+    });
+    receive
+}
+
+/// Waits for a process, until some time at most.
+fn wait(child: &mut Child, until: Instant) -> io::Result<Option<ExitStatus>> {
+    let mut pause = Duration::from_millis(1);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(None);
+        }
+        std::thread::sleep(pause.min(left));
+        pause = (2 * pause).min(Duration::from_millis(20));
+    }
+}
+
+/// Asks a process to end. A launcher of others then ends them, too.
+fn terminate(child: &Child) {
+    #[cfg(unix)]
+    if let Some(id) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
+        let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
+    }
+    #[cfg(not(unix))]
+    let _ = child;
 }
 
 /// Returns the report of a program among the lines that it and its launcher printed.

@@ -124,6 +124,14 @@ fn a_peer_that_is_wrong_is_an_error() {
         assert_eq!(ran.code, 1, "{script}: {}", ran.stdout);
         assert!(ran.stderr.contains(code) && ran.stderr.contains(words), "{script}: {}", ran.stderr);
     }
+    // A peer that does not end is ended, with or against its will.
+    for script in ["sleep 8; true", "trap '' TERM; sleep 8; true"] {
+        let peer = s.script("peer", script);
+        let ran = s.run(&format!("{line} --peer 'mine={peer}' --peer-limit 1"), &[]);
+        assert_eq!(ran.code, 1, "{script}: {}", ran.stdout);
+        let words = "broadcast of mine on 2 ranks, 64 bytes: it has not ended after 1 s";
+        assert!(ran.stderr.contains("E567") && ran.stderr.contains(words), "{script}: {}", ran.stderr);
+    }
     for (rest, words) in [
         ("--peer 'kbc=true'", "--peer kbc=true: write NAME=COMMAND"),
         ("--peer mine", "--peer mine: write NAME=COMMAND"),

@@ -79,6 +79,9 @@ pub struct BenchHost {
     /// docs/reference/host.md describes the object.
     #[arg(long, value_name = "NAME=COMMAND")]
     pub peer: Vec<String>,
+    /// Longest that a peer may take for a size.
+    #[arg(hide_short_help = true, long, default_value_t = 300, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub peer_limit: u64,
     /// FILE.csv, or a folder for it and figures.
     ///
     /// By default only a table goes to standard output.

@@ -27,6 +27,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// What needs a compiler.
 const HELP: &str =
@@ -504,8 +505,15 @@ impl Bench<'_> {
         };
         let all: Vec<String> = command.split_whitespace().map(filled).collect();
         let Some((program, rest)) = all.split_first() else { return Err(self.no_report(size, name)) };
-        let ended =
-            host_program::ended(Command::new(program).args(rest)).map_err(|e| not_started(name, &e))?;
+        let limit = Duration::from_secs(self.args.peer_limit);
+        let ended = host_program::ended_within(Command::new(program).args(rest), limit);
+        let Some(ended) = ended.map_err(|e| not_started(name, &e))? else {
+            let of = format!("{} of {name} on {} ranks", size.collective.name, size.ranks);
+            let title =
+                format!("{of}, {} bytes: it has not ended after {} s", size.bytes(), self.args.peer_limit);
+            let d = Diagnostic::error("E567", title);
+            return Err(d.help("--peer-limit gives peers more time for a size").into());
+        };
         let said = String::from_utf8_lossy(&ended.stderr).into_owned();
         let mut reports = ended.stdout.split(|b| *b == b'\n');
         let found = reports.find_map(|line| serde_json::from_slice::<PeerReport>(line).ok());
