@@ -138,7 +138,7 @@ fn counts(kernel: &Kernel, nranks: i64) -> CubeCounts {
 }
 
 /// A layer with rotations, grouped queries and a gated feed-forward part, in bf16.
-const LLAMA: &str = "param tp = 4
+pub const LLAMA: &str = "param tp = 4
 topology sys = full(tp) { link: 50 GB/s, 500 ns; device: 100 TFLOP/s, 1.6 TB/s }
 mesh m = sys[tp]
 program block(x: bf16[160, 512], g1: bf16[512], wq: bf16[512, 512@tp], wk: bf16[512, 256@tp],

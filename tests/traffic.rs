@@ -198,12 +198,13 @@ fn what_is_sent_is_received() {
         let percent = &found["whole"]["percent"];
         assert!(percent.as_f64().is_none_or(|p| p <= 100.0 + 1e-9), "{file}: {percent}");
         assert_eq!(percent.is_null(), file.ends_with(".kir"), "{file}");
-        // Its kernel sends the same, however it reads and writes its own memory.
+        // So does what its kernel sends, however it reads and writes its own memory.
         if ["gather", "all_to_all", "broadcast", "encoder"].iter().any(|f| file.contains(f)) {
             let kernel = traffic(Path::new(ROOT), &[file, "--target", "a2a3"]);
-            let link =
-                |v: &Value| (v["whole"]["most"]["sent"].clone(), v["whole"]["mean"]["received"].clone());
-            assert_eq!(link(&kernel), link(&found), "{file}");
+            // It may have another algorithm, because kernels are searched with less effort.
+            let mean = &kernel["whole"]["mean"];
+            assert_eq!(mean["sent"], mean["received"], "{file}");
+            assert!(mean["sent"].as_f64().expect("a number") > 0.0, "{file}");
         }
         for c in found["collectives"].as_array().expect("a list") {
             let link = number(&c["most"]["sent"]).max(number(&c["most"]["received"]));
@@ -365,11 +366,24 @@ fn counts_beside_hand_written_kernels() {
         "(x: f32[512] partial(sum@tp)) -> f32[512@tp]",
         "reduce_scatter(x, sum, dim: 0, over: tp, using: direct)",
     );
-    let found = [reduced("one_phase"), reduced("two_phase"), reduced("ring"), gathered, scattered];
+    let pulled = counts(
+        "(x: f32[512@tp]) -> f32[512]",
+        "all_gather(x, dim: 0, over: tp, using: direct with (transfer: pull))",
+    );
+    let found = [
+        ("`one_phase`", reduced("one_phase")),
+        ("`one_phase`, pull", reduced("one_phase with (transfer: pull)")),
+        ("`two_phase`", reduced("two_phase")),
+        ("`two_phase`, pull", reduced("two_phase with (transfer: pull)")),
+        ("`ring`", reduced("ring")),
+        ("`all_gather`", gathered),
+        ("`all_gather`, pull", pulled),
+        ("`reduce_scatter`", scattered),
+    ];
     let text = std::fs::read_to_string(Path::new(ROOT).join("docs/reference/ascend.md")).expect("the page");
-    for (name, row) in ["one_phase", "two_phase", "ring", "all_gather", "reduce_scatter"].iter().zip(found) {
+    for (name, row) in found {
         let numbers: Vec<String> = row.iter().map(u64::to_string).collect();
-        let line = format!("| kbc `{name}` | {} |\n", numbers.join(" | "));
+        let line = format!("| kbc {name} | {} |\n", numbers.join(" | "));
         assert!(text.contains(&line), "the page has no row\n{line}");
     }
 }

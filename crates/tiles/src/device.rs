@@ -105,7 +105,7 @@ pub trait Device: Sync {
     fn expand(&self, dtype: DType) -> bool;
 
     /// Checks whether a tile of a vector core can hold several rows of a matrix, which instructions
-    /// reduce, expand and spread one by one.
+    /// reduce, expand and fill one by one.
     fn holds_rows(&self) -> bool;
 
     /// Checks whether a row index of this type can be read from a tile.

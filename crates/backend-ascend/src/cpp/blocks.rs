@@ -1,10 +1,11 @@
 //! C++ printer for operations on rows and on blocks of matrices.
 
-use super::body::{Body, Lines, RowLoop, View};
+use super::body::{Body, Lines};
 use super::errors::no_instruction;
 use super::expr::{ADD, MUL};
 use super::helpers::Helper;
 use super::numbers::ctype;
+use super::views::{RowLoop, View};
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::Expr;
 use kbc_ir::types::DType;
@@ -19,7 +20,8 @@ impl Body<'_> {
         self.rows_at(len).is_some_and(|l| l.rows.pitch() != l.rows.elements)
     }
 
-    /// Prints an operation on rows: transfer, reduction, expansion, index, or a row chosen by index.
+    /// Prints an operation on rows: transfer, reduction, expansion, index, or a row chosen by
+    /// index.
     pub(super) fn row(&mut self, op: &Op, out: &mut Lines) -> R<()> {
         match op {
             Op::Load { tile, len, from } => {

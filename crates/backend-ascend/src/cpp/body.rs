@@ -5,6 +5,7 @@ use super::expr::{self, ADD, MUL, Vars, constant};
 use super::helpers::{Helper, Helpers};
 use super::idents::Scope;
 use super::numbers::number;
+use super::views::{FixedPart, RowLoop, TileObject, View};
 use crate::profile::{DIALECT, MASK_SCRATCH, known};
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::Expr;
@@ -24,87 +25,6 @@ pub(super) type Lines = Vec<(usize, String)>;
 /// Number of events of a pair of pipes.
 const EVENTS: u8 = 8;
 
-/// A part of a tile with a fixed length.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct FixedPart {
-    /// Offset from the tile's address in bytes.
-    pub offset: u32,
-    /// Number of elements.
-    pub elements: u32,
-}
-
-/// How a C++ object sees the elements of a tile.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum View {
-    /// One row, or a block of a matrix core, of a variable size.
-    Sized,
-    /// A part with a fixed length.
-    Fixed(FixedPart),
-    /// A variable number of rows, at most `most`, of so many elements at such a distance.
-    Rows { most: u32, elements: u32, pitch: u32 },
-    /// A variable number of elements, at most `most`, one for each row.
-    Column { most: u32 },
-}
-
-/// A C++ object for a tile.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct TileObject {
-    pub tile: TileId,
-    pub view: View,
-}
-
-/// The loop around a place whose tiles hold rows.
-#[derive(Clone)]
-pub(super) struct RowLoop {
-    /// Name of the length of a tile.
-    len: Name,
-    /// The length in the text: the elements from the first to the last row.
-    extent: String,
-    /// The number of rows in the text.
-    pub count: String,
-    /// The rows.
-    pub rows: TileRows,
-    /// Most rows of a tile.
-    pub most: u32,
-}
-
-impl RowLoop {
-    /// Returns the view of a tile that holds the rows of the loop.
-    pub fn view(&self) -> View {
-        View::Rows { most: self.most, elements: self.rows.elements, pitch: self.rows.pitch() }
-    }
-
-    /// Returns the view of a tile with an element for each row. It is whole blocks of 32 bytes.
-    pub fn column(&self) -> View {
-        View::Column { most: self.most.next_multiple_of(16) }
-    }
-}
-
-impl TileObject {
-    pub fn name(&self, b: &Body) -> String {
-        let name = self.object(b);
-        if b.k.tile(self.tile).copies == 1 {
-            return name;
-        }
-        let own = b.turns.iter().rev().find(|(t, _)| *t == self.tile).map(|(_, turn)| turn);
-        match own.or(b.turn.as_ref().filter(|_| b.turns.is_empty())) {
-            None => format!("{name}[0]"),
-            Some(turn) => format!("{name}[{turn}]"),
-        }
-    }
-
-    /// Returns the name under which the object is declared.
-    pub fn object(&self, b: &Body) -> String {
-        let name = &b.names.tiles[self.tile.0 as usize];
-        match self.view {
-            View::Sized => name.0.clone(),
-            View::Fixed(w) if w.offset == 0 => name.1.clone(),
-            View::Fixed(_) => name.2.clone(),
-            View::Rows { .. } | View::Column { .. } => b.names.views.get(self).cloned().unwrap_or_default(),
-        }
-    }
-}
-
 /// Names of declarations.
 pub(super) struct Names {
     pub tensors: Vec<String>,
@@ -119,8 +39,8 @@ pub(super) struct Names {
     /// Objects for rows, and for an element of each row.
     pub views: BTreeMap<TileObject, String>,
     /// The first names of such objects, by tile.
-    rows: Vec<String>,
-    columns: Vec<String>,
+    pub rows: Vec<String>,
+    pub columns: Vec<String>,
     /// The variable for the chosen row.
     pub chosen: String,
 }
@@ -171,22 +91,22 @@ impl Uses {
 
 /// Printer of a body.
 pub(super) struct Body<'k> {
-    k: &'k Kernel,
-    scope: Scope,
+    pub(super) k: &'k Kernel,
+    pub(super) scope: Scope,
     pub names: Names,
     pub used: Helpers,
     pub uses: Uses,
     /// The length that each tile object has at this point, as far as it is known.
     pub(super) lengths: BTreeMap<TileId, String>,
     /// The number of rows that each object for rows has at this point, as far as it is known.
-    row_counts: BTreeMap<TileObject, String>,
+    pub(super) row_counts: BTreeMap<TileObject, String>,
     /// The loop around this place whose tiles hold rows.
     pub(super) row_loop: Option<RowLoop>,
     /// Inside a loop whose tiles take turns, or a turn: the variable that selects the copy, and the
     /// events of flags.
-    turn: Option<String>,
+    pub(super) turn: Option<String>,
     /// The tiles of the turns around this place, each with the variable that selects its copy.
-    turns: Vec<(TileId, String)>,
+    pub(super) turns: Vec<(TileId, String)>,
 }
 
 impl<'k> Body<'k> {
@@ -263,7 +183,34 @@ impl<'k> Body<'k> {
         lines
     }
 
-    fn statements(&mut self, list: &[Stmt]) -> R<Lines> {
+    /// Returns the text that names an object at this place: of a tile with copies, the one whose
+    /// turn it is.
+    pub(super) fn named(&self, object: &TileObject) -> String {
+        let name = self.declared(object);
+        if self.k.tile(object.tile).copies == 1 {
+            return name;
+        }
+        let own = self.turns.iter().rev().find(|(t, _)| *t == object.tile).map(|(_, turn)| turn);
+        match own.or(self.turn.as_ref().filter(|_| self.turns.is_empty())) {
+            None => format!("{name}[0]"),
+            Some(turn) => format!("{name}[{turn}]"),
+        }
+    }
+
+    /// Returns the name under which an object is declared.
+    pub(super) fn declared(&self, object: &TileObject) -> String {
+        let name = &self.names.tiles[object.tile.0 as usize];
+        match object.view {
+            View::Sized => name.0.clone(),
+            View::Fixed(w) if w.offset == 0 => name.1.clone(),
+            View::Fixed(_) => name.2.clone(),
+            View::Rows { .. } | View::Column { .. } => {
+                self.names.views.get(object).cloned().unwrap_or_default()
+            }
+        }
+    }
+
+    pub(super) fn statements(&mut self, list: &[Stmt]) -> R<Lines> {
         let mut out: Lines = vec![];
         for st in list {
             match st {
@@ -359,90 +306,6 @@ impl<'k> Body<'k> {
         Ok(out)
     }
 
-    /// Prints the body of a loop whose tiles hold rows, behind the names that it uses of: the number
-    /// of the first row, the number of rows, and the elements from the first to the last row.
-    fn rows_of_tile(
-        &mut self,
-        rows: &TileRows,
-        (i, len, m): (&str, &Name, &str),
-        step: u32,
-        body: &[Stmt],
-    ) -> R<Lines> {
-        let most = step / rows.elements.max(1);
-        let first = self.scope.declare(&rows.first, Interval::from(0));
-        let count = self.scope.declare(&rows.count, Interval::of(1, most.into()));
-        let pitch = rows.pitch();
-        let extent = match pitch == rows.elements {
-            true => m.to_owned(),
-            false => self.scope.fresh(&format!("{len}_extent")),
-        };
-        self.row_loop = Some(RowLoop {
-            len: len.clone(),
-            extent: extent.clone(),
-            count: count.clone(),
-            rows: rows.clone(),
-            most,
-        });
-        let inner = self.statements(body)?;
-        let uses = |name: &str| inner.iter().any(|(_, text)| mentions(text, name));
-        let mut out = vec![];
-        if uses(&first) {
-            out.push((0, format!("const int64_t {first} = {i} / {};", rows.elements)));
-        }
-        if uses(&count) || extent != m && uses(&extent) {
-            out.push((0, format!("const int64_t {count} = {m} / {};", rows.elements)));
-        }
-        if extent != m && uses(&extent) {
-            out.push((0, format!("const int64_t {extent} = {count} * {pitch};")));
-        }
-        out.extend(inner);
-        Ok(out)
-    }
-
-    /// Forgets the lengths of tile objects, because control flow joins here.
-    fn forget(&mut self) {
-        self.lengths.clear();
-        self.row_counts.clear();
-    }
-
-    /// Returns the loop around this place whose tiles hold rows, if this is the length of its tiles.
-    pub(super) fn rows_at(&self, len: &Expr) -> Option<RowLoop> {
-        self.row_loop.clone().filter(|l| matches!(len, Expr::Var(n) if *n == l.len))
-    }
-
-    /// Prints the length of an operation on elements, wherever rows are.
-    pub(super) fn extent(&mut self, len: &Expr) -> String {
-        match self.rows_at(len) {
-            Some(l) => l.extent,
-            None => self.expr(len),
-        }
-    }
-
-    /// Returns the object of a tile for rows or for an element of each row, with the lines that set
-    /// its number of rows unless it has that number already.
-    pub(super) fn view(&mut self, id: TileId, view: View, count: &str) -> R<(String, Lines)> {
-        self.tile_info(id)?;
-        let object = TileObject { tile: id, view };
-        if !self.names.views.contains_key(&object) {
-            let rows = |v: &View| matches!(v, View::Rows { .. });
-            let list = if rows(&view) { &self.names.rows } else { &self.names.columns };
-            let alike = |o: &&TileObject| o.tile == id && rows(&o.view) == rows(&view);
-            let name = match self.names.views.keys().filter(alike).count() {
-                0 => list[id.0 as usize].clone(),
-                n => format!("{}{}", list[id.0 as usize], n + 1),
-            };
-            self.names.views.insert(object, name);
-        }
-        self.uses.tiles.insert(object);
-        let name = object.name(self);
-        if self.row_counts.get(&object).is_some_and(|c| c == count) {
-            return Ok((name, vec![]));
-        }
-        self.row_counts.insert(object, count.to_owned());
-        let set = vec![(0, format!("{name}.SetValidRow({count});"))];
-        Ok((name, set))
-    }
-
     /// Prints a block in which tiles take a turn. It is no block of C++.
     fn turn(&mut self, tiles: &[TileId], by: &Expr, body: &[Stmt]) -> R<Lines> {
         let copy = by.clone().modulo(2);
@@ -497,13 +360,13 @@ impl<'k> Body<'k> {
         self.tile_info(id)?;
         let object = TileObject { tile: id, view: View::Sized };
         self.uses.tiles.insert(object);
-        Ok(object.name(self))
+        Ok(self.named(&object))
     }
 
     fn whole(&mut self, id: TileId, whole: FixedPart) -> String {
         let object = TileObject { tile: id, view: View::Fixed(whole) };
         self.uses.tiles.insert(object);
-        object.name(self)
+        self.named(&object)
     }
 
     /// Sets the length of a tile object, unless it has this length already.
@@ -743,13 +606,6 @@ impl<'k> Body<'k> {
             (0, format!("TSEL({d}, {bits}, {x}, {y}, {work});")),
         ])
     }
-}
-
-/// Checks whether a text has a name as a word.
-fn mentions(text: &str, name: &str) -> bool {
-    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    text.match_indices(name)
-        .any(|(at, _)| !text[..at].ends_with(word) && !text[at + name.len()..].starts_with(word))
 }
 
 fn below(lines: Lines) -> impl Iterator<Item = (usize, String)> {

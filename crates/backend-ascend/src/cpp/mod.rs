@@ -12,12 +12,14 @@ pub mod expr;
 pub mod helpers;
 mod idents;
 pub mod numbers;
+mod rows;
 mod same;
+mod views;
 
 pub use idents::plain as ident;
 
 use crate::profile::DIALECT;
-use body::{Body, View};
+use body::Body;
 use helpers::Helper;
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::Expr;
@@ -29,6 +31,7 @@ use kbc_tiles::package::{KernelText, Source};
 use kbc_tiles::tile::tasks::{self, Task};
 use kbc_tiles::tile::*;
 use numbers::ctype;
+use views::View;
 
 /// Maximum number of columns of a printed line.
 const WIDTH: usize = 120;
@@ -309,7 +312,7 @@ fn tiles(k: &Kernel, b: &mut Body, out: &mut Text) -> Result<(), Diagnostic> {
     for t in b.uses.tiles.clone() {
         let tile = k.tile(t.tile);
         let at = tile.at.ok_or_else(|| refuse(format!("tile ${} has no address", tile.name)))?;
-        let name = t.object(b);
+        let name = b.declared(&t);
         let ty = ctype(tile.dtype);
         let copies = tile.copies;
         let (of, given) = match t.view {

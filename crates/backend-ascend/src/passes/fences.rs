@@ -1,9 +1,10 @@
 //! Pass `fences`: replaces release, acquire and complete by the sequences of the target profile.
 //!
-//! A wait without an acquire of its own gets a barrier of all pipes, placed before the first
-//! operation that must start after the wait. A barrier or `dsb` that establishes no further order
-//! is removed, for instance that of the second of two releases with nothing between them. The pass
-//! takes the existing order from [`kbc_tiles::tile::order`] and decides nothing else.
+//! A release in a loop that does nothing else than notify is moved in front of it. A wait without
+//! an acquire of its own gets a barrier of all pipes, placed before the first operation that must
+//! start after the wait. A barrier or `dsb` that establishes no further order is removed, for
+//! instance that of the second of two releases with nothing between them. The pass takes the
+//! existing order from [`kbc_tiles::tile::order`] and decides nothing else.
 
 use crate::profile::{FenceStep, Profile};
 use kbc_diag::Diagnostics;
@@ -16,6 +17,7 @@ pub fn run(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
 }
 
 fn one(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
+    before_loops(&mut kernel.body);
     expand(&mut kernel.body, profile);
     let barrier = || Stmt::Op(Op::Barrier(Barrier::All));
     while let Some((at, waits)) = analyse(kernel).into_iter().find_map(|f| match f.fault {
@@ -42,6 +44,26 @@ fn one(kernel: &mut Kernel, profile: &Profile) -> Result<(), Diagnostics> {
     path::sweep(&mut kernel.body);
     debug_assert!(!analyse(kernel).iter().any(unfenced), "every wait and notify is fenced");
     Ok(())
+}
+
+/// Moves a release in front of a loop that has nothing but it and notifies: the iterations write
+/// nothing, so what is in memory before the loop is in memory before each notify.
+fn before_loops(list: &mut Vec<Stmt>) {
+    for mut s in std::mem::take(list) {
+        s.blocks_mut().for_each(before_loops);
+        if let Stmt::For { body, .. } = &mut s
+            && body.contains(&Stmt::Op(Op::Release))
+            && body.iter().all(|s| match s {
+                Stmt::Op(op) => matches!(op, Op::Release | Op::Notify { .. }),
+                Stmt::Let { .. } | Stmt::Note { .. } => true,
+                _ => false,
+            })
+        {
+            body.retain(|s| *s != Stmt::Op(Op::Release));
+            list.push(Stmt::Op(Op::Release));
+        }
+        list.push(s);
+    }
 }
 
 fn unfenced(f: &Finding) -> bool {

@@ -21,6 +21,7 @@ use kbc_compiler::workspace::Workspace;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::schedule::{Region, Schedule};
 use kbc_machine::topology::{LinkRate, Settings, Shape, Topology};
+use kbc_tiles::backend::Target;
 use kbc_time::TimeOptions;
 use serde::Serialize;
 
@@ -101,7 +102,11 @@ struct Copied {
 pub fn traffic(workspace: &mut Workspace, source: &Source, target: Option<&str>) -> Outcome<TrafficReport> {
     let module = match source.file.ends_with(".kir") {
         true => read_schedule(workspace, source)?,
-        false => build(workspace, source, "default", &mut Unwatched)?.module,
+        // The schedule from which the target's kernel is made.
+        false => {
+            let passes = emit::passes(emitted(target)?, "default");
+            build(workspace, source, passes, &mut Unwatched)?.module
+        }
     };
     let Some(schedule) = module.schedule() else {
         return Err(Diagnostic::error("E991", "the pipeline made no schedule").into());
@@ -116,15 +121,17 @@ fn machine(ranks: u64) -> Outcome<Topology> {
     Ok(Topology::build(Shape::Switch(n), Settings { link, ..Settings::default() }, Span::NONE)?)
 }
 
+/// Returns the target for which a kernel is emitted, if there is one.
+fn emitted(target: Option<&str>) -> Outcome<Option<&'static dyn Target>> {
+    target.map_or(Ok(None), emit::target)
+}
+
 fn of(file: &str, schedule: &Schedule, target: Option<&str>) -> Outcome<TrafficReport> {
     let ranks = schedule.mesh.ranks();
     let options = TimeOptions { path: false, ..TimeOptions::default() };
     let (_, lower) = timed(schedule, &machine(ranks)?, &options, &mut NoObserver)?;
     // For a target, the traffic of its kernel.
-    let emitted = match target {
-        Some(name) => emit::target(name)?,
-        None => None,
-    };
+    let emitted = emitted(target)?;
     let counted = match emitted {
         Some(target) => kernel::count(&target.counts(schedule)?)?,
         None => count(schedule)?,

@@ -2,8 +2,11 @@
 
 use kbc_ir::name::Name;
 use kbc_ir::op::OpPart;
-use kbc_ir::schedule::{BufferId, Ref, Region, RegionId, SOp, Schedule};
+use kbc_ir::schedule::{BufferId, LocalOp, Ref, Region, RegionId, SOp, Schedule};
 use kbc_ir::walk::Program;
+
+/// An operation that touches a buffer, by its address if it is a local one.
+pub(super) type BufferUser = Option<*const LocalOp>;
 
 /// Buffers that an operation reads and writes: on this rank, and at a peer.
 pub(super) struct Touched {

@@ -32,9 +32,9 @@ const STEPS: u32 = 2_000_000;
 /// Which copies of a schedule a kernel has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Staging {
-    /// Like [`Staging::Fused`]; in addition, local operations that follow each other are computed in
-    /// one loop, over tiles of whole rows where rows are reduced or share an element. The text of
-    /// the kernel then depends on the length of a row.
+    /// Like [`Staging::Fused`]; in addition, local operations that follow each other are computed
+    /// in one loop, over tiles of whole rows where rows are reduced or share an element. The text
+    /// of the kernel then depends on the length of a row.
     Rows,
     /// Like [`Staging::Needed`]; in addition, elementwise functions of the results of collectives
     /// are computed while these results are in the core.

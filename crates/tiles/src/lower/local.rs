@@ -18,6 +18,9 @@ use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::schedule::{BufferId, Filling, LocalOp};
 use kbc_ir::types::{CutRule, DType};
 
+/// Most parts of a tensor that are copied in loops of their own.
+const PARTS_APART: i64 = 8;
+
 /// The sizes of a tensor around one dimension: `outer x size x inner`.
 struct Around {
     outer: Expr,
@@ -155,6 +158,25 @@ impl Lower<'_, '_> {
             copy(self, l, t, total);
             return;
         }
+        // A few parts of known sizes have loops of their own, in which tiles hold several rows.
+        let edges = (1..=PARTS_APART).contains(&parts.as_int().unwrap_or(0)).then(|| {
+            let edge = |p: i64| cut(rule, &around.size, &Expr::Int(p), &parts).as_int();
+            (0..=parts.as_int().unwrap_or(0)).map(edge).collect::<Option<Vec<i64>>>()
+        });
+        let edges = edges.flatten().unwrap_or_default();
+        let run = |w: &[i64]| mul(&Expr::Int(w[1] - w[0]), &around.inner);
+        let several = |w: &[i64]| self.several_rows(dtype, &run(w), &around.outer);
+        if edges.len() > 1 && edges.windows(2).all(several) {
+            let row = mul(&around.size, &around.inner);
+            for w in edges.windows(2) {
+                let (run, low) = (run(w), Expr::Int(w[0]));
+                let (l, t) = (shifted(&l, &mul(&unit, &low)), shifted(&t, &mul(&low, &around.inner)));
+                let (on_line, in_tensor) = (Rows { at: &l, pitch: &run }, Rows { at: &t, pitch: &row });
+                let (to, from) = if pack { (&on_line, &in_tensor) } else { (&in_tensor, &on_line) };
+                self.copy_rows(dtype, to, from, &run, &around.outer);
+            }
+            return;
+        }
         self.rows("part", &parts, |this, part| {
             let lo = cut(rule, &around.size, part, &parts);
             let hi = cut(rule, &around.size, &add(part, &Expr::Int(1)), &parts);
@@ -162,14 +184,6 @@ impl Lower<'_, '_> {
             let run = this.build.name_it("size", &mul(&sub(&hi, &lo), &around.inner));
             let base = mul(&unit, &lo);
             let row = mul(&around.size, &around.inner);
-            if this.several_rows(dtype, &run, &around.outer) {
-                let (l, t) = (shifted(&l, &base), shifted(&t, &mul(&lo, &around.inner)));
-                let on_line = Rows { at: &l, pitch: &run };
-                let in_tensor = Rows { at: &t, pitch: &row };
-                let (to, from) = if pack { (&on_line, &in_tensor) } else { (&in_tensor, &on_line) };
-                this.copy_rows(dtype, to, from, &run, &around.outer);
-                return;
-            }
             this.rows("row", &around.outer, |this, o| {
                 let on_line = shifted(&l, &add(&base, &mul(o, &run)));
                 let in_tensor = shifted(&t, &add(&mul(o, &row), &mul(&lo, &around.inner)));

@@ -120,7 +120,8 @@ fn fitting(
     unpruned(schedule, Staging::Fused, (places, marks), device, shares)
 }
 
-/// Checks whether every tile that holds rows has room for one of them, with two copies of each tile.
+/// Checks whether every tile that holds rows has room for one of them, with two copies of each
+/// tile.
 fn rows_fit(kernel: &Kernel, device: &dyn Device) -> bool {
     fn widest(list: &[Stmt]) -> u32 {
         let own = |s: &Stmt| match s {

@@ -5,10 +5,10 @@
 //! computed for some rows before the next rows are looked at. So a value that only the chain reads
 //! is never in memory, and what it reads is loaded once. Each row of a result depends on the same
 //! row of the operands, on the element that an operand has for this row, or on a row that all rows
-//! share and that no operation of the chain writes. Where rows are reduced or share elements, a tile
-//! holds whole rows; then the length of a row is a number, and several rows are in one tile.
+//! share and that no operation of the chain writes. Where rows are reduced or share elements, a
+//! tile holds whole rows; then the length of a row is a number, and several rows are in one tile.
 
-use super::accesses::touched;
+use super::accesses::{BufferUser, touched};
 use super::ops::local_words;
 use super::state::Lower;
 use super::storage::each;
@@ -20,8 +20,8 @@ use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, SOp, SStmt};
 use kbc_ir::types::{DType, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most values of a chain that are in the core at a time: each has a tile, and more tiles are shorter
-/// ones.
+/// Most values of a chain that are in the core at a time: each has a tile, and more tiles are
+/// shorter ones.
 const MOST_VALUES: usize = 8;
 
 /// Elements of which a byte of the mask of a selection has the bits.
@@ -281,9 +281,6 @@ impl Lower<'_, '_> {
         out
     }
 }
-
-/// An operation that touches a buffer, by its address if it is a local one.
-pub(super) type BufferUser = Option<*const LocalOp>;
 
 impl RowChain<'_> {
     /// Removes the last operation, which has just been added; the chain is then complete.

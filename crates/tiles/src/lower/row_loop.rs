@@ -17,6 +17,7 @@ use kbc_ir::name::Name;
 use kbc_ir::schedule::{BufferId, LocalOp};
 use kbc_ir::types::{DType, ReduceOp};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// The state of the body of such a loop.
 struct Body<'c, 'o> {
@@ -166,8 +167,8 @@ impl Lower<'_, '_> {
         let mut index = 0;
         loop {
             let tile = self.tile(dtype, index);
-            if !body.busy.contains_key(&tile) {
-                body.busy.insert(tile, 1);
+            if let Entry::Vacant(free) = body.busy.entry(tile) {
+                free.insert(1);
                 return tile;
             }
             index += 1;
@@ -178,8 +179,8 @@ impl Lower<'_, '_> {
         self.build.push(Stmt::Op(op));
     }
 
-    /// Returns an operand in the type of a computation that gives `dst`: the value's own tile, which
-    /// must not be changed, or a new one.
+    /// Returns an operand in the type of a computation that gives `dst`: the value's own tile,
+    /// which must not be changed, or a new one.
     fn operand(&mut self, body: &mut Body<'_, '_>, b: BufferId, compute: DType, dst: BufferId) -> Operand {
         let Some((value, _)) = body.values.get(&b).copied() else {
             // Every operand was loaded or computed before.

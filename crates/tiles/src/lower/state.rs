@@ -1,12 +1,12 @@
 //! State of a lowering: what is known at a place of the schedule, and the statements, names and
 //! tiles made so far.
 
+use super::accesses::BufferUser;
 use super::address;
 use super::build::Build;
 use super::consumer::Consumer;
 use super::lanes::{Merged, THIS, WorkDivision};
 use super::panels::BlockSizes;
-use super::row_chain::BufferUser;
 use super::shares::Shares;
 use super::storage::{self, Storage};
 use super::tiles::Parts;

@@ -165,7 +165,7 @@ struct Uses {
     remote: Vec<bool>,
     /// Number of operations that name it.
     count: Vec<usize>,
-    /// Copies of whole buffers: destination, source, number of the operation.
+    /// Copies of whole buffers, element by element: destination, source, number of the operation.
     copies: Vec<(BufferId, BufferId, usize)>,
     /// Numbers of the last and of the first operation that names it.
     last: Vec<usize>,
@@ -191,8 +191,15 @@ impl Uses {
             for stream in region.roles.iter().flat_map(|r| &r.streams) {
                 // Copies inside loops or conditions do not count as whole copies.
                 for stmt in &stream.body {
-                    if let SStmt::Op(SOp::Local(LocalOp::Copy { dst, src }), _) = stmt {
-                        uses.copies.push((*dst, *src, number + 1));
+                    match stmt {
+                        SStmt::Op(SOp::Local(LocalOp::Copy { dst, src }), _) => {
+                            uses.copies.push((*dst, *src, number + 1));
+                        }
+                        // Parts of the first dimension are already one after another.
+                        SStmt::Op(SOp::Local(LocalOp::Unpack { dst, src, dim: 0, at: None, .. }), _) => {
+                            uses.copies.push((*dst, *src, number + 1));
+                        }
+                        _ => {}
                     }
                     each(std::slice::from_ref(stmt), &mut |op| {
                         number += 1;
@@ -223,8 +230,9 @@ impl Uses {
         uses
     }
 
-    /// Returns the result whose memory a temporary buffer can use: the last use of the buffer is to
-    /// be copied there as a whole, and nothing else names that result.
+    /// Returns the buffer whose memory a temporary buffer can use: the last use of the buffer is to
+    /// be copied there as a whole, and nothing else names that buffer, which is a result, or is
+    /// copied into one in the same way.
     fn shares(&self, schedule: &Schedule, buffer: BufferId) -> Option<BufferId> {
         let b = buffer.0 as usize;
         if schedule.buffers[b].role != BufferRole::Temp || self.remote[b] || schedule.buffers[b].zero {
@@ -232,11 +240,13 @@ impl Uses {
         }
         let copy = self.copies.iter().find(|(_, src, at)| *src == buffer && *at == self.last[b])?;
         let to = copy.0.0 as usize;
-        let result = matches!(schedule.buffers[to].role, BufferRole::Output(_));
-        (result
-            && self.count[to] == 1
-            && !self.remote[to]
-            && schedule.buffers[to].dtype == schedule.buffers[b].dtype)
+        let result = match schedule.buffers[to].role {
+            BufferRole::Output(_) => self.count[to] == 1,
+            // Written by this copy, and read by the next one.
+            BufferRole::Temp => self.count[to] == 2 && self.shares(schedule, copy.0).is_some(),
+            BufferRole::Input(_) => false,
+        };
+        (result && !self.remote[to] && schedule.buffers[to].dtype == schedule.buffers[b].dtype)
             .then_some(copy.0)
     }
 }

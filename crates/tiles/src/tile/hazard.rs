@@ -81,8 +81,8 @@ pub struct Site<'k> {
 #[derive(Debug)]
 pub struct Loop {
     /// For a loop over tiles: names of position and length, and the elements of a full tile. If its
-    /// tiles hold rows, then the same in rows. If tiles take turns, an iteration of the model has two
-    /// tiles, the second of which begins one full tile later.
+    /// tiles hold rows, then the same in rows. If tiles take turns, an iteration of the model has
+    /// two tiles, the second of which begins one full tile later.
     tiles: Vec<(Name, Name, i64)>,
     /// Whether the tiles of the loop take turns.
     twice: bool,

@@ -254,7 +254,7 @@ impl Printer<'_> {
                 format!("store.rows {to} pitch {} = {tile}[{}]", show(pitch, 0), show(len, 0))
             }
             Op::Spread { dst, src, len } => {
-                format!("spread {}[{}] = {}", self.tile(*dst), show(len, 0), self.tile(*src))
+                format!("fill.rows {}[{}] = {}", self.tile(*dst), show(len, 0), self.tile(*src))
             }
             Op::Index { dst, value, len } => {
                 format!("index {}[{}] = {}", self.tile(*dst), show(len, 0), show(value, 0))

@@ -39,7 +39,7 @@ const STATEMENTS: [&str; 35] = [
     "reduce.max",
     "reduce.min",
     "expand",
-    "spread",
+    "fill.rows",
     "load.rows",
     "store.rows",
     "load.block",
@@ -151,7 +151,7 @@ impl Reader<'_> {
                 let tile = self.tile_of(c)?;
                 Op::StoreRows { to, pitch, tile, len: index(c)? }
             }
-            "spread" => {
+            "fill.rows" => {
                 let dst = self.tile_of(c)?;
                 let len = index(c)?;
                 c.expect("=")?;

@@ -23,10 +23,10 @@
 //! * T7 (E456): every name and id is declared exactly once, and expressions read only what is in
 //!   scope. The expressions of the window's layout have the same values on all ranks and in all
 //!   calls.
-//! * T8 (E459): a length is that of a loop over tiles around it or a constant, and no larger than
-//!   the tile. The tiles of an operation have one type and one length. A transfer has the element
-//!   type of its memory. Peers reach only areas for peers. An input is not written, and an output
-//!   is.
+//! * T8 (E459): a length is that of a loop over tiles around it, its number of rows or a constant,
+//!   and no larger than the tile. Tiles that hold rows hold whole rows. The tiles of an operation
+//!   have one type and one length. A transfer has the element type of its memory. Peers reach only
+//!   areas for peers. An input is not written, and an output is.
 //! * T9 (E449): no fence is left, and signals and areas have their offsets. At these offsets
 //!   (E459), they are lines of 64 bytes that overlap only within an arena.
 //! * T10 (E450): tensors, scalars, cores and ranks are within the device's limits.
