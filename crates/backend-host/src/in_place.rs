@@ -140,7 +140,7 @@ fn stays_inside(original: &Kernel, kernel: &Kernel) -> bool {
 
 /// Returns the copy that a statement is, if it is one.
 fn whole_copy(at: usize, stmt: &Stmt) -> Option<WholeCopy> {
-    let Stmt::Tiles { pos, len, total, body, .. } = stmt else { return None };
+    let Stmt::Tiles { pos, len, total, rows: None, body, .. } = stmt else { return None };
     let [Stmt::Op(Op::Load { tile, len: loaded, from }), Stmt::Op(Op::Store { to, tile: stored, len: n })] =
         &body[..]
     else {
@@ -152,24 +152,15 @@ fn whole_copy(at: usize, stmt: &Stmt) -> Option<WholeCopy> {
     whole.then(|| WholeCopy { at, from: from.object, to: to.object, total: total.clone() })
 }
 
-/// Returns the place that an operation accesses, and whether it writes there.
-fn place(op: &Op) -> Option<(&Gm, bool)> {
-    match op {
-        Op::Load { from, .. } | Op::LoadRow { from, .. } | Op::LoadBlock { from, .. } => Some((from, false)),
-        Op::Store { to, .. } | Op::StoreBlock { to, .. } => Some((to, true)),
-        _ => None,
-    }
-}
-
 fn accesses(list: &[Stmt], object: Object) -> bool {
     let mut found = false;
-    each_op(list, &mut |op| found |= place(op).is_some_and(|(g, _)| g.object == object));
+    each_op(list, &mut |op| found |= op.place().is_some_and(|(g, _)| g.object == object));
     found
 }
 
 fn writes(list: &[Stmt], object: Object) -> bool {
     let mut found = false;
-    each_op(list, &mut |op| found |= place(op).is_some_and(|(g, writes)| writes && g.object == object));
+    each_op(list, &mut |op| found |= op.place().is_some_and(|(g, writes)| writes && g.object == object));
     found
 }
 
@@ -177,14 +168,7 @@ fn writes(list: &[Stmt], object: Object) -> bool {
 fn replace(kernel: &mut Kernel, area: AreaId, tensor: TensorId) {
     kernel.areas.remove(area.0 as usize);
     each_op_mut(&mut kernel.body, &mut |op| {
-        let (Op::Load { from: gm, .. }
-        | Op::LoadRow { from: gm, .. }
-        | Op::LoadBlock { from: gm, .. }
-        | Op::Store { to: gm, .. }
-        | Op::StoreBlock { to: gm, .. }) = op
-        else {
-            return;
-        };
+        let Some(gm) = op.place_mut() else { return };
         gm.object = match gm.object {
             Object::Area(a) if a == area => Object::Tensor(tensor),
             Object::Area(a) if a.0 > area.0 => Object::Area(AreaId(a.0 - 1)),

@@ -202,8 +202,8 @@ pub enum Op {
         /// Number of elements.
         len: Expr,
     },
-    /// Chooses the row that the following [`Op::LoadRow`]s load: an element of a tile minus `first`
-    ///.
+    /// Chooses the row that the following [`Op::LoadRow`]s load: an element of a tile minus
+    /// `first`.
     Choose {
         /// Tile of row indices, i32 or i64.
         ids: TileId,
@@ -398,6 +398,68 @@ impl Op {
             Op::StoreBlock { .. } => Some(Pipe::StoreSums),
             Op::Choose { .. } | Op::Notify { .. } | Op::Wait { .. } => Some(Pipe::Scalar),
             Op::Release
+            | Op::Acquire
+            | Op::Complete
+            | Op::Barrier(_)
+            | Op::MemoryBarrier
+            | Op::SetFlag { .. }
+            | Op::WaitFlag { .. } => None,
+        }
+    }
+
+    /// Returns the place in device memory that the operation accesses, and whether it writes there.
+    pub fn place(&self) -> Option<(&Gm, bool)> {
+        match self {
+            Op::Load { from, .. }
+            | Op::LoadRow { from, .. }
+            | Op::LoadRows { from, .. }
+            | Op::LoadBlock { from, .. } => Some((from, false)),
+            Op::Store { to, .. } | Op::StoreRows { to, .. } | Op::StoreBlock { to, .. } => Some((to, true)),
+            Op::Vector { .. }
+            | Op::Select { .. }
+            | Op::Convert { .. }
+            | Op::Reduce { .. }
+            | Op::Expand { .. }
+            | Op::Spread { .. }
+            | Op::Index { .. }
+            | Op::Choose { .. }
+            | Op::Move { .. }
+            | Op::Matmul { .. }
+            | Op::Notify { .. }
+            | Op::Wait { .. }
+            | Op::Release
+            | Op::Acquire
+            | Op::Complete
+            | Op::Barrier(_)
+            | Op::MemoryBarrier
+            | Op::SetFlag { .. }
+            | Op::WaitFlag { .. } => None,
+        }
+    }
+
+    /// Returns the place of [`Op::place`], to change it.
+    pub fn place_mut(&mut self) -> Option<&mut Gm> {
+        match self {
+            Op::Load { from: gm, .. }
+            | Op::LoadRow { from: gm, .. }
+            | Op::LoadRows { from: gm, .. }
+            | Op::LoadBlock { from: gm, .. }
+            | Op::Store { to: gm, .. }
+            | Op::StoreRows { to: gm, .. }
+            | Op::StoreBlock { to: gm, .. } => Some(gm),
+            Op::Vector { .. }
+            | Op::Select { .. }
+            | Op::Convert { .. }
+            | Op::Reduce { .. }
+            | Op::Expand { .. }
+            | Op::Spread { .. }
+            | Op::Index { .. }
+            | Op::Choose { .. }
+            | Op::Move { .. }
+            | Op::Matmul { .. }
+            | Op::Notify { .. }
+            | Op::Wait { .. }
+            | Op::Release
             | Op::Acquire
             | Op::Complete
             | Op::Barrier(_)
