@@ -135,10 +135,21 @@ fn a_file_that_is_none_is_refused() {
 #[test]
 fn a_replay_runs_no_programs() {
     let scratch = scratch();
-    let all =
-        ["dev bench scale start --against ./own", "bench scale start", "dev fuzz emitted", "launch own.kb"];
+    let sweep =
+        "sweep g.yaml\n// kbc: file g.yaml\nsweep: 1\ntitle: t\nfile: a.kb\nengine: '{e}'\naxes: {e: [host]}";
+    let all = [
+        "dev bench scale start --against ./own",
+        "bench scale start",
+        "dev fuzz emitted",
+        "launch own.kb",
+        "dev bench host --peer own=./own",
+        "calibrate",
+        sweep,
+    ];
     for words in all {
-        scratch.write("programs.kb", format!("// kbc: {words}\n// kbc 0.1.0: stopped\n").as_bytes());
+        let (command, files) = words.split_once('\n').unwrap_or((words, ""));
+        let text = format!("// kbc: {command}\n// kbc 0.1.0: stopped\n{files}\n");
+        scratch.write("programs.kb", text.as_bytes());
         let ran = kbc(scratch.path(), &["dev", "replay", "programs.kb"], "");
         assert!(ran.code == 2 && ran.stderr.contains("which kbc dev replay does not do"), "{}", ran.stderr);
     }

@@ -8,6 +8,7 @@
 
 use super::compile::{self, PackageReceiver};
 use crate::cli::{Selection, Source};
+use crate::confine;
 use crate::host_program::{self, Temporary, lines};
 use crate::native::NativeTool;
 use crate::outdir;
@@ -119,6 +120,10 @@ pub(super) fn run(
 ) -> Outcome<SweepRows> {
     if points.is_empty() {
         return Ok(SweepRows::of(vec![], BTreeMap::new()));
+    }
+    if confine::is_on() {
+        let title = "the sweep compiles and runs C, which kbc dev replay does not do: run it yourself";
+        return Err(Diagnostic::error("E413", title).into());
     }
     let tools = Tools::find(points);
     let folder = Temporary::new()?;

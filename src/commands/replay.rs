@@ -50,12 +50,16 @@ fn begin(session: &mut Session, command: &[String], texts: Vec<(String, String)>
         | Command::Old(DevVerb::Fuzz(Fuzz { what: FuzzWhat::Emitted(_) })) => {
             Some("compiles and runs C++, which kbc dev replay does not do: run it yourself")
         }
-        // `--against` names a program, which is run.
-        Command::Dev(Dev { verb: DevVerb::Bench(Bench { what: BenchWhat::Scale(_) }) })
-        | Command::Old(DevVerb::Bench(Bench { what: BenchWhat::Scale(_) })) => {
+        // `--against` names a program, which is run, and so do `--peer` and `--mpi`.
+        Command::Dev(Dev {
+            verb: DevVerb::Bench(Bench { what: BenchWhat::Scale(_) | BenchWhat::Host(_) }),
+        })
+        | Command::Old(DevVerb::Bench(Bench { what: BenchWhat::Scale(_) | BenchWhat::Host(_) })) => {
             Some("runs programs, which kbc dev replay does not do: run it yourself")
         }
-        Command::Launch(_) => Some("compiles and runs C, which kbc dev replay does not do: run it yourself"),
+        Command::Launch(_) | Command::Calibrate(_) => {
+            Some("compiles and runs C, which kbc dev replay does not do: run it yourself")
+        }
         _ => None,
     };
     if let Some(why) = refused {
