@@ -13,9 +13,9 @@
 //! Where the machine states the route of a pair ([`super::stated`]), that is the route, whatever
 //! the direction in which the peer is written.
 //!
-//! With `routing: adaptive`, whoever follows a message chooses at every node between the equal links
-//! of its route ([`Route::choose`]). The links that the iterator returns are then one possible
-//! route. Messages that name relays and pairs with a stated route have no choice.
+//! With `routing: adaptive`, whoever follows a message chooses at every node between the equal
+//! links of its route ([`Route::choose`]). The links that the iterator returns are then one
+//! possible route. Messages that name relays and pairs with a stated route have no choice.
 
 use super::graph::Graph;
 use super::line::{Axis, AxisPosition, LineLinks};
