@@ -31,10 +31,10 @@ fn blocks_keep_their_content() {
                 // with its layout.
                 unsafe {
                     let at = ALLOCATOR.alloc(old);
-                    assert!(!at.is_null() && at.addr() % align == 0);
+                    assert!(!at.is_null() && at.addr().is_multiple_of(align));
                     (0..from).for_each(|i| at.add(i).write(byte(i)));
                     let at = ALLOCATOR.realloc(at, old, to);
-                    assert!(!at.is_null() && at.addr() % align == 0, "{from} {to} {align}");
+                    assert!(!at.is_null() && at.addr().is_multiple_of(align), "{from} {to} {align}");
                     assert!((0..from.min(to)).all(|i| at.add(i).read() == byte(i)), "{from} {to} {align}");
                     ALLOCATOR.dealloc(at, layout(to, align));
                 }
