@@ -14,7 +14,7 @@
 //! passes has one; a kernel with fences in which a notify or wait has no order is not emitted
 //! ([`Orders::complete`]).
 
-use kbc_tiles::tile::{Gm, Kernel, Object, Op, Reach, Stmt, path};
+use kbc_tiles::tile::{Kernel, Object, Op, Reach, Stmt, path};
 use std::collections::BTreeSet;
 
 /// The notifies and waits of a kernel that have an order, by their address in the kernel.
@@ -167,34 +167,7 @@ fn join_after(a: After, b: After) -> After {
 
 /// Returns how an operation accesses memory that peers reach, if it does.
 fn access(kernel: &Kernel, op: &Op) -> Option<Access> {
-    let reached =
-        |g: &Gm| matches!(g.object, Object::Area(a) if kernel.area(a).reach == Reach::Peers).then_some(());
-    match op {
-        Op::Load { from, .. }
-        | Op::LoadRow { from, .. }
-        | Op::LoadRows { from, .. }
-        | Op::LoadBlock { from, .. } => reached(from).map(|()| Access::Read),
-        Op::Store { to, .. } | Op::StoreRows { to, .. } | Op::StoreBlock { to, .. } => {
-            reached(to).map(|()| Access::Write)
-        }
-        Op::Vector { .. }
-        | Op::Select { .. }
-        | Op::Convert { .. }
-        | Op::Reduce { .. }
-        | Op::Expand { .. }
-        | Op::Spread { .. }
-        | Op::Index { .. }
-        | Op::Choose { .. }
-        | Op::Move { .. }
-        | Op::Matmul { .. }
-        | Op::Notify { .. }
-        | Op::Wait { .. }
-        | Op::Release
-        | Op::Acquire
-        | Op::Complete
-        | Op::Barrier(_)
-        | Op::MemoryBarrier
-        | Op::SetFlag { .. }
-        | Op::WaitFlag { .. } => None,
-    }
+    let (place, writes) = op.place()?;
+    let reached = matches!(place.object, Object::Area(a) if kernel.area(a).reach == Reach::Peers);
+    reached.then_some(if writes { Access::Write } else { Access::Read })
 }

@@ -377,6 +377,39 @@ impl VecOp {
     }
 }
 
+/// The place that an operation accesses and whether it writes there, by reference as the operation
+/// is. Every operation is named, so that a new one cannot be forgotten.
+macro_rules! place {
+    ($op:expr) => {
+        match $op {
+            Op::Load { from, .. }
+            | Op::LoadRow { from, .. }
+            | Op::LoadRows { from, .. }
+            | Op::LoadBlock { from, .. } => Some((from, false)),
+            Op::Store { to, .. } | Op::StoreRows { to, .. } | Op::StoreBlock { to, .. } => Some((to, true)),
+            Op::Vector { .. }
+            | Op::Select { .. }
+            | Op::Convert { .. }
+            | Op::Reduce { .. }
+            | Op::Expand { .. }
+            | Op::Spread { .. }
+            | Op::Index { .. }
+            | Op::Choose { .. }
+            | Op::Move { .. }
+            | Op::Matmul { .. }
+            | Op::Notify { .. }
+            | Op::Wait { .. }
+            | Op::Release
+            | Op::Acquire
+            | Op::Complete
+            | Op::Barrier(_)
+            | Op::MemoryBarrier
+            | Op::SetFlag { .. }
+            | Op::WaitFlag { .. } => None,
+        }
+    };
+}
+
 impl Op {
     /// Returns the pipe that executes the operation; `None` for flags, barriers and fences, which
     /// order pipes.
@@ -409,63 +442,11 @@ impl Op {
 
     /// Returns the place in device memory that the operation accesses, and whether it writes there.
     pub fn place(&self) -> Option<(&Gm, bool)> {
-        match self {
-            Op::Load { from, .. }
-            | Op::LoadRow { from, .. }
-            | Op::LoadRows { from, .. }
-            | Op::LoadBlock { from, .. } => Some((from, false)),
-            Op::Store { to, .. } | Op::StoreRows { to, .. } | Op::StoreBlock { to, .. } => Some((to, true)),
-            Op::Vector { .. }
-            | Op::Select { .. }
-            | Op::Convert { .. }
-            | Op::Reduce { .. }
-            | Op::Expand { .. }
-            | Op::Spread { .. }
-            | Op::Index { .. }
-            | Op::Choose { .. }
-            | Op::Move { .. }
-            | Op::Matmul { .. }
-            | Op::Notify { .. }
-            | Op::Wait { .. }
-            | Op::Release
-            | Op::Acquire
-            | Op::Complete
-            | Op::Barrier(_)
-            | Op::MemoryBarrier
-            | Op::SetFlag { .. }
-            | Op::WaitFlag { .. } => None,
-        }
+        place!(self)
     }
 
     /// Returns the place of [`Op::place`], to change it.
     pub fn place_mut(&mut self) -> Option<&mut Gm> {
-        match self {
-            Op::Load { from: gm, .. }
-            | Op::LoadRow { from: gm, .. }
-            | Op::LoadRows { from: gm, .. }
-            | Op::LoadBlock { from: gm, .. }
-            | Op::Store { to: gm, .. }
-            | Op::StoreRows { to: gm, .. }
-            | Op::StoreBlock { to: gm, .. } => Some(gm),
-            Op::Vector { .. }
-            | Op::Select { .. }
-            | Op::Convert { .. }
-            | Op::Reduce { .. }
-            | Op::Expand { .. }
-            | Op::Spread { .. }
-            | Op::Index { .. }
-            | Op::Choose { .. }
-            | Op::Move { .. }
-            | Op::Matmul { .. }
-            | Op::Notify { .. }
-            | Op::Wait { .. }
-            | Op::Release
-            | Op::Acquire
-            | Op::Complete
-            | Op::Barrier(_)
-            | Op::MemoryBarrier
-            | Op::SetFlag { .. }
-            | Op::WaitFlag { .. } => None,
-        }
+        place!(self).map(|(gm, _)| gm)
     }
 }

@@ -412,28 +412,21 @@ impl Walk<'_, '_> {
                     self.report(op, shape("combining rows needs three different tiles".into()));
                 }
             }
-            Op::Expand { dst, src, len } => {
+            Op::Expand { dst, src, len } | Op::Spread { dst, src, len } => {
                 self.alike(op, &[*dst, *src]);
                 self.len(op, len, &[*dst]);
                 let dtype = k.tile(*src).dtype;
                 if !device.expand(dtype) {
                     self.report(op, instruction(format!("the core cannot broadcast {dtype}")));
                 }
+                let spreads = matches!(op, Op::Spread { .. });
                 if dst == src {
-                    self.report(op, shape("a tile cannot be broadcast into itself".into()));
+                    let fault = if spreads { "spread into itself" } else { "broadcast into itself" };
+                    self.report(op, shape(format!("a tile cannot be {fault}")));
                 }
-            }
-            Op::Spread { dst, src, len } => {
-                self.alike(op, &[*dst, *src]);
-                self.len(op, len, &[*dst]);
-                let dtype = k.tile(*src).dtype;
-                if !device.expand(dtype) {
-                    self.report(op, instruction(format!("the core cannot broadcast {dtype}")));
+                if spreads {
+                    self.on_rows(op, len);
                 }
-                if dst == src {
-                    self.report(op, shape("a tile cannot be spread into itself".into()));
-                }
-                self.on_rows(op, len);
             }
             Op::LoadRows { tile, len, from: gm, .. } | Op::StoreRows { to: gm, tile, len, .. } => {
                 self.transfer(op, *tile, gm, matches!(op, Op::StoreRows { .. }));
