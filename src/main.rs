@@ -12,9 +12,6 @@ use kbc_diag::{Diagnostic, escape_controls};
 use std::borrow::Cow;
 use std::process::ExitCode;
 
-#[global_allocator]
-static ALLOCATOR: kbc_allocator::CountingAllocator = kbc_allocator::CountingAllocator;
-
 /// Text that `kbc` prints without arguments.
 const FIRST_STEPS: &str = "\
 kbc compiles collective algorithms and tensor-parallel programs: it proves, executes and times them.

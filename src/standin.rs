@@ -91,17 +91,26 @@ impl Standin {
         let objects = self.folder("model", "", |dir| {
             COMMON.iter().try_for_each(|name| {
                 let source = self.headers.join(format!("standin/{name}.cpp"));
-                self.compile_one(dir, &source.display().to_string(), &format!("{name}.o"))
+                let object = format!("{name}.o");
+                self.compile_one(dir, &["-c", &source.display().to_string(), "-o", &object])
             })
         });
         let objects = objects.map_err(|e| format!("the stand-in model does not compile:\n{e}"))?;
-        let files = unit::files(programs);
+        let unit::Unit { headers, files } = unit::unit(programs);
+        let precompiled = self.folder("headers", &headers, |dir| {
+            std::fs::write(dir.join(unit::HEADERS), &headers).map_err(failed(dir))?;
+            // g++ takes this file in place of the header. Other compilers may not.
+            let object = format!("{}.gch", unit::HEADERS);
+            self.compile_one(dir, &["-x", "c++-header", unit::HEADERS, "-o", &object])
+        })?;
+        let here = format!("-I{}", precompiled.display());
         let all: Vec<&str> = files.iter().flat_map(|f| [f.0.as_str(), f.1.as_str()]).collect();
-        let folder = self.folder("program", &all.join("\n"), |dir| {
+        let all = [headers.as_str(), &all.join("\n")].concat();
+        let folder = self.folder("program", &all, |dir| {
             for (name, text) in &files {
                 std::fs::write(dir.join(name), text).map_err(failed(dir))?;
             }
-            self.compile_one(dir, unit::MAIN, "unit.o")?;
+            self.compile_one(dir, &[&here, "-c", unit::MAIN, "-o", "unit.o"])?;
             let mut args =
                 vec!["-pthread".to_owned(), "-o".to_owned(), "program".to_owned(), "unit.o".to_owned()];
             args.extend(COMMON.map(|name| objects.join(format!("{name}.o")).display().to_string()));
@@ -138,11 +147,9 @@ impl Standin {
         built.map(|()| done)
     }
 
-    fn compile_one(&self, dir: &Path, source: &str, object: &str) -> Result<(), String> {
+    fn compile_one(&self, dir: &Path, what: &[&str]) -> Result<(), String> {
         let include = format!("-I{}", self.headers.display());
-        let mut args = FLAGS.to_vec();
-        args.extend([include.as_str(), "-c", source, "-o", object]);
-        self.compiler.call(&args, dir)
+        self.compiler.call(&[&FLAGS[..], &[&include], what].concat(), dir)
     }
 }
 

@@ -251,34 +251,106 @@ fn built_with(name: &str) -> BTreeSet<String> {
     seen
 }
 
+/// Returns a line of a text that begins an example of documentation. rustdoc compiles code in fences
+/// that name no other language, and indented code.
+fn example(text: &str) -> Option<&str> {
+    const RUST: [&str; 8] =
+        ["", "rust", "ignore", "should_panic", "no_run", "compile_fail", "test_harness", "standalone_crate"];
+    let rust = |word: &str| RUST.contains(&word) || word.starts_with("edition");
+    let (mut fenced, mut blank) = (false, true);
+    for line in text.lines() {
+        let words = line.trim_start();
+        let Some(doc) = words.strip_prefix("//!").or_else(|| words.strip_prefix("///")) else {
+            (fenced, blank) = (false, true);
+            continue;
+        };
+        if let Some(language) = doc.trim_start().strip_prefix("```") {
+            if !fenced && language.trim().split([',', ' ']).all(rust) {
+                return Some(line);
+            }
+            fenced = !fenced;
+        } else if !fenced && blank && doc.starts_with("     ") {
+            return Some(line);
+        }
+        blank = doc.trim().is_empty();
+    }
+    None
+}
+
 /// A manifest may say `test = false` where the sources hold no unit tests, which saves a second
-/// compilation of the crate. There a unit test, or code for one, would never be compiled.
+/// compilation of the crate. There a unit test, or code for one, would never be compiled. It may say
+/// `doctest = false` where no documentation has an example, which saves a run of rustdoc.
 #[test]
 fn no_unit_test_is_left_out() {
-    let mut found = 0;
+    let unit = |text: &str| {
+        ["#[test]", "cfg(test", "cfg!(test"].iter().find(|w| text.contains(**w)).map(|w| (*w).to_owned())
+    };
+    let example = |text: &str| example(text).map(str::to_owned);
+    let kinds: [(&str, &dyn Fn(&str) -> Option<String>); 2] =
+        [("test = false", &unit), ("doctest = false", &example)];
     let mut manifests = files(&["crates"], &["Cargo.toml"]);
     manifests
         .push(("Cargo.toml".into(), std::fs::read_to_string(root().join("Cargo.toml")).expect("a manifest")));
-    for (name, text) in manifests {
-        let folder = name.strip_suffix("Cargo.toml").expect("the name of a manifest");
-        for section in text.split("\n[").filter(|s| s.lines().any(|l| l == "test = false")) {
-            let place = match section.lines().next() {
-                Some("lib]") => format!("{folder}src"),
-                Some("[bin]]") => format!("{folder}src/main.rs"),
-                other => panic!("{name}: `test = false` in {other:?}"),
-            };
-            let path = root().join(&place);
-            let texts = if path.is_dir() { files(&[&place], &[".rs"]) } else { vec![] };
-            let alone =
-                path.is_file().then(|| (place.clone(), std::fs::read_to_string(&path).expect("a text")));
-            for (source, text) in texts.into_iter().chain(alone) {
-                let of_tests = ["#[test]", "cfg(test", "cfg!(test"].iter().find(|w| text.contains(**w));
-                assert_eq!(of_tests, None, "{source}: {name} says `test = false`, so this never runs");
-                found += 1;
+    for (says, in_text) in kinds {
+        let mut found = 0;
+        for (name, text) in &manifests {
+            let folder = name.strip_suffix("Cargo.toml").expect("the name of a manifest");
+            for section in text.split("\n[").filter(|s| s.lines().any(|l| l == says)) {
+                let place = match section.lines().next() {
+                    Some("lib]") => format!("{folder}src"),
+                    Some("[bin]]") => format!("{folder}src/main.rs"),
+                    other => panic!("{name}: `{says}` in {other:?}"),
+                };
+                let path = root().join(&place);
+                let texts = if path.is_dir() { files(&[&place], &[".rs"]) } else { vec![] };
+                let alone =
+                    path.is_file().then(|| (place.clone(), std::fs::read_to_string(&path).expect("a text")));
+                for (source, text) in texts.into_iter().chain(alone) {
+                    assert_eq!(in_text(&text), None, "{source}: {name} says `{says}`, so this never runs");
+                    found += 1;
+                }
             }
         }
+        assert!(found > 10, "{says}: {found}");
     }
-    assert!(found > 10, "{found}");
+}
+
+/// A package with features that only tests ask for is built once more by the second command of the
+/// README, with all packages that use it. `Cargo.toml` asks for them in the first one, too.
+#[test]
+fn tests_use_the_packages_of_the_first_command() {
+    let packages = |args: &[&str]| {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = std::process::Command::new(cargo);
+        command.args(["tree", "--locked", "--offline", "--no-dedupe", "--prefix", "none"]);
+        let out =
+            command.args(["-f", "{p} [{f}]"]).args(args).current_dir(root()).output().expect("cargo runs");
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        let text = String::from_utf8(out.stdout).expect("UTF-8");
+        let line = |l: &str| l.trim_end_matches(" (*)").to_owned();
+        text.lines().filter(|l| !l.is_empty() && !l.starts_with("kbc")).map(line).collect::<BTreeSet<_>>()
+    };
+    let built = packages(&["-p", "kbc", "-e", "normal,build"]);
+    let tested = packages(&["--workspace", "-e", "normal,build,dev"]);
+    let again: Vec<&String> = built.difference(&tested).collect();
+    // The parser is generated in tests, which only the front end is built again for.
+    assert!(again.iter().all(|p| p.starts_with("lalrpop-util ")), "{again:?}");
+    assert!(built.len() > 100, "{}", built.len());
+}
+
+/// What `example` finds in texts.
+#[test]
+fn examples_of_documentation_are_found() {
+    let fence = "`".repeat(3);
+    for (text, found) in [
+        (format!("/// It adds.\n/// {fence}\n/// add(1);\n/// {fence}\nfn add() {{}}\n"), true),
+        (format!("//! {fence}no_run\n//! add(1);\n//! {fence}\n"), true),
+        ("/// It adds:\n///\n///     add(1);\n".to_owned(), true),
+        (format!("/// {fence}text\n///     add\n/// {fence}\n/// It adds.\n"), false),
+        ("/// It adds\n///     and goes on.\nlet x = 1;\n//     no document\n".to_owned(), false),
+    ] {
+        assert_eq!(example(&text).is_some(), found, "{text}");
+    }
 }
 
 /// The judge of the checker (`kbc dev mutate`, `kbc dev fuzz checker`) cannot import it: the

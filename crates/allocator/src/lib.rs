@@ -7,7 +7,9 @@
 //! which pages and their return to the system count.
 //!
 //! It is a crate because every allocation runs through it: the profiles of `Cargo.toml` optimise it
-//! where kbc itself is not optimised.
+//! where kbc itself is not optimised. Every program that links this crate has it as its allocator.
+//! It is the command line that does, and tests; the compiler as a library leaves the choice to its
+//! user.
 
 use mimalloc::MiMalloc;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -87,6 +89,11 @@ fn trim() {
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn trim() {}
+
+/// The allocator of programs that link this crate. The compiler makes functions for it in the crate
+/// that declares it, so they are optimised with this crate.
+#[global_allocator]
+pub static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// The allocator of the system, with a count of the allocated bytes.
 pub struct CountingAllocator;

@@ -1,11 +1,8 @@
 //! Tests of `kbc-allocator`, which is also the allocator of this binary.
 #![allow(unsafe_code, reason = "allocators have no safe interface")]
 
-use kbc_allocator::CountingAllocator;
+use kbc_allocator::ALLOCATOR;
 use std::alloc::{GlobalAlloc, Layout};
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Sizes on both sides of the limit between small and large blocks, and of that for large pages.
 const SIZES: [usize; 12] =

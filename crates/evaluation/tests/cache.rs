@@ -80,8 +80,8 @@ impl Entries for Kept {
 }
 
 /// Runs the sweep with a cache of a kbc.
-fn rows(memory: &Arc<Memory>, executable: &[u8]) -> Vec<SweepRow> {
-    let cache = Cache::new(Box::new(Kept(memory.clone())), executable);
+fn rows(memory: &Arc<Memory>, kbc: &str) -> Vec<SweepRow> {
+    let cache = Cache::new(Box::new(Kept(memory.clone())), kbc.into());
     let mut workspace = Workspace::new(memory.clone());
     let loaded = load(&mut workspace, "sizes.yaml").expect("a sweep");
     let points = chosen(&loaded.grid, &[], None).expect("all rows");
@@ -99,17 +99,17 @@ fn memory() -> Arc<Memory> {
 #[test]
 fn rows_are_found_again_by_what_they_were_made_from() {
     let memory = memory();
-    let first = rows(&memory, b"kbc");
+    let first = rows(&memory, "kbc");
     assert!(first.iter().all(|r| !r.cached && r.facts.status.holds()));
-    let again = rows(&memory, b"kbc");
+    let again = rows(&memory, "kbc");
     assert!(again.iter().all(|r| r.cached));
     let facts = |rows: &[SweepRow]| rows.iter().map(|r| r.facts.clone()).collect::<Vec<_>>();
     assert_eq!(facts(&again), facts(&first));
     // Another kbc may compute something else, and another program is another one.
-    assert!(rows(&memory, b"another kbc").iter().all(|r| !r.cached));
+    assert!(rows(&memory, "another kbc").iter().all(|r| !r.cached));
     let changed = FILES[0].1.replace("500 ns", "900 ns");
     memory.files.lock().expect("no panic").insert("sum.kb".into(), changed);
-    let other = rows(&memory, b"kbc");
+    let other = rows(&memory, "kbc");
     assert!(other.iter().all(|r| !r.cached));
     assert!(other.iter().zip(&first).all(|(a, b)| a.facts.time_ns > b.facts.time_ns));
 }
@@ -117,13 +117,13 @@ fn rows_are_found_again_by_what_they_were_made_from() {
 #[test]
 fn a_damaged_entry_is_told_and_computed_again() {
     let memory = memory();
-    let first = rows(&memory, b"kbc");
+    let first = rows(&memory, "kbc");
     for entry in memory.entries.lock().expect("no panic").values_mut() {
         *entry.last_mut().expect("some bytes") ^= 1;
     }
-    let again = rows(&memory, b"kbc");
+    let again = rows(&memory, "kbc");
     assert!(again.iter().all(|r| !r.cached));
     assert!(again.iter().zip(&first).all(|(a, b)| a.facts == b.facts));
     assert_eq!(*memory.codes.lock().expect("no panic"), ["E592"]);
-    assert!(rows(&memory, b"kbc").iter().all(|r| r.cached), "entries are written anew");
+    assert!(rows(&memory, "kbc").iter().all(|r| r.cached), "entries are written anew");
 }

@@ -1,5 +1,8 @@
 //! Tests of `kbc-machine`; one binary, a module per subject.
 
+// The tests have the allocator of the command line.
+use kbc_allocator as _;
+
 mod bounds;
 mod boxes;
 mod failed;

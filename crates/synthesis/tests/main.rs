@@ -1,5 +1,8 @@
 //! Tests of `kbc-synthesis`; one binary, a module per subject.
 
+// The tests have the allocator of the command line.
+use kbc_allocator as _;
+
 mod all_to_all;
 mod attained;
 mod brute;

@@ -1,5 +1,8 @@
 //! Tests of `kbc-time`; one binary, a module per subject.
 
+// The tests have the allocator of the command line.
+use kbc_allocator as _;
+
 #[path = "../../backend-sim/tests/common/mod.rs"]
 mod common;
 #[path = "../../passes/tests/stack/mod.rs"]

@@ -8,6 +8,18 @@ use std::fmt::Write;
 /// The file that is compiled; it includes the others.
 pub const MAIN: &str = "unit.cpp";
 
+/// The file that [`MAIN`] includes first. It has all headers that the programs include and nothing
+/// else, so units with the same headers can share a precompiled one.
+pub const HEADERS: &str = "headers.hpp";
+
+/// Text of a translation unit.
+pub struct Unit {
+    /// Content of [`HEADERS`].
+    pub headers: String,
+    /// The other files with their names. [`MAIN`] is the last.
+    pub files: Vec<(String, String)>,
+}
+
 /// Returns the number of the line that names the entry function.
 fn body_line(kernel: &str) -> usize {
     kernel.lines().position(|l| l.contains("kernel_entry(")).map_or(0, |i| i + 1)
@@ -57,14 +69,15 @@ fn without_includes(text: &str, includes: &mut BTreeSet<String>) -> String {
 
 /// Lines in front of the kernels and behind them. g++ takes most of its time to optimise kernels,
 /// each of which runs a few times; the instructions that they call are in headers, stay optimised,
-/// and take the time of the run. Other compilers do not know these pragmas.
+/// and take the time of the run. The headers say that entries are `always_inline` without `inline`,
+/// and g++ forgets that in a precompiled header. Other compilers do not know these pragmas.
 const AS_THEY_ARE: [&str; 2] = [
-    "#if defined(__GNUC__) && !defined(__clang__)\n#pragma GCC push_options\n#pragma GCC optimize(\"O0\")\n#endif",
+    "#if defined(__GNUC__) && !defined(__clang__)\n#pragma GCC diagnostic ignored \"-Wattributes\"\n#pragma GCC push_options\n#pragma GCC optimize(\"O0\")\n#endif",
     "#if defined(__GNUC__) && !defined(__clang__)\n#pragma GCC pop_options\n#endif",
 ];
 
-/// Returns the files of a unit with their names. [`MAIN`] is the last.
-pub fn files(programs: &[StandinSource<'_>]) -> Vec<(String, String)> {
+/// Returns the translation unit of programs.
+pub fn unit(programs: &[StandinSource<'_>]) -> Unit {
     let mut files = vec![];
     let mut includes = BTreeSet::from(["#include \"standin/program.hpp\"".to_owned()]);
     let (mut parts, mut table, mut rows) = (String::new(), String::new(), String::new());
@@ -95,13 +108,12 @@ pub fn files(programs: &[StandinSource<'_>]) -> Vec<(String, String)> {
         let _ = writeln!(table, "const Kernel *const kernels_of_{p}[] = {{{}}};", listed.join(", "));
         let _ = writeln!(rows, "    {{kernels_of_{p}, {}, {{{orchestration}}}}},", listed.len());
     }
-    let includes: Vec<String> = includes.into_iter().collect();
+    let headers: String = includes.iter().map(|line| format!("{line}\n")).collect();
     let [before, behind] = AS_THEY_ARE;
     let main = format!(
-        "{}\n{before}\n{parts}{behind}\nnamespace standin {{\n{table}const Program programs[] = {{\n{rows}}};\nconst int program_count = {};\n}}\n",
-        includes.join("\n"),
+        "#include \"{HEADERS}\"\n{before}\n{parts}{behind}\nnamespace standin {{\n{table}const Program programs[] = {{\n{rows}}};\nconst int program_count = {};\n}}\n",
         programs.len()
     );
     files.push((MAIN.to_owned(), main));
-    files
+    Unit { headers, files }
 }

@@ -111,10 +111,10 @@ fn content<'b>(key: &str, bytes: &'b [u8]) -> Option<&'b [u8]> {
 }
 
 impl Cache {
-    /// Creates a cache over entries. Rows of another `executable` are not found: it may compute
-    /// something else.
-    pub fn new(entries: Box<dyn Entries>, executable: &[u8]) -> Cache {
-        Cache { entries, kbc: digest(executable), files: Mutex::default(), damaged: Mutex::default() }
+    /// Creates a cache over entries. `kbc` is the digest of the executable: rows of another one are
+    /// not found, because it may compute something else.
+    pub fn new(entries: Box<dyn Entries>, kbc: String) -> Cache {
+        Cache { entries, kbc, files: Mutex::default(), damaged: Mutex::default() }
     }
 
     fn load<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
