@@ -4,6 +4,7 @@ use crate::kernels;
 
 use kbc_backend_ascend::passes::{PASSES, buffers, complete};
 use kbc_backend_ascend::profile::{PROFILES, Profile, find};
+use kbc_diag::FileId;
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
 use kbc_ir::types::DType;
@@ -156,6 +157,52 @@ fn rows_of_one_tile_loop_do_not_meet() {
     // One element further, the store also conflicts with the load of the next iteration.
     let body = vec![load(A, gm(OUT, int(0), v("i") + int(1))), body[1].clone()];
     assert!(flags(frame(vec![tiles(v("count"), body)])) > 1);
+}
+
+/// Stores of a loop that go to blocks apart need no order among each other; where it is not certain
+/// that they are apart, a barrier stands in front of the loop over tiles, once in each iteration.
+#[test]
+fn stores_of_blocks_that_are_apart_are_not_ordered() {
+    let barriers = |place: &str, chunk: &str, size: &str, bounds: &str| -> Vec<String> {
+        let text = format!(
+            "tile 1\nkernel @k aiv\nscalar nranks\nscalar count\nscalar call\ntensor %x : f32[count] in 0\n\
+             tensor %out : f32[count] out 0\nwindow @w : f32[nranks x count] arena 0\ntile $a : f32[4096]\n\nbody\n  \
+             for k in {bounds}\n    let chunk = {chunk}\n    let first = (count * chunk + nranks - 1) / nranks\n    \
+             let size = {size}\n    tiles i, m in size by 4096\n      load $a[m] = %x[first + i]\n      \
+             store {place}[i + first] = $a[m]\n"
+        );
+        let k = parse(&text, FileId(0)).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+        let printed = kbc_tiles::tile::text::print(&done(k));
+        printed.lines().filter(|l| l.contains("barrier MTE3")).map(str::to_owned).collect()
+    };
+    let cut = "(count * (chunk + 1) + nranks - 1) / nranks - first";
+    let (out, ring, most) = ("%out", "(rank - k) % nranks", "1..nranks");
+    for (place, chunk, size, bounds) in [
+        (out, ring, cut, most),
+        (out, "(rank + k) % nranks", cut, "0..nranks"),
+        (out, "k", cut, "0..7"),
+        ("@w[k]", "0", cut, most),
+        ("@w[2 * k + call % 2]", "0", cut, most),
+    ] {
+        assert_eq!(barriers(place, chunk, size, bounds), [""; 0], "{place} {chunk} {size} {bounds}");
+    }
+    for (place, chunk, size, bounds) in [
+        // Two iterations have one chunk.
+        (out, ring, cut, "0..nranks + 1"),
+        (out, "(rank - 2 * k) % nranks", cut, most),
+        (out, "k / 2", cut, most),
+        (out, "(rank - k) % nranks + k", cut, most),
+        // Chunks that do not end where the next one begins.
+        (out, ring, "(count * (chunk + 1) + nranks - 1) / nranks - first + 1", most),
+        (out, ring, "count", most),
+        // A cut that does not rise.
+        (out, "rank * k", cut, most),
+        ("@w[k / 2]", "0", cut, most),
+        ("@w[k % 2]", "0", cut, most),
+    ] {
+        let found = barriers(place, chunk, size, bounds);
+        assert_eq!(found, ["    barrier MTE3"], "{place} {chunk} {size} {bounds}");
+    }
 }
 
 #[test]

@@ -2,8 +2,9 @@
 //!
 //! Where [`kbc_tiles::tile::order`] finds an access that may conflict with an earlier one on
 //! another pipe, the pass inserts a set and its wait in front of it; on the same pipe, it inserts a
-//! barrier of that pipe. If the earlier access is outside a loop that contains the later one, the
-//! synchronisation goes in front of the whole loop. Then the pass removes what nothing needs: for
+//! barrier of that pipe. If the earlier access is outside a loop that contains the later one, or
+//! conflicts only with an earlier run of that loop, the synchronisation goes in front of the whole
+//! loop. Then the pass removes what nothing needs: for
 //! every line of synchronisation, in text order, it checks whether the kernel is still ordered
 //! without it. Finally, a pair whose event may still be in use gets another event. Where tiles take
 //! turns, a load waits for the store of its own copy two tiles earlier.
@@ -184,6 +185,14 @@ fn order(kernel: &mut Kernel) {
         }
         // The innermost place first: an insertion at an outer place moves the inner ones.
         wanted.sort_by(|a, b| (b.0.len(), &b.0, a.1, a.2).cmp(&(a.0.len(), &a.0, b.1, b.2)));
+        for (place, from, to) in &mut wanted {
+            if from == to
+                && Some(&*place) == first.as_ref()
+                && let Some(outer) = in_front_of_loop(kernel, place, *to)
+            {
+                *place = outer;
+            }
+        }
         for (place, from, to) in wanted {
             let add = if from == to {
                 vec![Stmt::Op(Op::Barrier(Barrier::Pipe(to)))]
@@ -193,6 +202,27 @@ fn order(kernel: &mut Kernel) {
             path::insert(kernel, &place, add);
         }
     }
+}
+
+/// Returns the outermost loop inside another loop that contains an operation, if a barrier of a pipe
+/// in front of that loop orders the operation as well as one in front of the operation: runs of the
+/// loop that follow each other conflict, and its iterations do not.
+fn in_front_of_loop(kernel: &Kernel, at: &Path, pipe: Pipe) -> Option<Path> {
+    let is_loop =
+        |n: &usize| matches!(path::stmt(kernel, &at[..*n]), Some(Stmt::For { .. } | Stmt::Tiles { .. }));
+    let loops: Vec<usize> = (1..at.len()).filter(is_loop).collect();
+    loops.iter().skip(1).find_map(|n| {
+        let place = at[..*n].to_vec();
+        let mut trial = kernel.clone();
+        path::insert(&mut trial, &place, [Stmt::Op(Op::Barrier(Barrier::Pipe(pipe)))]);
+        let mut moved = at.clone();
+        moved[n - 1] += 1;
+        let unordered = |f: &Finding| {
+            f.at == moved
+                && matches!(f.fault, Fault::Unordered { from, to, .. } if from == pipe && to == pipe)
+        };
+        (!analyse(&trial).iter().any(unordered)).then_some(place)
+    })
 }
 
 /// Removes synchronisation that nothing needs: first barriers of all pipes, then the rest. An event

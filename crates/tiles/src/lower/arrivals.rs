@@ -5,7 +5,9 @@
 //! in memory. The kernel waits for all consecutive messages first. Then it has one loop over tiles,
 //! which loads what is there, adds each message in the order of the schedule, and stores once. If
 //! the schedule directly copies the sum into a slot or puts it to peers, these are further stores
-//! from the core. Data that is put to several peers is loaded once.
+//! from the core. What arrives and is sent on is loaded once, and so is data that is put to several
+//! peers. Waits, acquires, releases and notifies are in front of these operations and behind them
+//! (`batches`).
 //!
 //! This is legal because no peer is notified between the first wait and the last addition. Peers
 //! learn about this rank only through notifies, so none can depend on how far this rank is between
@@ -50,14 +52,12 @@ pub(super) struct Sum<'s> {
     span: Span,
 }
 
-/// A further destination of the sum.
+/// A further destination of a place.
 struct Tail<'s> {
     around: Option<Around<'s>>,
     peer: Option<&'s Peer>,
     to: &'s Ref,
     span: Span,
-    /// The notify, after a release, that ends each step of its loop.
-    told: Option<&'s SOp>,
 }
 
 /// Consecutive additions to one place.
@@ -113,19 +113,13 @@ impl Lower<'_, '_> {
     /// statements; 0 if it begins otherwise.
     pub(super) fn arrivals(&mut self, region: usize, list: &[&SStmt]) -> Result<usize, Diagnostics> {
         let Some(Additions { sum, parts, tails, used }) = self.additions(region, list) else {
-            return self.shared(region, list);
+            return self.moved(region, list);
         };
         self.waits(region, &parts)?;
         if parts.iter().any(acquired) {
             self.build.push(Stmt::Op(Op::Acquire));
         }
         self.sum(region, &sum, &parts, &tails)?;
-        for t in &tails {
-            if let (Some((var, lo, hi)), Some(notify)) = (t.around, t.told) {
-                self.build.push(Stmt::Op(Op::Release));
-                self.looped((var, lo, hi), |this| this.op(region, notify, t.span))?;
-            }
-        }
         Ok(used)
     }
 
@@ -138,53 +132,72 @@ impl Lower<'_, '_> {
             used += length;
         }
         let sum = sum?;
-        let mut tails = vec![];
-        while let Some((tail, length)) = tail(&list[used..], &sum, tails.last()) {
-            tails.push(tail);
-            used += length;
-        }
+        let tails = tails(&list[used..], sum.dst);
+        used += tails.len();
         Some(Additions { sum, parts, tails, used })
     }
 
-    /// Lowers a loop of puts of one place to several peers, each with a notify: every tile is
-    /// loaded once, and all peers are notified after the last tile. Returns 1, or 0 if the list
-    /// begins otherwise.
-    fn shared(&mut self, region: usize, list: &[&SStmt]) -> Result<usize, Diagnostics> {
-        let Some(SStmt::For { var, lo, hi, body }) = list.first() else { return Ok(0) };
-        let [
-            SStmt::Op(SOp::Put { src: src @ Ref::Chunk { .. }, peer, dst }, span),
-            SStmt::Op(SOp::FenceRelease, _),
-            SStmt::Op(notify @ SOp::Notify { .. }, _),
-        ] = body.as_slice()
-        else {
-            return Ok(0);
+    /// Lowers a place that is stored and then sent, or sent several times: every tile of it is loaded
+    /// once. Returns the number of statements with which the list begins in this way, or 0.
+    fn moved(&mut self, region: usize, list: &[&SStmt]) -> Result<usize, Diagnostics> {
+        let (src, from, stored, span) = match list.first() {
+            Some(SStmt::Op(SOp::Copy { dst: dst @ Ref::Chunk { .. }, src }, span)) => {
+                (src, None, Some(dst), *span)
+            }
+            Some(SStmt::Op(SOp::Get { dst: dst @ Ref::Chunk { .. }, peer, src }, span)) => {
+                (src, Some(peer), Some(dst), *span)
+            }
+            Some(SStmt::Op(SOp::Put { src, .. } | SOp::Copy { src, .. }, span)) => (src, None, None, *span),
+            Some(SStmt::For { body, .. }) => match body.as_slice() {
+                [SStmt::Op(SOp::Put { src, .. } | SOp::Copy { src, .. }, span)] => (src, None, None, *span),
+                _ => return Ok(0),
+            },
+            _ => return Ok(0),
         };
-        let around = (var, lo, hi);
-        let dtype = self.dtype(region, src);
-        let slots = matches!(dst, Ref::Slot { .. }) && self.dtype(region, dst) == dtype;
-        if mentions(src, var) || !slots {
+        let place = stored.unwrap_or(src);
+        let dtype = self.dtype(region, place);
+        let first = usize::from(stored.is_some());
+        // A fetch is complete before what follows notifies anybody.
+        let completes = matches!(list.get(first), Some(SStmt::Op(SOp::FenceComplete, _))) && from.is_some();
+        let first = first + usize::from(completes);
+        let tails = tails(&list[first..], place);
+        let looped = tails.iter().any(|t| t.around.is_some());
+        let alike =
+            self.dtype(region, src) == dtype && tails.iter().all(|t| self.dtype(region, t.to) == dtype);
+        let chunk = matches!(place, Ref::Chunk { .. });
+        if tails.len() + first < 2 && !looped || tails.is_empty() || !alike || !chunk {
             return Ok(0);
         }
-        self.note("put", *span);
-        let Some(from) = self.chunk(region, (src, None)) else { return Ok(0) };
+        if let Some(stored) = stored
+            && (self.consumer(region, stored).is_some() || self.waits_for(region, stored))
+        {
+            return Ok(0);
+        }
+        let words = match (stored, from) {
+            (None, _) => "put",
+            (Some(_), None) => "copy",
+            (Some(_), Some(_)) => "get",
+        };
+        self.note(words, span);
+        let peer = from.map(|p| self.peer(region, p));
+        let (own, other) = self.pair(region, (place, None), (src, peer.as_ref()), span)?;
         let tile = self.tile(dtype, 0);
         let mut failed = None;
-        self.tiles_loop(&from.len.clone(), |this, pos, len| {
-            this.load(tile, len, &from.at, pos);
-            let done = this.looped(around, |this| {
-                let peer = this.peer(region, peer);
-                let (_, to) = this.pair(region, (src, None), (dst, Some(&peer)), *span)?;
-                this.store(&to.at, pos, tile, len);
-                Ok::<(), Diagnostic>(())
-            });
-            failed = done.err();
+        self.tiles_loop(&own.len.clone(), |this, pos, len| {
+            this.load(tile, len, &other.at, pos);
+            let sent = Sent { region, place, tile, pos, len };
+            failed = this.tails(&sent, &tails).err();
+            if stored.is_some() {
+                this.store(&own.at, pos, tile, len);
+            }
         });
         if let Some(d) = failed {
             return Err(d.into());
         }
-        self.build.push(Stmt::Op(Op::Release));
-        self.looped(around, |this| this.op(region, notify, *span))?;
-        Ok(1)
+        if completes {
+            self.build.push(Stmt::Op(Op::Complete));
+        }
+        Ok(first + tails.len())
     }
 
     /// Returns the part with which a list begins, and its number of statements. `sum` is the place
@@ -364,7 +377,8 @@ impl Lower<'_, '_> {
             let tile = own.narrow.unwrap_or(own.wide);
             this.load(tile, len, &from.at, pos);
             let add = Addition { region, sum, op, own, other, pos, len };
-            failed = this.add_all(&add, parts).and_then(|()| this.tails(&add, tails)).err();
+            let sent = Sent { region, place: sum.dst, tile, pos, len };
+            failed = this.add_all(&add, parts).and_then(|()| this.tails(&sent, tails)).err();
             match &consumer {
                 Some(c) => this.consume(c, tile, &to.at, pos, len),
                 None => this.store(&to.at, pos, tile, len),
@@ -423,14 +437,13 @@ impl Lower<'_, '_> {
         self.add(a, rest)
     }
 
-    /// Adds the stores of a tile of the sum to its further destinations.
-    fn tails(&mut self, a: &Addition<'_>, tails: &[Tail<'_>]) -> Result<(), Diagnostic> {
-        let tile = a.own.narrow.unwrap_or(a.own.wide);
+    /// Adds the stores of a tile to the further destinations of its place.
+    fn tails(&mut self, sent: &Sent<'_>, tails: &[Tail<'_>]) -> Result<(), Diagnostic> {
         for t in tails {
             let store = |this: &mut Self| -> Result<(), Diagnostic> {
-                let peer = t.peer.map(|p| this.peer(a.region, p));
-                let (_, to) = this.pair(a.region, (a.sum.dst, None), (t.to, peer.as_ref()), t.span)?;
-                this.store(&to.at, a.pos, tile, a.len);
+                let peer = t.peer.map(|p| this.peer(sent.region, p));
+                let (_, to) = this.pair(sent.region, (sent.place, None), (t.to, peer.as_ref()), t.span)?;
+                this.store(&to.at, sent.pos, sent.tile, sent.len);
                 Ok(())
             };
             match t.around {
@@ -440,6 +453,15 @@ impl Lower<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// A tile of a place that goes to further destinations.
+struct Sent<'a> {
+    region: usize,
+    place: &'a Ref,
+    tile: TileId,
+    pos: &'a Expr,
+    len: &'a Expr,
 }
 
 /// Common parameters of all additions in a loop over tiles.
@@ -468,32 +490,25 @@ fn first<'p, 's>(parts: &'p [Part<'s>]) -> Option<&'p Message<'s>> {
     }
 }
 
-/// Returns the further destination with which a list begins, and its number of statements: a copy
-/// of the sum into a slot, a put of it, or a loop of one of these with a release and a notify.
-fn tail<'s>(list: &[&'s SStmt], sum: &Sum<'s>, last: Option<&Tail<'_>>) -> Option<(Tail<'s>, usize)> {
-    // What follows a notify is not part of the sum.
-    if last.is_some_and(|t| t.told.is_some()) {
-        return None;
-    }
+/// Returns the further destinations of a place with which a list begins, each one statement: a copy
+/// into a slot, a put, or a loop of one of these.
+fn tails<'s>(list: &[&'s SStmt], place: &Ref) -> Vec<Tail<'s>> {
     let store = |s: &'s SStmt| match s {
-        SStmt::Op(SOp::Copy { dst: to @ Ref::Slot { .. }, src }, span) if src == sum.dst => {
-            Some(Tail { around: None, peer: None, to, span: *span, told: None })
+        SStmt::Op(SOp::Copy { dst: to @ Ref::Slot { .. }, src }, span) if src == place => {
+            Some(Tail { around: None, peer: None, to, span: *span })
         }
-        SStmt::Op(SOp::Put { src, peer, dst: to @ Ref::Slot { .. } }, span) if src == sum.dst => {
-            Some(Tail { around: None, peer: Some(peer), to, span: *span, told: None })
+        SStmt::Op(SOp::Put { src, peer, dst: to @ Ref::Slot { .. } }, span) if src == place => {
+            Some(Tail { around: None, peer: Some(peer), to, span: *span })
         }
         _ => None,
     };
-    match *list.first()? {
+    let tail = |s: &'s SStmt| match s {
         SStmt::For { var, lo, hi, body } => {
-            let [first, SStmt::Op(SOp::FenceRelease, _), SStmt::Op(told @ SOp::Notify { .. }, _)] =
-                body.as_slice()
-            else {
-                return None;
-            };
-            let tail = store(first).filter(|_| !mentions(sum.dst, var))?;
-            Some((Tail { around: Some((var, lo, hi)), told: Some(told), ..tail }, 1))
+            let [stmt] = body.as_slice() else { return None };
+            let tail = store(stmt).filter(|_| !mentions(place, var))?;
+            Some(Tail { around: Some((var, lo, hi)), ..tail })
         }
-        stmt => Some((store(stmt)?, 1)),
-    }
+        stmt => store(stmt),
+    };
+    list.iter().map_while(|s| tail(s)).collect()
 }

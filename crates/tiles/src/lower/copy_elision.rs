@@ -11,6 +11,7 @@
 
 use super::accesses::{names, touched};
 use super::elision::{Elision, statement};
+use super::own_block::own_block;
 use super::storage::each;
 use super::write_in_place::write_in_place;
 use kbc_ir::cut::Chunks;
@@ -63,6 +64,7 @@ pub(super) fn without_staging(schedule: &Schedule) -> Option<Schedule> {
         }
     }
     any |= write_in_place(&mut work);
+    any |= own_block(&mut work);
     any.then(|| work.finish())
 }
 

@@ -3,9 +3,9 @@
 //!
 //! The module owns the order of operations within a kernel. Flags, fences and addresses belong to
 //! the passes of the tile level. Every operation of the schedule appears in its order and with the
-//! same reads and writes, with two exceptions: copies that nothing needs (`copy_elision`), and
-//! scratch that only holds fetched data until it is used (`fetched`). `fence.*` operations are
-//! kept as they are.
+//! same reads and writes, with three exceptions: copies that nothing needs (`copy_elision`), scratch
+//! that only holds fetched data until it is used (`fetched`), and the order of transfers, waits and
+//! notifies within a round (`batches`), which decides how many `fence.*` operations there are.
 //!
 //! A schedule with matmuls becomes a program of tasks: consecutive matmuls are one task for a
 //! matrix core, and consecutive operations for vector cores are one task. What neither core can do
@@ -14,6 +14,7 @@
 mod accesses;
 pub mod address;
 mod arrivals;
+mod batches;
 mod build;
 pub mod chain;
 mod consumer;
@@ -33,7 +34,9 @@ mod local;
 mod matmul;
 mod matrix_cores;
 mod ops;
+mod own_block;
 mod panels;
+mod places;
 mod prune;
 mod regions;
 mod row_chain;
@@ -45,6 +48,7 @@ mod state;
 mod storage;
 mod strided;
 mod tiles;
+mod turns;
 mod write_in_place;
 
 use crate::device::Device;
@@ -173,7 +177,7 @@ fn unpruned(
     let apart = tiles::split_tile_kernels(schedule)?;
     let (schedule, parts) = apart.as_ref().map_or((schedule, None), |(s, parts)| (s, Some(parts)));
     let without = if staging == Staging::Whole { None } else { copy_elision::without_staging(schedule) };
-    let schedule = without.as_ref().unwrap_or(schedule);
+    let schedule = &batches::batched(without.as_ref().unwrap_or(schedule));
     let program = walk::Program::compile(schedule)?;
     let mut storage = Storage::new(schedule, &program)?;
     let mut signals = signals(schedule, &program)?;

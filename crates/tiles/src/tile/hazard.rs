@@ -9,6 +9,7 @@
 //! shown that none of them conflicts with another access between two fences, and fences become
 //! barriers of all pipes.
 
+use super::apart::stores_apart;
 use super::path::Path;
 use super::{Gm, Kernel, Object, Op, Pipe, Stmt, TileId};
 use kbc_ir::expr::Expr;
@@ -115,6 +116,8 @@ pub struct HazardProgram<'k> {
     pub root: Vec<Node>,
     /// Names that have a single value in the whole kernel.
     fixed: BTreeSet<Name>,
+    /// Paths of stores of which no two executions write the same element.
+    apart: BTreeSet<Path>,
     /// Tiles that are their second copy at the place that is being built.
     second: Vec<TileId>,
     /// Whether the flags at this place belong to second copies.
@@ -259,6 +262,7 @@ impl<'k> HazardProgram<'k> {
             loops: vec![],
             root: vec![],
             fixed,
+            apart: stores_apart(kernel),
             second: vec![],
             flags_of_second: false,
         };
@@ -379,6 +383,13 @@ impl<'k> HazardProgram<'k> {
         inside.iter().for_each(|l| {
             self.loops[*l].bound.insert(name.clone());
         });
+    }
+
+    /// Checks whether accesses of two sites are executions of one store that never writes an element
+    /// twice.
+    pub fn never_twice(&self, one: usize, two: usize) -> bool {
+        let path = &self.sites[one].path;
+        *path == self.sites[two].path && self.apart.contains(path)
     }
 
     /// Checks whether an earlier access of the given age and a later one can touch the same memory.

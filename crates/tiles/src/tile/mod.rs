@@ -8,6 +8,7 @@
 //! in the run-time scalars, `rank`, `call`, `core` and the variables in scope, so one kernel serves
 //! many sizes.
 
+mod apart;
 pub mod counts;
 mod dialect;
 pub mod hazard;

@@ -49,9 +49,9 @@ impl<'k> Facts<'k> {
             return self.program.can_conflict(one, earlier.2, two);
         }
         let mut known = self.conflicts.borrow_mut();
-        *known
-            .entry((earlier, site, access))
-            .or_insert_with(|| self.program.can_conflict(one, earlier.2, two))
+        *known.entry((earlier, site, access)).or_insert_with(|| {
+            !self.program.never_twice(earlier.0, site) && self.program.can_conflict(one, earlier.2, two)
+        })
     }
 }
 
