@@ -392,7 +392,9 @@ fn every_dependence_is_needed() {
         source.orchestration = source.orchestration.map(|o| standin::Orchestration { text: &other, ..o });
         let Some(program) = case.program_of(&source) else { return };
         let why = program.run_one(&sized.job).err().unwrap_or_else(|| panic!("not needed: {line}"));
-        assert!(why.contains("nothing orders their tasks"), "{line}: {why}");
+        let unordered = why.contains("nothing orders their tasks");
+        let read_only = line.contains("add_inout(") && why.contains("which is an input");
+        assert!(unordered || read_only, "{line}: {why}");
     }
     assert_eq!(left, 4, "{text}");
 }

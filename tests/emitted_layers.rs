@@ -280,3 +280,31 @@ fn tasks_that_are_alike_share_a_kernel() {
     let size = (case.ranks()[0], 0);
     case.check(&[size], 2);
 }
+
+/// An intermediate value takes the memory of an earlier one if its first task comes after all users
+/// of that one anyway. Values of independent chains share nothing, so the chains can run side by
+/// side.
+#[test]
+fn intermediate_values_share_memory() {
+    let chain = |x: &str, name: &str| -> String {
+        let one = |i: usize| {
+            format!(
+                "let {name}{i} = relu(matmul({}, w)); ",
+                if i == 0 { x.into() } else { format!("{name}{}", i - 1) }
+            )
+        };
+        (0..4).map(one).collect()
+    };
+    let inputs = "x: f32[12, 16], y: f32[12, 16], w: f32[16, 16]";
+    let two = chain("x", "a") + &chain("y", "b");
+    for (body, value, places) in [(chain("x", "a"), "a3", 2), (two, "a3 + b3", 4)] {
+        let text = head(2) + &format!("program case({inputs}) -> f32[12, 16] {{ {body} {value} }}\n");
+        let mut case = emitted(&text);
+        let at: std::collections::BTreeSet<String> =
+            case.kernel.areas.iter().map(|a| a.at.as_ref().expect("it is laid out").to_string()).collect();
+        assert!(case.kernel.areas.len() > 2 * places, "{body}");
+        assert_eq!(at.len(), places, "{body}: {at:?}");
+        let size = (case.ranks()[0], 0);
+        case.check(&[size], 3);
+    }
+}

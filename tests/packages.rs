@@ -79,7 +79,7 @@ for name in ("torch", "simpler", "simpler.task_interface", "simpler.worker", "si
     sys.modules[name] = MagicMock()
 os.cpu_count = lambda: 2
 sys.path.insert(0, ".")
-import harness, layout
+import entry, layout
 
 begun = threading.Barrier(2)
 
@@ -91,7 +91,7 @@ compiler = sys.modules["simpler_setup.kernel_compiler"].KernelCompiler.return_va
 compiler.compile_incore.side_effect = compile_incore
 task_interface = sys.modules["simpler.task_interface"]
 task_interface.CoreCallable.build.side_effect = lambda signature, binary: (len(signature), binary)
-harness.compile_kernel("a2a3sim", "tensormap_and_ringbuffer", ".")
+entry.compile_kernel("a2a3sim", "tensormap_and_ringbuffer", ".")
 children = task_interface.ChipCallable.build.call_args.kwargs["children"]
 assert compiler.compile_incore.call_count == len(layout.KERNELS)
 for number, (kernel, child) in enumerate(zip(layout.KERNELS, children, strict=True)):
@@ -114,4 +114,198 @@ fn a_harness_compiles_every_kernel_once() {
     let done = done.expect("Python starts");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(String::from_utf8_lossy(&done.stdout), "4 4\n");
+}
+
+/// Counterparts of the runtime's modules that note what is launched. Three launches have data of
+/// their own in `x` and the same data in all other inputs.
+const LAUNCHES: &str = r#"
+import contextlib, logging, os, sys
+from types import SimpleNamespace as NS
+from unittest.mock import MagicMock
+
+for name in ("torch", "simpler", "simpler.task_interface", "simpler.worker", "simpler_setup",
+             "simpler_setup.elf_parser", "simpler_setup.kernel_compiler", "simpler_setup.pto_isa"):
+    sys.modules[name] = MagicMock()
+logging.addLevelName(25, "TIMING")
+sys.path.insert(0, ".")
+import entry, harness, layout
+
+class Host:
+    """Host memory: its words."""
+    dtype = "words"
+    def __init__(self, *words):
+        self.words = words
+    def numel(self):
+        return len(self.words)
+    def element_size(self):
+        return 4
+    def flatten(self):
+        return self
+    def view(self, _):
+        return self
+    def __eq__(self, other):
+        return NS(all=lambda: self.words == other.words)
+    __hash__ = object.__hash__
+
+class Args:
+    def __init__(self):
+        self.tensors, self.scalars = [], []
+    def add_tensor(self, tensor, role):
+        assert not self.scalars
+        self.tensors.append((tensor, role))
+    def add_scalar(self, value):
+        self.scalars.append(value)
+
+class Chip:
+    """Memory of a chip."""
+    def __init__(self, chip):
+        self.chip, self.host = chip, None
+    def tensor(self, shapes, dtype):
+        return self
+
+entry.TaskArgs = Args
+submitted, copied, freed, inside = [], [], [], []
+
+def allocate_domain(name, workers, window_size, buffers):
+    @contextlib.contextmanager
+    def domain():
+        inside.append(True)
+        yield {w: NS(buffers={"window": NS(tensor=lambda shape, dtype, w=w: ("window", w))}, device_ctx=1000 + w)
+               for w in workers}
+        inside.pop()
+    return domain()
+
+def copy_to(chip, host):
+    chip.host = host
+    copied.append((chip, host))
+
+def submit(handle, members, config, workers):
+    assert inside and workers == list(range(len(members)))
+    submitted.append(members)
+
+orch = NS(allocate_domain=allocate_domain, copy_to=copy_to, submit_next_level_group=submit,
+          alloc_child_tensor=lambda chip, shapes, dtype: Chip(chip))
+worker = NS(make_tensor_arg=lambda tensor, shapes, dtype: ("host", tensor), free=freed.append,
+            create_buffer=lambda size: NS(shm=NS(buf=None), size=size),
+            run=lambda function, args, config: function(orch, args, config))
+
+nranks, count = 4, layout.DEFAULT_COUNT or 0
+def buffers(number):
+    def words(t, rank):
+        return (t.name, rank, number) if t.role != "input" or t.name == "x" else (t.name, rank)
+    host = [t for t in layout.TENSORS if t.role not in ("memory", "window")]
+    return [{t: Host(*words(t, rank)) for t in host} for rank in range(nranks)]
+
+launches = []
+for number in range(3):
+    launch = object.__new__(harness.Launch)
+    launch.number, launch.buffers = number, buffers(number)
+    launches.append(launch)
+harness.launched(worker, "handle", nranks, count, list(enumerate(launches)))
+
+stay = [t.name for t in layout.TENSORS if t.role == "input" and t.name != "x"]
+memory = ["memory"] * any(t.role == "memory" for t in layout.TENSORS)
+assert len(submitted) == 3 and len(copied) == nranks * len(stay), (len(submitted), len(copied))
+assert len(freed) == nranks * len(stay + memory), len(freed)
+for number, members in enumerate(submitted):
+    for rank, args in enumerate(members):
+        for t, (got, role) in zip(layout.TENSORS, args.tensors, strict=True):
+            assert role is entry.ROLE[t.direction]
+            if t.role == "window":
+                assert got == ("window", rank)
+            elif t.name in stay + memory:
+                # What no launch changes is there before it is used; intermediate values are not.
+                assert isinstance(got, Chip) and got.chip == rank and (got.host is None) == (t.name in memory), t
+            else:
+                assert got == ("host", launches[number].buffers[rank][t]), t
+        want = {"nranks": nranks, "count": count, "call": number, "ctx": 1000 + rank}
+        assert args.scalars == [want[name] for name in layout.SCALARS]
+
+# One launch keeps nothing. What a launch cannot be is refused.
+copied.clear()
+harness.launched(worker, "handle", nranks, count, [(0, launches[0])])
+assert not copied and len(submitted) == 4
+whole = [launches[0].tensors(worker, rank, {}) | {name: None for name in memory} for rank in range(nranks)]
+def refused(*, workers=range(nranks), tensors=whole, call=0):
+    with entry.domain(orch, workers, count) as domain:
+        try:
+            entry.launch(orch, "handle", None, domain, workers, tensors, call, count)
+        except ValueError as e:
+            return str(e)
+        raise AssertionError("it was launched")
+assert "launch -1" in refused(call=-1)
+assert "a domain serves" in refused(call=layout.launches(nranks, count))
+assert "is checked for" in refused(workers=range(63), tensors=whole * 16)
+assert f"tensors for {nranks - 1} of {nranks} ranks" in refused(tensors=whole[1:])
+assert "rank 1: tensor status is missing" in refused(tensors=[whole[0], {n: None for n in whole[1] if n != "status"}, *whole[2:]])
+assert len(submitted) == 4
+
+# Times of the slowest rank, from lines that share the standard error.
+def line(pid, number, took, name="chip.run.runner_run.device_wall"):
+    return f"[mono_ns=1][T0x1f][TIMING] f: [STRACE] v=1 pid={pid} tid=9 inv={number} hid=ab depth=2 name={name} ts=0 dur={took} clk=dev"
+def log():
+    for rank in range(nranks):
+        for call, took in enumerate([90000, 80000, 1000, 3000, 2000]):
+            yield line(100 + rank, 7 + call, took + (500 if rank == 1 else 0))
+            yield line(100 + rank, 7 + call, 5, "chip.run.runner_run.device_wall.orch")
+text = "\n".join(log())
+assert harness.device_times(text, nranks, 5) == [90500, 80500, 1500, 3500, 2500]
+try:
+    harness.device_times(text, nranks, 6)
+    raise AssertionError("a launch is missing")
+except entry.Unable as e:
+    assert "5, 5" in str(e) and "SIMPLER_HOST_STRACE" in str(e)
+
+def serve(on, devices, counts, what, calls):
+    assert (devices, counts, what, list(calls)) == (list(range(nranks)), [count], (1, 0, "exact"), [0, 1, 2, 3, 4])
+    os.write(2, text.encode() if right else b"error: it is wrong\n")
+    return right
+harness.serve = serve
+for right in (True, False):
+    done = harness.measure((None, "a2a3", "r"), list(range(nranks)), [count], (0, "exact"), (2, 3), ".")
+    assert done is right
+print(layout.moved(nranks, count))
+"#;
+
+/// Inputs that no launch changes are copied to the devices once, launches take the arguments of the
+/// kernel in order, and what is measured is the median of the slowest rank.
+#[test]
+fn a_package_launches_and_measures() {
+    let Some(python3) = found(Need::Python) else { return };
+    let specs = concat!(env!("CARGO_MANIFEST_DIR"), "/specs");
+    let bandwidths = ", algbw 1.600 GB/s, busbw 2.400 GB/s";
+    for (file, name, size, moved, rates) in [
+        ("ffn_tp.kb", "ffn", "4 ranks", "None", ""),
+        ("all_reduce.kb", "sum_of_all", "4 ranks, n = 1000", "(4000, 1.5)", bandwidths),
+    ] {
+        let dir = Scratch::new();
+        let spec = format!("{specs}/{file}");
+        let ran = kbc(dir.path(), &["compile", &spec, "--target", "a2a3", "--no-data", "-o", "out"], "");
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{}", ran.stdout);
+        let done = Command::new(&python3).args(["-c", LAUNCHES]).current_dir(dir.path().join("out")).output();
+        let done = done.expect("Python starts");
+        let (said, errors) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+        assert!(done.status.success(), "{errors}");
+        let time = "time 2.500 us (median of 3 launches after 2 to warm up; 1.500 to 3.500)";
+        let first = said.lines().next().unwrap_or_default();
+        assert!(
+            first.starts_with(name) && first.ends_with(&format!(" on a2a3: {size}: {time}{rates}")),
+            "{said}"
+        );
+        assert_eq!(said.lines().last(), Some(moved), "{said}");
+        assert_eq!(errors, "error: it is wrong\n");
+        let refused = |flags: &[&str]| {
+            let done = Command::new(&python3)
+                .arg("main.py")
+                .args(flags)
+                .current_dir(dir.path().join("out"))
+                .output();
+            let done = done.expect("Python starts");
+            assert_eq!(done.status.code(), Some(2));
+            String::from_utf8_lossy(&done.stderr).into_owned()
+        };
+        assert!(refused(&["--perf", "--iterations", "3"]).contains("--iterations does not go with --perf"));
+        assert!(refused(&["--warmup", "3"]).contains("--warmup goes with --perf alone"));
+        assert!(refused(&["--perf", "--repeat", "0"]).contains("at least one launch is measured"));
+    }
 }

@@ -52,8 +52,8 @@ fn counts_are_those_of_the_algorithms() {
             let found = traffic(scratch.path(), target);
             let row = &found["collectives"][0];
             let most = &row["most"];
-            // A kernel reads what it puts from its origin, and sends what arrives from the core. All
-            // additions to one place are one loop, and a round has one release and one acquire.
+            // A kernel reads what it puts from its origin, and sends what arrives from the core.
+            // All additions to one place are one loop, and a round has one release and one acquire.
             let (read, written, fences) = match (staged, using) {
                 (0, "ring") => ((3 * p - 2) * part, 2 * (p - 1) * part, 2 * rounds),
                 (0, "two_phase") => ((3 * (p - 1) + 1) * part, p * part, 4),

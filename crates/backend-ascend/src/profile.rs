@@ -23,7 +23,7 @@ pub static DIALECT: Dialect = Dialect {
     matrix_word: "cube",
     spaces: ["ub", "l1", "l0a", "l0b", "l0c"],
     pipes: ["S", "V", "MTE2", "MTE3", "MTE1", "M", "FIX"],
-    taken: &["ctx", "error", "args", "window", "status", "tables"],
+    taken: &["ctx", "error", "args", "window", "memory", "status", "tables"],
     step_note: "comparisons read whole steps of 256 bytes",
     mask_note: "a bit an element, and 32 bytes that `select` uses",
 };

@@ -115,11 +115,6 @@ impl<'p> Expected<'p> {
         Value::Moved(self.moves.len() - 1)
     }
 
-    /// Checks whether some elements change places.
-    pub fn moves(&self) -> bool {
-        !self.moves.is_empty()
-    }
-
     /// Prints the tables of what moves, and the statements that choose them by `nranks`.
     ///
     /// # Errors

@@ -12,8 +12,9 @@ use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
 use kbc_ir::types::CutRule;
 use kbc_tiles::backend::NativeBuild;
+use kbc_tiles::layout;
 use kbc_tiles::package::python::fill;
-use kbc_tiles::package::{Global, Layout, Package, PackagedProgram, problems, refused};
+use kbc_tiles::package::{Bus, Global, Layout, Package, PackagedProgram, bus, problems, refused};
 use kbc_tiles::tile::{COUNT, NRANKS, TensorUse};
 use std::fmt::Write;
 
@@ -209,7 +210,7 @@ fn program(package: &Package<'_>, layout: &Layout) -> Result<String, Diagnostic>
         program.inputs.len(),
         program.results.len(),
         kernel.tensors.len(),
-        bus(program, expected.moves()),
+        bus_word(program),
     );
     Ok(out)
 }
@@ -310,7 +311,7 @@ fn sizes(package: &Package<'_>, layout: &Layout, name: &str, tables: &str) -> Re
             }
         }
     }
-    line("out->window".into(), &printed("the window", &layout.bytes)?);
+    line("out->window".into(), &printed("the window", &layout::bytes(package.kernel))?);
     line("out->calls".into(), &printed("the window", &layout.launches)?);
     let mut out = out.replace("(void)count = ;", "(void)count;");
     for (ranks, moduli) in &package.moduli {
@@ -322,19 +323,13 @@ fn sizes(package: &Package<'_>, layout: &Layout, name: &str, tables: &str) -> Re
     Ok(out + tables + "}\n")
 }
 
-/// Returns how busbw follows from algbw, if the program moves one value from one placement to
-/// another. There is no such rule where elements change places (`moves`).
-fn bus(program: &PackagedProgram, moves: bool) -> &'static str {
-    let ([x], [y], false) = (&program.inputs[..], &program.results[..], moves) else { return "KBC_NO_BUS" };
-    let cut = |g: &Global| g.ty.dims.iter().any(|d| d.cut.is_some());
-    match (&x.ty.partial, &x.ty.only, cut(x), &y.ty.only, cut(y)) {
-        (Some(_), None, false, None, false) => "KBC_TWICE",
-        (Some(_), None, false, Some(_), false) | (None, Some(_), false, None, false) => "KBC_ONE",
-        (Some(_), None, false, None, true)
-        | (None, None, true, None, false)
-        | (None, None, true, Some(_), false)
-        | (None, Some(_), false, None, true) => "KBC_SHARE",
-        (None, None, true, None, true) => "KBC_SHARE_OF_PART",
-        _ => "KBC_NO_BUS",
+/// Returns the rule of busbw in the words of the C files.
+fn bus_word(program: &PackagedProgram) -> &'static str {
+    match bus(program) {
+        None => "KBC_NO_BUS",
+        Some(Bus::Twice) => "KBC_TWICE",
+        Some(Bus::Share) => "KBC_SHARE",
+        Some(Bus::ShareOfPart) => "KBC_SHARE_OF_PART",
+        Some(Bus::One) => "KBC_ONE",
     }
 }

@@ -5,7 +5,7 @@
 //! arguments in this way too.
 
 use crate::tile::tasks::Task;
-use crate::tile::{Area, AreaId, CALL, Kernel, Object, Tensor, TensorId, TensorUse};
+use crate::tile::{Area, AreaId, CALL, Kernel, Object, Reach, Tensor, TensorId, TensorUse};
 use kbc_diag::Diagnostic;
 use kbc_ir::name::Name;
 use kbc_ir::types::DType;
@@ -17,12 +17,14 @@ pub enum TensorArg<'k> {
     Data(&'k Tensor),
     /// All tables, one after another, as `int32`.
     Tables,
+    /// The rank's own memory for intermediate values, as bytes.
+    Memory,
     /// The rank's window, as bytes.
     Window,
     /// The status: one line of 64 bytes per core of a task, as `int32`. Element 0 of a line is
     /// `call + 1` after a successful launch and negative after a failed one ([`Status`]).
     Status,
-    /// An intermediate value of a program of tasks: a part of the window, from which the runtime
+    /// An intermediate value of a program of tasks: a part of the memory, from which the runtime
     /// derives the order of the tasks.
     Area(&'k Area),
 }
@@ -92,6 +94,7 @@ impl TensorArg<'_> {
         match self {
             TensorArg::Data(t) => t.name.as_str(),
             TensorArg::Tables => "tables",
+            TensorArg::Memory => "memory",
             TensorArg::Window => "window",
             TensorArg::Status => "status",
             TensorArg::Area(a) => a.name.as_str(),
@@ -103,7 +106,7 @@ impl TensorArg<'_> {
         match self {
             TensorArg::Data(t) => t.dtype,
             TensorArg::Tables | TensorArg::Status => DType::I32,
-            TensorArg::Window => DType::U8,
+            TensorArg::Memory | TensorArg::Window => DType::U8,
             TensorArg::Area(a) => a.dtype,
         }
     }
@@ -114,7 +117,7 @@ impl TensorArg<'_> {
         match self {
             TensorArg::Data(t) if t.access == TensorUse::Out => "OUT",
             TensorArg::Data(_) | TensorArg::Tables => "IN",
-            TensorArg::Window | TensorArg::Status | TensorArg::Area(_) => "INOUT",
+            TensorArg::Memory | TensorArg::Window | TensorArg::Status | TensorArg::Area(_) => "INOUT",
         }
     }
 }
@@ -139,6 +142,9 @@ pub fn tensors(kernel: &Kernel) -> Vec<TensorArg<'_>> {
     let mut out: Vec<TensorArg<'_>> = kernel.tensors.iter().map(TensorArg::Data).collect();
     if !kernel.tables.is_empty() {
         out.push(TensorArg::Tables);
+    }
+    if kernel.areas.iter().any(|a| a.reach == Reach::Own) {
+        out.push(TensorArg::Memory);
     }
     out.extend([TensorArg::Window, TensorArg::Status]);
     out

@@ -2,7 +2,8 @@
 //! expression.
 //!
 //! Signals come first, with a line of 64 bytes per counter. Areas that peers reach come next, then
-//! the rank's own areas. Areas of one arena start at the same offset. Every size is a multiple of a
+//! the rank's own areas; a backend may keep these in another memory, from the first of them on.
+//! Areas of one arena start at the same offset. Every size is a multiple of a
 //! line by its form, so no offset is rounded. [`crate::package::window`] makes the table of the
 //! window from these offsets.
 
@@ -82,6 +83,17 @@ pub fn shared_bytes(kernel: &Kernel) -> Expr {
     let mut peers = kernel.declarations();
     peers.areas.retain(|a| a.reach == Reach::Peers);
     place(&peers).2
+}
+
+/// Returns the number of bytes of the rank's own areas.
+pub fn own_bytes(kernel: &Kernel) -> Expr {
+    (bytes(kernel) - shared_bytes(kernel)).simplify()
+}
+
+/// Returns the offset of an area of the rank's own from the first of them; 0 if it has none yet.
+pub fn own_offset(kernel: &Kernel, area: &Area) -> Expr {
+    let at = area.at.clone().unwrap_or(Expr::Int(0));
+    (at - shared_bytes(kernel)).simplify()
 }
 
 /// Returns the number of launches that one domain serves. After them a 32-bit counter may overflow,

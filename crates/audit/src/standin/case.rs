@@ -391,8 +391,13 @@ impl Case {
                     let content: Vec<u8> = content.iter().flat_map(|v| v.to_le_bytes()).collect();
                     data("i32", &|_, _| Ok(content.clone()))?
                 }
+                // Undefined before the launch, like a result.
+                TensorArg::Memory => {
+                    let bytes = value(&layout::own_bytes(kernel), 0)?;
+                    KernelArg::Out(self.target.moved_as(DType::U8).name(), vec![bytes; ranks as usize])
+                }
                 TensorArg::Window => KernelArg::Window,
-                TensorArg::Area(_) => return Err("a launch takes no part of the window".to_owned()),
+                TensorArg::Area(_) => return Err("a launch takes no part of the memory".to_owned()),
                 TensorArg::Status => {
                     let lines: u32 = tasks::split(kernel).iter().map(|t| t.kernel.cores).sum();
                     KernelArg::Inout("i32", vec![vec![vec![0; 64 * lines as usize]; ranks as usize]; calls])
@@ -405,7 +410,7 @@ impl Case {
             ScalarArg::Value(n) if n.as_str() == COUNT => KernelArg::Scalar(vec![count as i64]),
             ScalarArg::Value(_) => KernelArg::Call(0),
         }));
-        let window = value(&layout::bytes(kernel), 0)?;
+        let window = value(&layout::shared_bytes(kernel), 0)?;
         let blocks = kernel.most_cores() as usize;
         Ok(Job { ranks: ranks as usize, blocks, calls, window, args, ..Job::default() })
     }

@@ -143,6 +143,7 @@ const TAKEN: &[&str] = &[
     "args",
     "ctx",
     "window",
+    "memory",
     "status",
     "tables",
     "error",

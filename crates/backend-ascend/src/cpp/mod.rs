@@ -59,7 +59,7 @@ const INCLUDES: &str = "\
 /// Returns E449 or E451.
 pub fn sources(k: &Kernel, text: &KernelText) -> Result<Vec<Source>, Diagnostic> {
     let tasks = tasks::split(k);
-    let window_bytes = layout::bytes(k);
+    let window_bytes = layout::shared_bytes(k);
     let mut out = vec![];
     let bare = KernelText { source: String::new(), notes: vec![] };
     let print = |tasks: &[Task], at: usize| task(tasks, at, &[at], &bare, &window_bytes);
@@ -77,7 +77,7 @@ pub fn sources(k: &Kernel, text: &KernelText) -> Result<Vec<Source>, Diagnostic>
 /// # Errors
 /// Returns E449 or E451.
 pub fn kernel(k: &Kernel, text: &KernelText) -> Result<String, Diagnostic> {
-    task(&tasks::split(k), 0, &[0], text, &layout::bytes(k))
+    task(&tasks::split(k), 0, &[0], text, &layout::shared_bytes(k))
 }
 
 /// Prints a task of a program whose window has `window_bytes` bytes. `all` are the tasks that run
@@ -180,9 +180,8 @@ fn prologue(
     b: &mut Body,
     out: &mut Text,
 ) -> Result<(), Diagnostic> {
-    let part = list.iter().any(|t| matches!(t.arg, TensorArg::Area(_)));
     let taken = list.iter().any(|t| t.arg == TensorArg::Window);
-    let window = taken && (part || !k.signals.is_empty() || !k.areas.is_empty());
+    let window = taken && (!k.signals.is_empty() || k.areas.iter().any(|a| a.reach == Reach::Peers));
     let checked = k.scalars.iter().any(|s| s == NRANKS);
     // These expressions use scalars and tables too, so they are printed before the arguments are
     // declared.
@@ -196,7 +195,10 @@ fn prologue(
     arguments(k, list, b, window, checked, out);
     if !bases.is_empty() {
         out.line(0, "");
-        out.comment(1, "The window: counters, a line of 64 bytes each, then areas. Strides are in elements.");
+        out.comment(
+            1,
+            "Counters, a line of 64 bytes each, and areas: of the window, or of this rank alone. Strides are in elements.",
+        );
         out.lines(1, &bases);
     }
     out.line(0, "");
@@ -237,7 +239,7 @@ fn bases(k: &Kernel, list: &[TaskArg], b: &mut Body) -> Result<Vec<(usize, Strin
         if b.uses.signals.contains(&i) {
             let at = s.at.as_ref().ok_or_else(|| open("signals", &s.name))?;
             let name = b.names.signals[i].clone();
-            out.push((0, base("int32_t", &name, at, b)));
+            out.push((0, base("int32_t", &name, ("window", at), b)));
         }
     }
     for (i, a) in k.areas.iter().enumerate() {
@@ -248,7 +250,9 @@ fn bases(k: &Kernel, list: &[TaskArg], b: &mut Body) -> Result<Vec<(usize, Strin
         } else if b.uses.areas.contains(&i) {
             let at = a.at.as_ref().ok_or_else(|| open("area", &a.name))?;
             let name = b.names.areas[i].clone();
-            out.push((0, base(ctype(a.dtype), &name, at, b)));
+            let own = layout::own_offset(k, a);
+            let place = if a.reach == Reach::Own { ("memory", &own) } else { ("window", at) };
+            out.push((0, base(ctype(a.dtype), &name, place, b)));
         }
         if b.uses.strides.contains(&i) {
             let stride = b.expr(&a.stride());
@@ -268,6 +272,10 @@ fn arguments(k: &Kernel, list: &[TaskArg], b: &Body, window: bool, checked: bool
                 (b.uses.tensors.contains(&n), b.names.tensors[n].as_str())
             }
             TensorArg::Tables => (!b.uses.tables.is_empty(), t.name()),
+            TensorArg::Memory => {
+                let own = |i: &usize| k.areas[*i].reach == Reach::Own;
+                (b.uses.areas.iter().any(own), t.name())
+            }
             TensorArg::Window => (window, t.name()),
             TensorArg::Status => (true, t.name()),
         };
@@ -371,10 +379,10 @@ fn space_type(space: Space) -> &'static str {
     }
 }
 
-fn base(ty: &str, name: &str, at: &Expr, b: &mut Body) -> String {
+fn base(ty: &str, name: &str, (of, at): (&str, &Expr), b: &mut Body) -> String {
     let place = match expr::constant(at) {
-        Some(0) => "window".to_string(),
-        _ => format!("window + {}", b.operand(at, expr::ADD)),
+        Some(0) => of.to_string(),
+        _ => format!("{of} + {}", b.operand(at, expr::ADD)),
     };
     format!("__gm__ {ty} *{name} = reinterpret_cast<__gm__ {ty} *>({place});")
 }

@@ -42,6 +42,7 @@ pub fn files(package: &Package<'_>, profile: &Profile) -> Result<Vec<(String, Ve
     let mut out = vec![
         ("README.md".to_owned(), text::readme(package, profile, &layout)),
         ("conftest.py".into(), include_str!("templates/conftest.py").to_owned()),
+        ("entry.py".into(), text::entry(package, profile)),
         ("golden.py".into(), golden),
         ("harness.py".into(), text::harness(package)),
         (format!("kernels/orchestration/{name}_orch.cpp"), orchestration(package.kernel, package.sources)),

@@ -2,9 +2,9 @@
 //! submits the tasks.
 //!
 //! The module owns the text that submits tasks. A task takes only what it touches, with
-//! intermediate values as parts of the window, so that the runtime orders it after the tasks that
-//! wrote what it takes. The runtime does not track a task that overwrites what an earlier task only
-//! reads; for such a task the orchestration states the dependence with `add_dep`.
+//! intermediate values as parts of the rank's memory, so that the runtime orders it after the tasks
+//! that wrote what it takes. The runtime does not track a task that overwrites what an earlier task
+//! only reads; for such a task the orchestration states the dependence with `add_dep`.
 
 use crate::cpp::expr::{Plain, print};
 use crate::cpp::helpers::Helpers;
@@ -58,6 +58,7 @@ fn words(t: &TensorArg<'_>) -> String {
         TensorArg::Data(d) => format!("{}, {}", d.name, d.dtype),
         TensorArg::Area(a) => format!("{}, {}", a.name, a.dtype),
         TensorArg::Tables => "tables, i32".into(),
+        TensorArg::Memory => "memory, intermediate values of this rank".into(),
         TensorArg::Window => "window, this rank's part of the domain".into(),
         TensorArg::Status => "status, one line per core".into(),
     }
@@ -106,7 +107,7 @@ fn program_of(kernel: &Kernel, tasks: &[Task], sources: &[Source]) -> (String, S
     let mut value = |e: &Expr| print(&e.clone().simplify(), &Plain, &mut helpers);
     let launch = args::tensors(kernel);
     let of = |arg: &TensorArg<'_>| launch.iter().position(|t| t == arg).unwrap_or(0);
-    let (window, status) = (of(&TensorArg::Window), of(&TensorArg::Status));
+    let [memory, window, status] = [TensorArg::Memory, TensorArg::Window, TensorArg::Status].map(|a| of(&a));
     let mut parts = String::new();
     for (i, s) in args::scalars(kernel).iter().enumerate() {
         if let ScalarArg::Value(n) = s {
@@ -123,8 +124,11 @@ fn program_of(kernel: &Kernel, tasks: &[Task], sources: &[Source]) -> (String, S
         tasks.iter().any(|t| t.uses.reads.contains(&object) || t.uses.writes.contains(&object))
     };
     let own = (0..kernel.areas.len()).any(taken);
-    if shared || own {
+    if shared {
         let _ = writeln!(parts, "    const ChipTensor &window = args.tensor({window}).ref();");
+    }
+    if own {
+        let _ = writeln!(parts, "    const ChipTensor &memory = args.tensor({memory}).ref();");
     }
     let _ = writeln!(parts, "    const ChipTensor &status = args.tensor({status}).ref();");
     if shared {
@@ -139,10 +143,10 @@ fn program_of(kernel: &Kernel, tasks: &[Task], sources: &[Source]) -> (String, S
     }
     for (i, a) in kernel.areas.iter().enumerate() {
         if taken(i) {
-            let at = value(a.at.as_ref().unwrap_or(&Expr::Int(0)));
+            let at = value(&layout::own_offset(kernel, a));
             let bytes = value(&layout::area_bytes(a));
             let _ =
-                writeln!(parts, "    const ChipTensor {} = Part(window, {at}, {bytes});", part_name(&a.name));
+                writeln!(parts, "    const ChipTensor {} = Part(memory, {at}, {bytes});", part_name(&a.name));
         }
     }
     let waits = tasks::readers_before(tasks);

@@ -4,6 +4,7 @@ use super::platform::{platforms, runtimes};
 use crate::cpp::numbers::device_type;
 use crate::profile::{DIALECT, PROFILES, Profile};
 use kbc_diag::Diagnostic;
+use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
 use kbc_ir::types::DType;
 use kbc_tiles::args::tables_tensor;
@@ -11,7 +12,7 @@ use kbc_tiles::args::{self, Status, TensorArg};
 use kbc_tiles::backend::Support;
 use kbc_tiles::package::golden::Numbers;
 use kbc_tiles::package::python::{self, fill, quoted, tuple};
-use kbc_tiles::package::{Layout, Package, RowKind, Source, refused};
+use kbc_tiles::package::{Bus, Layout, Package, RowKind, Source, bus, refused};
 use kbc_tiles::tile::{NRANKS, Reach, TensorUse, tasks};
 use serde::Serialize;
 use std::fmt::Write;
@@ -41,17 +42,39 @@ fn revision(profile: &Profile) -> String {
     profile.revisions.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-pub(super) fn harness(package: &Package<'_>) -> String {
+/// Returns the element types of a package, in lines of a dictionary of Python.
+fn types(package: &Package<'_>, of: fn(DType) -> String) -> String {
     let tensors = args::tensors(package.kernel);
     let has = |d: DType| d.scaled().is_none() || tensors.iter().any(|t| t.dtype() == d);
     let types: Vec<DType> = DType::ALL.into_iter().filter(|d| has(*d)).collect();
-    let four = |of: fn(DType) -> String| -> String {
-        let lines = types.chunks(4).map(|c| python::dictionary(c.iter().copied(), of));
-        lines.map(|l| format!("    {l},\n")).collect()
-    };
-    let device = four(|d| format!("DataType.{}", device_type(d)));
-    let table = [("KERNEL", &package.kernel.name[..]), ("TORCH", &four(python::torch)), ("DEVICE", &device)];
+    let lines = types.chunks(4).map(|c| python::dictionary(c.iter().copied(), of));
+    lines.map(|l| format!("    {l},\n")).collect()
+}
+
+pub(super) fn entry(package: &Package<'_>, profile: &Profile) -> String {
+    let device = types(package, |d| format!("DataType.{}", device_type(d)));
+    let table = [("KERNEL", &package.kernel.name[..]), ("RUNTIME", runtime(profile)), ("DEVICE", &device)];
+    fill(include_str!("templates/entry.py"), &table)
+}
+
+pub(super) fn harness(package: &Package<'_>) -> String {
+    let table = [("KERNEL", &package.kernel.name[..]), ("TORCH", &types(package, python::torch))];
     fill(include_str!("templates/harness.py"), &table)
+}
+
+/// Prints the bytes of algbw and the factor of busbw, as a pair of Python.
+fn moved(package: &Package<'_>) -> String {
+    let (Some(rule), Some(x)) = (bus(&package.program), package.program.inputs.first()) else {
+        return "None".into();
+    };
+    let all = x.sizes.iter().fold(Expr::Int(x.ty.dtype.bytes() as i64), |n, d| n * d.clone());
+    let bytes = python::expr(&all.simplify());
+    match rule {
+        Bus::Twice => format!("{bytes}, 2 * (nranks - 1) / nranks"),
+        Bus::Share => format!("{bytes}, (nranks - 1) / nranks"),
+        Bus::ShareOfPart => format!("({bytes}) // nranks, (nranks - 1) / nranks"),
+        Bus::One => format!("{bytes}, 1"),
+    }
 }
 
 pub(super) fn main(package: &Package<'_>, profile: &Profile) -> String {
@@ -94,6 +117,7 @@ pub(super) fn layout(
                 (if d.access == TensorUse::In { "input" } else { "output" }, d.index.to_string())
             }
             TensorArg::Tables => ("tables", "None".into()),
+            TensorArg::Memory => ("memory", "None".into()),
             TensorArg::Window => ("window", "None".into()),
             TensorArg::Status => ("status", "None".into()),
             // Only tasks take areas.
@@ -133,7 +157,7 @@ pub(super) fn layout(
         without_table(&t.name, &t.len)?;
         lengths.push(python::expr(&t.len));
     }
-    let mut rows = String::new();
+    let (mut rows, mut own) = (String::new(), String::new());
     for row in &layout.rows {
         for e in [&row.at, &row.bytes] {
             only_sizes(&row.name, e)?;
@@ -147,7 +171,7 @@ pub(super) fn layout(
             RowKind::Slots { dtype, reach: Reach::Own, .. } => format!("{dtype}, this rank alone"),
         };
         let _ = writeln!(
-            rows,
+            if row.in_window() { &mut rows } else { &mut own },
             "        Row({}, {}, {}, {}),",
             quoted(&row.name),
             python::expr(&row.at),
@@ -193,7 +217,10 @@ pub(super) fn layout(
             ("LENGTHS", &tuple(lengths)),
             ("ROWS", &rows),
             ("BYTES", &python::expr(&layout.bytes)),
+            ("OWN_ROWS", &own),
+            ("MEMORY", &python::expr(&layout.memory)),
             ("LAUNCHES", &python::expr(&layout.launches)),
+            ("MOVED", &moved(package)),
         ],
     ))
 }
@@ -261,6 +288,7 @@ pub(super) fn test(package: &Package<'_>) -> String {
         "([\"-p\", \"a5\"], \"platform a5\")".to_owned(),
         "([\"--runtime\", \"host_build_graph\"], \"runtime host_build_graph\")".to_owned(),
         "([\"--iterations\", \"0\"], \"at least one launch\")".to_owned(),
+        "([\"--repeat\", \"3\"], \"goes with --perf alone\")".to_owned(),
     ];
     if let Some(c) = &claim.count {
         refused.push(format!("([\"--count\", \"{}\"], \"this kernel is checked for\")", c.largest + 1));
@@ -292,7 +320,7 @@ pub(super) fn readme(package: &Package<'_>, profile: &Profile, layout: &Layout) 
         let what = match &r.kind {
             RowKind::Signals { count, .. } => format!("{count} counters, a line each"),
             RowKind::Slots { slots, capacity, dtype, reach } => {
-                let who = if *reach == Reach::Own { ", this rank alone" } else { "" };
+                let who = if *reach == Reach::Own { "; of this rank alone, in `memory`" } else { "" };
                 format!("{slots} slots of {capacity} {dtype}{who}")
             }
         };
@@ -395,6 +423,7 @@ struct Manifest<'a> {
     executed_at: ExecutedAt,
     window: Vec<RowLine>,
     window_bytes: String,
+    memory_bytes: String,
     launches: String,
     compared: &'static str,
     evidence: Vec<EvidenceLine<'a>>,
@@ -510,6 +539,7 @@ pub(super) fn manifest(package: &Package<'_>, profile: &Profile, layout: &Layout
         executed_at: ExecutedAt { ranks: package.executed.ranks, count: package.executed.count },
         window: layout.rows.iter().map(row).collect(),
         window_bytes: layout.bytes.to_string(),
+        memory_bytes: layout.memory.to_string(),
         launches: layout.launches.to_string(),
         compared: if Numbers::of(package) == Numbers::Plain { "equal" } else { "within bounds" },
         evidence: package.evidence.iter().map(|e| EvidenceLine { step: &e.step, words: &e.words }).collect(),

@@ -204,9 +204,9 @@ fn order(kernel: &mut Kernel) {
     }
 }
 
-/// Returns the outermost loop inside another loop that contains an operation, if a barrier of a pipe
-/// in front of that loop orders the operation as well as one in front of the operation: runs of the
-/// loop that follow each other conflict, and its iterations do not.
+/// Returns the outermost loop inside another loop that contains an operation, if a barrier of a
+/// pipe in front of that loop orders the operation as well as one in front of the operation: runs
+/// of the loop that follow each other conflict, and its iterations do not.
 fn in_front_of_loop(kernel: &Kernel, at: &Path, pipe: Pipe) -> Option<Path> {
     let is_loop =
         |n: &usize| matches!(path::stmt(kernel, &at[..*n]), Some(Stmt::For { .. } | Stmt::Tiles { .. }));

@@ -16,6 +16,7 @@ use crate::watch::{Unwatched, Watch};
 use crate::workspace::{Stage, Workspace};
 use kbc_diag::nearest::nearest;
 use kbc_diag::{Diagnostic, Diagnostics, Span};
+use kbc_ir::expr::Expr;
 use kbc_ir::graph::{DataSource, Graph};
 use kbc_ir::name::Name;
 use kbc_ir::schedule::Schedule;
@@ -314,42 +315,44 @@ fn claim(
     profile: &dyn Target,
     built: &Built,
 ) -> Result<Claim, Diagnostics> {
-    let bytes = layout::bytes(kernel);
-    let window = |ranks: u64, count: u64| {
-        bytes
-            .eval(&|n: &Name| match n.as_str() {
-                NRANKS => Some(ranks as i64),
-                COUNT => Some(count as i64),
-                _ => None,
-            })
-            .ok()
-            .and_then(|b| u64::try_from(b).ok())
-            .unwrap_or(u64::MAX)
+    let (shared, own) = (layout::shared_bytes(kernel), layout::own_bytes(kernel));
+    let bytes = |of: &Expr, ranks: u64, count: u64| {
+        of.eval(&|n: &Name| match n.as_str() {
+            NRANKS => Some(ranks as i64),
+            COUNT => Some(count as i64),
+            _ => None,
+        })
+        .ok()
+        .and_then(|b| u64::try_from(b).ok())
+        .unwrap_or(u64::MAX)
+    };
+    // The window, and the memory of intermediate values.
+    let too_large = |ranks: u64, count: u64| {
+        let window = ("window", bytes(&shared, ranks, count));
+        [window, ("memory", bytes(&own, ranks, count))].into_iter().find(|(_, b)| *b > LARGEST_WINDOW)
     };
     let fits = |count: u64| {
-        let fit =
-            |r: &u64| window(*r, count) <= LARGEST_WINDOW && verify::fit(kernel, profile, *r, count).is_ok();
+        let fit = |r: &u64| too_large(*r, count).is_none() && verify::fit(kernel, profile, *r, count).is_ok();
         family.ranks.iter().all(fit)
     };
-    let own = family.samples.first().map_or(0, |m| m.instance.count);
-    if let Some((r, b)) = family.ranks.iter().map(|r| (r, window(*r, own))).find(|(_, b)| *b > LARGEST_WINDOW)
-    {
-        let needed = format!("on {r} ranks the window of a rank has {b} bytes");
+    let own_count = family.samples.first().map_or(0, |m| m.instance.count);
+    if let Some((r, (what, b))) = family.ranks.iter().find_map(|r| Some((r, too_large(*r, own_count)?))) {
+        let needed = format!("on {r} ranks the {what} of a rank has {b} bytes");
         return Err(Diagnostic::error("E472", format!("{needed} (limit: {LARGEST_WINDOW})"))
             .help("use fewer elements, or an algorithm with fewer or smaller slots (see kbc explain window)")
             .into());
     }
     for r in &family.ranks {
-        verify::fit(kernel, profile, *r, own)?;
-        verify::one_writer(kernel, *r, own)?;
+        verify::fit(kernel, profile, *r, own_count)?;
+        verify::one_writer(kernel, *r, own_count)?;
     }
     let count = family.count.as_ref().map(|parameter| {
-        let (mut good, mut bad) = (own, LARGEST_COUNT + 1);
+        let (mut good, mut bad) = (own_count, LARGEST_COUNT + 1);
         while bad - good > 1 {
             let middle = good + (bad - good) / 2;
             if fits(middle) { good = middle } else { bad = middle }
         }
-        let default = built.number(parameter).unwrap_or(own);
+        let default = built.number(parameter).unwrap_or(own_count);
         CountClaim { parameter: parameter.as_str().into(), largest: good, default }
     });
     Ok(Claim { ranks: family.ranks.clone(), count, reasons: family.reasons.clone() })

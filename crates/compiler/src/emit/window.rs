@@ -90,6 +90,7 @@ impl EmittedWindow {
             "ranks": self.ranks,
             "count": self.elements.as_ref().map(|(name, n)| json!({ "name": name, "value": n })),
             "bytes": w.bytes,
+            "memory": w.memory,
             "rows": w.rows.iter().map(row).collect::<Vec<_>>(),
             "launches": w.launches,
             "added_per_launch": w.most_added,

@@ -137,8 +137,8 @@ impl Lower<'_, '_> {
         Some(Additions { sum, parts, tails, used })
     }
 
-    /// Lowers a place that is stored and then sent, or sent several times: every tile of it is loaded
-    /// once. Returns the number of statements with which the list begins in this way, or 0.
+    /// Lowers a place that is stored and then sent, or sent several times: every tile of it is
+    /// loaded once. Returns the number of statements with which the list begins in this way, or 0.
     fn moved(&mut self, region: usize, list: &[&SStmt]) -> Result<usize, Diagnostics> {
         let (src, from, stored, span) = match list.first() {
             Some(SStmt::Op(SOp::Copy { dst: dst @ Ref::Chunk { .. }, src }, span)) => {

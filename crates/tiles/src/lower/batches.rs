@@ -16,7 +16,7 @@
 
 use super::lanes;
 use super::places::{apart, same};
-use super::turns;
+use super::turns::{self, flat};
 use kbc_diag::Span;
 use kbc_ir::schedule::{Ref, Region, SOp, SStmt, Schedule};
 
@@ -63,23 +63,6 @@ fn part(op: &SOp) -> Part {
         | SOp::HostRead(_)
         | SOp::Local(_) => Part::Other,
     }
-}
-
-/// Returns a list with every branch on a constant replaced by the statements of the side that is
-/// taken.
-pub(super) fn flat(list: Vec<SStmt>) -> Vec<SStmt> {
-    let mut out = vec![];
-    for stmt in list {
-        match stmt {
-            SStmt::If { cond, then, other } => match cond.simplify().as_int() {
-                Some(0) => out.extend(flat(other)),
-                Some(_) => out.extend(flat(then)),
-                None => out.push(SStmt::If { cond, then, other }),
-            },
-            stmt => out.push(stmt),
-        }
-    }
-    out
 }
 
 fn batch(region: &Region, list: Vec<SStmt>) -> Vec<SStmt> {

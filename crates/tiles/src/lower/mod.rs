@@ -3,9 +3,10 @@
 //!
 //! The module owns the order of operations within a kernel. Flags, fences and addresses belong to
 //! the passes of the tile level. Every operation of the schedule appears in its order and with the
-//! same reads and writes, with three exceptions: copies that nothing needs (`copy_elision`), scratch
-//! that only holds fetched data until it is used (`fetched`), and the order of transfers, waits and
-//! notifies within a round (`batches`), which decides how many `fence.*` operations there are.
+//! same reads and writes, with three exceptions: copies that nothing needs (`copy_elision`),
+//! scratch that only holds fetched data until it is used (`fetched`), and the order of transfers,
+//! waits and notifies within a round (`batches`), which decides how many `fence.*` operations there
+//! are.
 //!
 //! A schedule with matmuls becomes a program of tasks: consecutive matmuls are one task for a
 //! matrix core, and consecutive operations for vector cores are one task. What neither core can do
@@ -52,7 +53,7 @@ mod turns;
 mod write_in_place;
 
 use crate::device::Device;
-use crate::tile::{CALL, Core, Kernel, Object, Signals, Space, Stmt, Table, Tile};
+use crate::tile::{CALL, Core, Kernel, Object, Signals, Space, Stmt, Table, Tile, lifetimes};
 use build::Build;
 pub use copy_elision::Staging;
 pub use counts::CountedKernel;
@@ -90,6 +91,7 @@ pub fn lower(
     let (mut kernel, _) = fitting(schedule, staging, (places, false), device, shares)?;
     prune::prune(&mut kernel);
     number(&mut kernel);
+    lifetimes::share(&mut kernel);
     Ok(kernel)
 }
 

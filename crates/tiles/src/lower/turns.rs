@@ -5,7 +5,6 @@
 //! `put` of the next step, and the last `combine`. The operations and their order are the same. The
 //! sum and its put are then next to each other, and the sum is sent from the core.
 
-use super::batches::flat;
 use super::places::same;
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
@@ -49,6 +48,23 @@ pub(super) fn turned(list: Vec<SStmt>) -> Vec<SStmt> {
         let last = step(rest, &Expr::Int(end - 1));
         out.push(SStmt::For { var, lo: Expr::Int(lo), hi: Expr::Int(end - 1), body });
         out.extend(last);
+    }
+    out
+}
+
+/// Returns a list with every branch on a constant replaced by the statements of the side that is
+/// taken.
+pub(super) fn flat(list: Vec<SStmt>) -> Vec<SStmt> {
+    let mut out = vec![];
+    for stmt in list {
+        match stmt {
+            SStmt::If { cond, then, other } => match cond.simplify().as_int() {
+                Some(0) => out.extend(flat(other)),
+                Some(_) => out.extend(flat(then)),
+                None => out.push(SStmt::If { cond, then, other }),
+            },
+            stmt => out.push(stmt),
+        }
     }
     out
 }

@@ -7,12 +7,14 @@
 //! integers stay exact, results are compared bit for bit; elsewhere they are compared within bounds
 //! that the golden values come with.
 
+mod bus;
 mod description;
 pub mod golden;
 pub mod python;
 mod sizes;
 pub mod window;
 
+pub use bus::{Bus, bus};
 pub use description::{
     Claim, CountClaim, Evidence, Executed, Global, KernelText, MovedBlock, MovedBlocks, OWN, Package,
     PackagedProgram, SizeReasons, Source, problems, refused,

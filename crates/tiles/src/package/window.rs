@@ -1,5 +1,5 @@
-//! Window of a rank as the kernel has it: rows, size, and the number of launches that a domain
-//! serves.
+//! Window and memory of a rank as the kernel has them: rows, sizes, and the number of launches that
+//! a domain serves.
 //!
 //! The layout is read from a kernel that the passes have laid out; nothing is decided here.
 //! Harness, manifest and `kbc explain window` use it.
@@ -38,12 +38,12 @@ pub enum RowKind {
     },
 }
 
-/// A part of the window.
+/// A part of the window, or of the rank's own memory.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WindowRow {
     /// Name.
     pub name: Name,
-    /// Offset of the first byte.
+    /// Offset of the first byte, in the window or in the rank's own memory.
     pub at: Expr,
     /// Size in bytes.
     pub bytes: Expr,
@@ -51,13 +51,22 @@ pub struct WindowRow {
     pub kind: RowKind,
 }
 
-/// The window of every rank.
+impl WindowRow {
+    /// Checks whether the row is in the window, and not in the rank's own memory.
+    pub fn in_window(&self) -> bool {
+        !matches!(self.kind, RowKind::Slots { reach: Reach::Own, .. })
+    }
+}
+
+/// The window of every rank, and its own memory.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Layout {
     /// Rows. Those of areas that are never in use at the same time may overlap.
     pub rows: Vec<WindowRow>,
-    /// Total size in bytes: a multiple of 64, and 0 for a kernel that does not communicate.
+    /// Size of the window in bytes: a multiple of 64, and 0 for a kernel that does not communicate.
     pub bytes: Expr,
+    /// Size of the rank's own memory in bytes: a multiple of 64.
+    pub memory: Expr,
     /// Number of launches that a domain serves before a counter may leave its 32 bits.
     pub launches: Expr,
 }
@@ -85,9 +94,12 @@ impl Layout {
                 dtype: a.dtype,
                 reach: a.reach,
             };
-            rows.push(WindowRow { name: a.name.clone(), at: at(&a.name, &a.at)?, bytes, kind });
+            let there = at(&a.name, &a.at)?;
+            let at = if a.reach == Reach::Own { layout::own_offset(kernel, a) } else { there };
+            rows.push(WindowRow { name: a.name.clone(), at, bytes, kind });
         }
-        Ok(Layout { rows, bytes: layout::bytes(kernel), launches: layout::calls(kernel) })
+        let (bytes, memory) = (layout::shared_bytes(kernel), layout::own_bytes(kernel));
+        Ok(Layout { rows, bytes, memory, launches: layout::calls(kernel) })
     }
 }
 
@@ -96,8 +108,10 @@ impl Layout {
 pub struct SizedWindow {
     /// Name of the kernel.
     pub kernel: Name,
-    /// Total size in bytes.
+    /// Size of the window in bytes.
     pub bytes: i64,
+    /// Size of the rank's own memory in bytes.
+    pub memory: i64,
     /// Rows, as in [`Layout`].
     pub rows: Vec<SizedRow>,
     /// The most that a launch adds to a counter; 0 if no counter is used.
@@ -111,12 +125,35 @@ pub struct SizedWindow {
 pub struct SizedRow {
     /// Name.
     pub name: Name,
-    /// Offset of the first byte.
+    /// Offset of the first byte, in the window or in the rank's own memory.
     pub at: i64,
     /// Size in bytes.
     pub bytes: i64,
     /// The content.
     pub kind: SizedKind,
+}
+
+impl SizedRow {
+    /// Checks whether the row is in the window, and not in the rank's own memory.
+    pub fn in_window(&self) -> bool {
+        !matches!(self.kind, SizedKind::Slots { reach: Reach::Own, .. })
+    }
+
+    /// Returns the row as a line of a memory map.
+    fn line(&self) -> String {
+        let what = match self.kind {
+            SizedKind::Signals { count, per_call } => {
+                let each = if count == 1 { "counter, one line" } else { "counters, one line each" };
+                format!("{count} {each}; at most {per_call} added in a launch")
+            }
+            SizedKind::Slots { slots, capacity, dtype, .. } => {
+                let word = if slots == 1 { "slot" } else { "slots" };
+                format!("{slots} {word} of {capacity} {dtype}")
+            }
+        };
+        let range = format!("{}..{}", self.at, self.at + self.bytes);
+        format!("  {:<28} {range:<20} {what}\n", self.name.as_str())
+    }
 }
 
 /// The content of a [`SizedRow`].
@@ -189,6 +226,7 @@ impl SizedWindow {
         Ok(SizedWindow {
             kernel: kernel.name.clone(),
             bytes: value(&layout.bytes)?,
+            memory: value(&layout.memory)?,
             rows,
             most_added,
             launches,
@@ -199,21 +237,12 @@ impl SizedWindow {
     /// a domain serves before a counter leaves its 32 bits.
     pub fn text(&self) -> String {
         let mut out = format!("window of {} ({} bytes of every rank)\n", self.kernel, self.bytes);
-        for row in &self.rows {
-            let what = match row.kind {
-                SizedKind::Signals { count, per_call } => {
-                    let each = if count == 1 { "counter, one line" } else { "counters, one line each" };
-                    format!("{count} {each}; at most {per_call} added in a launch")
-                }
-                SizedKind::Slots { slots, capacity, dtype, reach } => {
-                    let who = if reach == Reach::Peers { "" } else { "; this rank alone" };
-                    let word = if slots == 1 { "slot" } else { "slots" };
-                    format!("{slots} {word} of {capacity} {dtype}{who}")
-                }
-            };
-            let range = format!("{}..{}", row.at, row.at + row.bytes);
+        let lines = |own: bool| self.rows.iter().filter(move |r| r.in_window() != own).map(SizedRow::line);
+        out.extend(lines(false));
+        if self.memory > 0 {
             // Writing to a string cannot fail.
-            let _ = writeln!(out, "  {:<28} {range:<20} {what}", row.name.as_str());
+            let _ = writeln!(out, "intermediate values ({} bytes of every rank)", self.memory);
+            out.extend(lines(true));
         }
         let most = self.most_added;
         match self.launches {

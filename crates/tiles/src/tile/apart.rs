@@ -34,8 +34,8 @@ enum Around<'k> {
 const OWN: &str = "#own";
 
 struct Search {
-    /// Values of the names in scope, in terms of scalars and variables of loops, the innermost last;
-    /// `None` for a variable of a loop.
+    /// Values of the names in scope, in terms of scalars and variables of loops, the innermost
+    /// last; `None` for a variable of a loop.
     names: Vec<(Name, Option<Expr>)>,
     out: BTreeSet<Path>,
 }
@@ -92,8 +92,8 @@ impl Search {
         e.subst(&|n| self.names.iter().rev().find(|(m, _)| m == n).and_then(|(_, v)| v.clone()))
     }
 
-    /// Checks whether a store of tiles of `total` elements writes other elements in each iteration of
-    /// the loop around it.
+    /// Checks whether a store of tiles of `total` elements writes other elements in each iteration
+    /// of the loop around it.
     fn apart(
         &self,
         to: &Gm,

@@ -385,8 +385,8 @@ impl<'k> HazardProgram<'k> {
         });
     }
 
-    /// Checks whether accesses of two sites are executions of one store that never writes an element
-    /// twice.
+    /// Checks whether accesses of two sites are executions of one store that never writes an
+    /// element twice.
     pub fn never_twice(&self, one: usize, two: usize) -> bool {
         let path = &self.sites[one].path;
         *path == self.sites[two].path && self.apart.contains(path)

@@ -112,8 +112,8 @@ pub struct Area {
     pub capacity: Expr,
     /// Which ranks access the area.
     pub reach: Reach,
-    /// Number of its arena. Areas of one arena share memory: the schedule ensures that they are
-    /// never in use at the same time.
+    /// Number of its arena. Areas of one arena share memory: the schedule, or the order of the
+    /// tasks, ensures that they are never in use at the same time.
     pub arena: u32,
     /// Byte offset in the window; `None` before pass `layout`.
     pub at: Option<Expr>,

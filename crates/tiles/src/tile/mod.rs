@@ -14,6 +14,7 @@ mod dialect;
 pub mod hazard;
 mod ids;
 mod kernel;
+pub(crate) mod lifetimes;
 mod op;
 pub mod order;
 pub mod parse;

@@ -317,7 +317,9 @@ void ub_to_global(const Op &op, uint64_t at, void *to, uint64_t bytes) {
 void core_to_global(const Op &op, uint64_t at, uint64_t read, void *to, const void *made, uint64_t bytes) {
     uint64_t offset = 0, first = 0;
     Region &r = locate(op, to, bytes, offset);
-    if (!r.writable) fail(op, "writes %s, which is an input", r.name.c_str());
+    bool input = !r.writable;
+    for (const auto &[first_byte, end] : r.inputs) input = input || (first_byte < offset + bytes && offset < end);
+    if (input) fail(op, "writes %s, which is an input", r.name.c_str());
     if (ub_read_at(op, at, read, first) != 0) {
         const uint64_t from = at % kSpaceStep;
         fail(op, "undefined: stores %s bytes 0x%llx..0x%llx, of which 0x%llx has no defined value",

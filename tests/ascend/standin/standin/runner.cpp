@@ -369,7 +369,6 @@ uint64_t submit(int32_t kernel, const CoreTaskArgs &task, bool cube, const std::
     int next = 0;
     std::vector<ChipTensor> tensors;
     tensors.reserve(static_cast<size_t>(task.tensor_count()));
-    std::vector<std::pair<Region *, bool>> given;
     for (int i = 0; i < task.tensor_count(); ++i) {
         tensors.push_back(task.tensor(i).ref());
         args[next++] = reinterpret_cast<int64_t>(&tensors.back());
@@ -389,8 +388,8 @@ uint64_t submit(int32_t kernel, const CoreTaskArgs &task, bool cube, const std::
         if (task.tensor(i).direction != Direction::Input) continue;
         for (auto &r : self->tensors) {
             if (r->holds(reinterpret_cast<uint8_t *>(tensors.back().buffer.addr) + kLineBytes)) {
-                given.emplace_back(r.get(), r->writable);
-                r->writable = false;
+                const auto base = reinterpret_cast<uint64_t>(r->bytes);
+                r->inputs.push_back({from - base, to - base});
             }
         }
     }
@@ -403,7 +402,7 @@ uint64_t submit(int32_t kernel, const CoreTaskArgs &task, bool cube, const std::
         others.collect();
     }
     if (blocks > 1) others.collect();
-    for (auto &[region, writable] : given) region->writable = writable;
+    for (auto &r : self->tensors) r->inputs.clear();
     now.end = self->drained;
     for (int b = 1; b < blocks; ++b) {
         join(now.end, world->block(*self, b).drained);

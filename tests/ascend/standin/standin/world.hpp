@@ -29,6 +29,8 @@ struct Region {
     // What instructions have made of the bytes: where they differ, a scalar store did it.
     std::vector<uint8_t> expected;
     Shadow shadow;
+    // Bytes that the running task takes as an input, first and end.
+    std::vector<std::pair<uint64_t, uint64_t>> inputs;
 
     Region(std::string name, int rank, bool window, uint64_t size, uint8_t fill);
     bool holds(const void *p) const {

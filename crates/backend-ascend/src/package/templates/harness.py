@@ -1,7 +1,9 @@
-"""The runtime's side of @KERNEL@: compiles, allocates one domain, launches, compares, cleans up.
+"""Runs of @KERNEL@: compiles, allocates one domain, launches, compares or measures, cleans up.
 
-What the kernel takes is layout.py's business, what is right is golden.py's. Every launch has buffers and data of its
-own; all launches run in one domain, whose window and counters are never cleared in between.
+What the kernel takes is layout.py's business, how it is launched entry.py's, what is right golden.py's. Every launch has
+buffers and data of its own; all launches run in one domain, whose window and counters are never cleared in between. An
+input that is the same in all launches is copied to the devices once and stays there. Intermediate values have memory of
+the devices for all launches.
 """
 
 import glob
@@ -10,45 +12,26 @@ import os
 import re
 import shutil
 import signal
-import subprocess
+import statistics
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 # Two copies of an OpenMP library in one process are no reason to stop.
 os.environ.setdefault("KMP_DUPLICATE_LIB_OK", "TRUE")
 logging.getLogger("simpler").setLevel("WARN")
 
 import torch
-from simpler.task_interface import (
-    ArgDirection,
-    CallConfig,
-    ChipCallable,
-    CommBufferSpec,
-    CoreCallable,
-    DataType,
-    TaskArgs,
-    TensorArgType,
-)
+from simpler.task_interface import CallConfig
 from simpler.worker import Worker
-from simpler_setup.elf_parser import extract_text_section
-from simpler_setup.kernel_compiler import KernelCompiler
-from simpler_setup.pto_isa import ensure_pto_isa_root
 
+import entry
 import golden
 import layout
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TORCH = {
 @TORCH@}
-DEVICE = {
-@DEVICE@}
-# What a launch writes whole need not be copied to the device; here it is, so that the poison is there and not on the host.
-DIRECTION = {"IN": ArgDirection.IN, "OUT": ArgDirection.INOUT, "INOUT": ArgDirection.INOUT}
-ROLE = {"IN": TensorArgType.INPUT, "OUT": TensorArgType.INOUT, "INOUT": TensorArgType.INOUT}
-STATUS_WORDS = 16  # one line of 64 bytes a block of a kernel
-BLOCKS = [(task, block) for task in layout.TASKS for block in range(layout.KERNELS[task.kernel].blocks)]
 GUARD = 16  # elements behind a result that nobody may write
 # Where the runtime leaves files if it is killed, whatever TMPDIR says, and what it calls them.
 TEMPORARY = (os.path.join(os.sep, "tmp"), "/dev/shm")
@@ -59,55 +42,13 @@ class Wrong(Exception):
     """The kernel did something else than its definition."""
 
 
-class Unable(Exception):
-    """The kernel cannot run here, or a run would prove nothing."""
-
-
-def compile_kernel(platform, runtime, folder):
-    """The kernels and their orchestration as one callable; temporary files go into `folder`."""
-    compiler = KernelCompiler(platform=platform)
-    if platform.endswith("sim") and any(t.dtype == "bf16" for t in layout.TENSORS):
-        name = compiler.gxx15.cxx_path
-        version = subprocess.run([name, "-dumpversion"], capture_output=True, text=True, check=True).stdout
-        if int(version.split(".")[0]) < 14:
-            raise Unable(f"{name} is version {version.strip()}: below 14 it takes bfloat16_t for _Float16, and a result proves nothing")
-    shim = os.path.join(HERE, "kernels", "orchestration", f"{layout.KERNEL}_orch.cpp")
-    include = [*compiler.get_orchestration_include_dirs(runtime), str(compiler.project_root / "src" / "common")]
-    root = ensure_pto_isa_root()
-
-    def compiled(kernel):
-        binary = compiler.compile_incore(
-            source_path=os.path.join(HERE, "kernels", kernel.core, f"{kernel.name}.cpp"), core_type=kernel.core,
-            pto_isa_root=root, extra_include_dirs=include, build_dir=folder,
-        )
-        return binary if platform.endswith("sim") else extract_text_section(binary)
-
-    # A compilation is a process of its own, so threads run as many as there are processors.
-    with ThreadPoolExecutor(max_workers=min(len(layout.KERNELS), os.cpu_count() or 1)) as pool:
-        binaries = list(pool.map(compiled, layout.KERNELS))
-    children = [
-        (number, CoreCallable.build(signature=[DIRECTION[d] for d in kernel.directions], binary=binary))
-        for number, (kernel, binary) in enumerate(zip(layout.KERNELS, binaries))
-    ]
-    orchestration = compiler.compile_orchestration(runtime_name=runtime, source_path=shim, build_dir=folder)
-    signature = [DIRECTION[t.direction] for t in layout.TENSORS]
-    return ChipCallable.build(
-        signature=signature,
-        func_name=f"{layout.KERNEL}_orchestration",
-        config_name=f"{layout.KERNEL}_config",
-        binary=orchestration,
-        children=children,
-    )
+# The span of a run of a chip in the runtime's log: process, number of the run in it, nanoseconds.
+SPAN = re.compile(r"\[STRACE\]\s+v=1\s+pid=(\d+)\s+tid=\d+\s+inv=(\d+)\s[^\[\r\n]*?name=chip\.run\.runner_run\.device_wall\s+ts=\d+\s+dur=(\d+)")
 
 
 def shared(dtype, elements):
     """A tensor that the runtime's processes see; the runtime wants at least one element."""
     return torch.empty(max(1, elements), dtype=TORCH[dtype]).share_memory_()
-
-
-def window_size(nranks, count):
-    """Bytes of the window that is allocated: at least a line."""
-    return max(64, layout.window_bytes(nranks, count))
 
 
 class Launch:
@@ -134,31 +75,20 @@ class Launch:
                     held[t] = shared(t.dtype, len(tables))
                     held[t][: len(tables)] = torch.tensor(tables, dtype=torch.int32)
                 elif t.role == "status":
-                    held[t] = shared(t.dtype, STATUS_WORDS * len(BLOCKS)).zero_()
+                    held[t] = shared(t.dtype, entry.STATUS_WORDS * len(entry.BLOCKS)).zero_()
             self.buffers.append(held)
 
-    def arguments(self, worker, domain, rank, nranks, count):
-        """What the kernel takes on a rank: tensors, then scalars, in the order of layout.py."""
-        args = TaskArgs()
-        for t in layout.TENSORS:
-            if t.role == "window":
-                size = window_size(nranks, count)
-                args.add_tensor(domain.buffers["window"].tensor((size,), DataType.UINT8), ROLE[t.direction])
-            else:
-                held = self.buffers[rank][t]
-                shape = (held.numel(),)
-                args.add_tensor(worker.make_tensor_arg(held, shapes=shape, dtype=DEVICE[t.dtype]), ROLE[t.direction])
-        values = {"nranks": domain.domain_size, "count": count, "call": self.number, "ctx": domain.device_ctx}
-        for name in layout.SCALARS:
-            args.add_scalar(values[name])
-        return args
+    def tensors(self, worker, rank, kept):
+        """What the runtime takes for the tensors of a rank, by name; `kept` is what its chip holds already."""
+        given = {t.name: entry.given(worker, t.dtype, held) for t, held in self.buffers[rank].items() if t.name not in kept}
+        return given | {t.name: entry.held(t.dtype, kept[t.name]) for t in layout.TENSORS if t.name in kept}
 
     def check(self, nranks):
         """Every rank's status, and every element of every result; `origin` then says how near they are, where that is a question."""
         worst, free = 0.0, 0
         for rank, held in enumerate(self.buffers):
             status = next(held[t] for t in layout.TENSORS if t.role == "status")
-            for line, (task, block) in zip(status.view(-1, STATUS_WORDS), BLOCKS):
+            for line, (task, block) in zip(status.view(-1, entry.STATUS_WORDS), entry.BLOCKS):
                 done, detail = int(line[0]), int(line[1])
                 if done != self.number + 1:
                     words = layout.STATUS.get(done)
@@ -203,19 +133,36 @@ def poison(x):
     return x.isnan() if x.is_floating_point() else x == torch.iinfo(x.dtype).min
 
 
-def run(platform, runtime, devices, work, iterations, seed, data):
-    """Compiles once, then launches and compares at every size; returns the exit code."""
+def unchanged(launches):
+    """The inputs of a kernel that no launch changes: the same on every rank in all launches, of which there are several."""
+    first, rest = launches[0], launches[1:]
+
+    def same(a, b):
+        return a is b or a.numel() == b.numel() and bool((a.view(torch.uint8) == b.view(torch.uint8)).all())
+
+    inputs = [t for t in layout.TENSORS if t.role in ("input", "tables")]
+    return [t for t in inputs if rest and all(
+        same(a[t], b[t]) for other in rest for a, b in zip(first.buffers, other.buffers)
+    )]
+
+
+def run(platform, runtime, devices, work, iterations, seed, data, perf=None):
+    """Compiles once, then launches and compares at every size; returns the exit code. `perf`: launches to warm up and
+    launches to measure, of the first launch's data."""
     guard = Guard()
     try:
         began = time.monotonic()
-        chip = compile_kernel(platform, runtime, guard.folder)
+        chip = entry.compile_kernel(platform, runtime, guard.folder)
         print(f"{layout.KERNEL} for {platform}: compiled in {time.monotonic() - began:.2f} s", flush=True)
         on = (chip, platform, runtime)
-        right = [serve(on, devices[:nranks], counts, iterations, seed, data) for nranks, counts in work]
+        if perf is None:
+            right = [serve(on, devices[:nranks], counts, (iterations, seed, data)) for nranks, counts in work]
+        else:
+            right = [measure(on, devices[:nranks], counts, (seed, data), perf, guard.folder) for nranks, counts in work]
         return 0 if all(right) else 1
     except ModuleNotFoundError:
         raise  # main.py says what to install
-    except Unable as e:
+    except entry.Unable as e:
         print(f"error: {e}", file=sys.stderr)
         return 2
     except Exception as e:  # the compiler's errors are of many classes
@@ -225,9 +172,11 @@ def run(platform, runtime, devices, work, iterations, seed, data):
         guard.close()
 
 
-def serve(on, devices, counts, iterations, seed, data):
-    """One worker, and a domain for every count; whether all is right."""
+def serve(on, devices, counts, what, calls=None):
+    """One worker, and a domain for every count; whether all is right. Each domain has `iterations` launches; or those
+    with the numbers `calls`, all of them of one launch's data and buffers, which are compared after the last one."""
     chip, platform, runtime = on
+    iterations, seed, data = what
     nranks = len(devices)
     worker = None
     right = True
@@ -240,25 +189,27 @@ def serve(on, devices, counts, iterations, seed, data):
         worker.init()
         for count, launches in zip(counts, jobs):
             began = time.monotonic()
-            worker.run(lambda orch, _args, config: submit(worker, handle, orch, config, nranks, count, launches),
-                       args=None, config=CallConfig())
+            order = list(enumerate(launches)) if calls is None else [(call, launches[0]) for call in calls]
+            launched(worker, handle, nranks, count, order)
             seconds = time.monotonic() - began
             left.pop(0)
-            what = size(nranks, count)
+            named = size(nranks, count)
             try:
-                for launch in launches:
+                for call, launch in order if calls is None else order[-1:]:
+                    launch.number = call
                     launch.check(nranks)
-                    print(f"launch {launch.number}: {what}, {launch.origin}: ok")
+                    print(f"launch {launch.number}: {named}, {launch.origin}: ok")
             except Wrong as e:
-                print(f"error: {layout.KERNEL} on {platform}, {what}: {e}", file=sys.stderr)
+                print(f"error: {layout.KERNEL} on {platform}, {named}: {e}", file=sys.stderr)
                 right = False
                 continue
-            print(f"{layout.KERNEL} on {platform}: {what}, {iterations} launches in one domain, {seconds:.2f} s: "
-                  "every element on every rank is right", flush=True)
+            if calls is None:
+                print(f"{layout.KERNEL} on {platform}: {named}, {iterations} launches in one domain, {seconds:.2f} s: "
+                      "every element on every rank is right", flush=True)
         return right
     except Exception as e:  # the runtime's errors are of many classes
-        what = size(nranks, left[0]) if left else f"{nranks} ranks"
-        print(f"error: {layout.KERNEL} on {platform}, {what}: {words(e)}", file=sys.stderr)
+        named = size(nranks, left[0]) if left else f"{nranks} ranks"
+        print(f"error: {layout.KERNEL} on {platform}, {named}: {words(e)}", file=sys.stderr)
         if "-100" in str(e):
             print("note: the scheduler saw no progress: a wait that nothing satisfies, or a machine that is too busy "
                   "(SIMPLER_SCHEDULER_TIMEOUT_MS)", file=sys.stderr)
@@ -273,15 +224,84 @@ def serve(on, devices, counts, iterations, seed, data):
             print(f"note: the runtime did not close cleanly: {e}", file=sys.stderr)
 
 
-def submit(worker, handle, orch, config, nranks, count, launches):
-    """All launches, one after another in one domain."""
-    nbytes = window_size(nranks, count)
+def launched(worker, handle, nranks, count, order):
+    """Runs launches, each with its number, one after another in one domain."""
     members = list(range(nranks))
-    window = CommBufferSpec(name="window", dtype="uint8", count=nbytes, nbytes=nbytes)
-    with orch.allocate_domain(name=layout.KERNEL, workers=members, window_size=nbytes, buffers=[window]) as domain:
-        for launch in launches:
-            args = [launch.arguments(worker, domain[r], r, nranks, count) for r in members]
-            orch.submit_next_level_group(handle, args, config, workers=members)
+    launches = [launch for _, launch in order]
+    stay = unchanged(launches)
+    sources = [{t: entry.staged(worker, launches[0].buffers[r][t]) for t in stay} for r in members]
+    kept = []
+
+    def orchestration(orch, _args, config):
+        for r in members:
+            kept.append({t.name: entry.hold(orch, r, t.dtype, source) for t, source in sources[r].items()})
+            if any(t.role == "memory" for t in layout.TENSORS):
+                kept[r]["memory"] = entry.memory(orch, r, nranks, count)
+        with entry.domain(orch, members, count) as domain:
+            for call, launch in order:
+                tensors = [launch.tensors(worker, r, kept[r]) for r in members]
+                entry.launch(orch, handle, config, domain, members, tensors, call, count)
+
+    worker.run(orchestration, args=None, config=CallConfig())
+    for _, buffer in (held for by_name in kept for held in by_name.values()):
+        worker.free(buffer)
+
+
+def measure(on, devices, counts, what, perf, folder):
+    """Launches on the same data, a few to warm up and then those that are measured, and prints what a launch takes."""
+    warm, repeat = perf
+    nranks = len(devices)
+    log = os.path.join(folder, f"log-{nranks}")
+    logging.getLogger("simpler").setLevel("TIMING")
+    sys.stderr.flush()
+    before = os.dup(2)
+    to = os.open(log, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_APPEND, 0o600)
+    try:
+        # The processes of the runtime write what they measure to the standard error that they inherit.
+        os.dup2(to, 2)
+        right = serve(on, devices, counts, (1, *what), range(warm + repeat))
+    finally:
+        sys.stderr.flush()
+        os.dup2(before, 2)
+        os.close(before)
+        os.close(to)
+    with open(log, errors="replace") as f:
+        text = f.read()
+    if not right:
+        print("".join(line for line in text.splitlines(True) if "[TIMING]" not in line), file=sys.stderr, end="")
+        return False
+    times = device_times(text, nranks, len(counts) * (warm + repeat))
+    for i, count in enumerate(counts):
+        first = i * (warm + repeat) + warm
+        print(f"{layout.KERNEL} on {on[1]}: {size(nranks, count)}: {summary(times[first : first + repeat], warm, nranks, count)}", flush=True)
+    if on[1].endswith("sim"):
+        print("note: these are times of the simulator, which say nothing about a device")
+    return True
+
+
+def device_times(text, nranks, runs):
+    """Nanoseconds of each run from the runtime's log: that of the slowest rank."""
+    of = {}
+    for pid, number, took in SPAN.findall(text):
+        of.setdefault(int(pid), []).append((int(number), int(took)))
+    if len(of) != nranks or any(len(list_) != runs for list_ in of.values()):
+        found = ", ".join(str(len(list_)) for list_ in of.values()) or "none"
+        raise entry.Unable(f"the runtime's log has device times of {found} launches, not of {runs} on each of {nranks} ranks: "
+                           "its library was built without SIMPLER_HOST_STRACE, or SIMPLER_LOG_LEVEL leaves them out")
+    ranks = [[took for _, took in sorted(list_)] for list_ in of.values()]
+    return [max(at) for at in zip(*ranks)]
+
+
+def summary(times, warm, nranks, count):
+    """Times in words, and the bandwidths that follow from the median."""
+    middle = statistics.median(times)
+    out = (f"time {middle / 1e3:.3f} us (median of {len(times)} launches after {warm} to warm up; "
+           f"{min(times) / 1e3:.3f} to {max(times) / 1e3:.3f})")
+    moved = layout.moved(nranks, count)
+    if moved is not None and middle > 0:
+        algbw = moved[0] / middle  # bytes a nanosecond are GB/s
+        out += f", algbw {algbw:.3f} GB/s, busbw {algbw * moved[1]:.3f} GB/s"
+    return out
 
 
 def size(nranks, count):

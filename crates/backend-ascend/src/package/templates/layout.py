@@ -29,7 +29,7 @@ class Tensor(NamedTuple):
     name: str
     dtype: str
     direction: str
-    role: str  # input, output, tables, window, status
+    role: str  # input, output, tables, memory, window, status
     index: int | None  # of the program's input or result
 
 
@@ -82,6 +82,23 @@ def window_bytes(nranks, count):
     return @BYTES@
 
 
+def memory(nranks, count):
+    """Rows of every rank's own memory, which hold intermediate values; rows that are never in use together may overlap."""
+    return [
+@OWN_ROWS@    ]
+
+
+def memory_bytes(nranks, count):
+    """Bytes of every rank's own memory, a multiple of 64."""
+    return @MEMORY@
+
+
 def launches(nranks, count):
     """Launches a domain serves before a 32-bit counter may leave its range."""
     return @LAUNCHES@
+
+
+def moved(nranks, count):
+    """S of the conventions of algbw and busbw, in bytes, and busbw / algbw; None where the program is more than one
+    collective."""
+    return @MOVED@

@@ -4,6 +4,7 @@
     python main.py -p a2a3sim -d 0-3                    default sizes, three launches in one domain
     python main.py -p a2a3sim -d 0-1 --count 10000 --iterations 5 --data exact
     python main.py -p a2a3sim -d @DEVICES@ --sizes @EXAMPLE@      several sizes, compiled once
+    python main.py -p a2a3 -d @DEVICES@ --perf                   what a launch takes: median, spread, bandwidths
 
 Exit code: 0 every launch is right, 1 something is wrong, 2 it cannot be run here. Written by kbc; see README.md.
 """
@@ -86,7 +87,7 @@ def check(platform, ranks, count, iterations):
         raise Refused(f"--iterations {iterations}: at least one launch")
     served = layout.launches(ranks, count)
     if iterations > served:
-        raise Refused(f"--iterations {iterations}: a domain serves {served} launches, then it is allocated again")
+        raise Refused(f"{iterations} launches: a domain serves {served} launches, then it is allocated again")
     needed = layout.window_bytes(ranks, count)
     if platform.endswith("sim"):
         free = os.statvfs("/dev/shm")
@@ -95,7 +96,8 @@ def check(platform, ranks, count, iterations):
             raise Refused(f"the windows of all ranks take {total} bytes, and /dev/shm has {free.f_bavail * free.f_frsize} left")
 
 
-def run(platform="a2a3sim", device="@DEVICES@", runtime="@RUNTIME@", count=None, sizes=None, iterations=3, seed=0, data="forms"):
+def run(platform="a2a3sim", device="@DEVICES@", runtime="@RUNTIME@", count=None, sizes=None, iterations=None, seed=0, data="forms",
+        perf=False, warmup=None, repeat=None):
     """As the command line; returns the exit code."""
     try:
         devices = device_list(device)
@@ -103,11 +105,20 @@ def run(platform="a2a3sim", device="@DEVICES@", runtime="@RUNTIME@", count=None,
         wanted = work(devices, count, sizes)
         if data == "own" and layout.OWN is None:
             raise Refused("--data own: the program has no data of its own; write forms or exact")
+        for name, number in (("--iterations", iterations if perf else None), ("--warmup", None if perf else warmup),
+                             ("--repeat", None if perf else repeat)):
+            if number is not None:
+                raise Refused(f"{name} does not go with --perf" if perf else f"{name} goes with --perf alone")
+        warmup, repeat = 5 if warmup is None else warmup, 20 if repeat is None else repeat
+        if warmup < 0 or repeat < 1:
+            raise Refused(f"--warmup {warmup} --repeat {repeat}: at least one launch is measured")
+        iterations = 3 if iterations is None else iterations
+        calls = warmup + repeat if perf else iterations
         for ranks, counts in wanted:
             for n in counts:
                 if data == "own" and n != (layout.DEFAULT_COUNT or 0):
                     raise Refused(f"--data own: the program's own data is for {layout.COUNT} = {layout.DEFAULT_COUNT}")
-                check(platform, ranks, n, iterations)
+                check(platform, ranks, n, calls)
         # A wait that is never satisfied must end the run. The simulator's wait gives up by itself, which the kernel
         # reports in its status line, and the scheduler's limit comes before that. Both are read when the runtime starts.
         # Every rank of the simulator has dozens of threads, so that more ranks need more time.
@@ -116,7 +127,7 @@ def run(platform="a2a3sim", device="@DEVICES@", runtime="@RUNTIME@", count=None,
         os.environ.setdefault("PTO_CPU_SIM_TWAIT_MAX_SPINS", str(20000 * seconds))
         try:
             import harness
-            return harness.run(platform, runtime, devices, wanted, iterations, seed, data)
+            return harness.run(platform, runtime, devices, wanted, iterations, seed, data, (warmup, repeat) if perf else None)
         except ModuleNotFoundError as e:
             raise Refused(missing(e)) from e
         except ImportError as e:
@@ -141,10 +152,13 @@ def main():
     parser.add_argument("--runtime", default="@RUNTIME@", help="one of: " + ", ".join(layout.RUNTIMES))
     parser.add_argument("--count", type=int, help=@COUNT_HELP@)
     parser.add_argument("--sizes", nargs="+", metavar="RANKSxCOUNT", help="several sizes, on the first devices of -d")
-    parser.add_argument("--iterations", type=int, default=3, help="launches in one domain, each with data of its own")
+    parser.add_argument("--iterations", type=int, help="launches in one domain, each with data of its own: 3 unless given")
     parser.add_argument("--seed", type=int, default=0, help="varies exact data")
     parser.add_argument("--data", choices=("own", "forms", "exact"), default="own" if layout.OWN else "forms",
                         help="the program's own data, closed forms where golden.py has one, or exact integers without a period")
+    parser.add_argument("--perf", action="store_true", help="measures launches on the devices, on the data of one launch")
+    parser.add_argument("--warmup", type=int, help="with --perf: launches before those that are measured, 5 unless given")
+    parser.add_argument("--repeat", type=int, help="with --perf: launches that are measured, 20 unless given")
     return run(**vars(parser.parse_args()))
 
 

@@ -8,7 +8,7 @@
 
 use super::sink::Sink;
 use crate::layout::area_bytes;
-use crate::tile::{CALL, COUNT, Kernel, NRANKS, Space};
+use crate::tile::{CALL, COUNT, Kernel, NRANKS, Space, lifetimes};
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::{Env, Expr};
 use kbc_ir::name::Name;
@@ -114,6 +114,12 @@ type Row<'k> = (&'k Expr, &'k Expr, Expr, Option<u32>, &'k Name);
 
 fn window(sink: &mut Sink<'_>) {
     let k = sink.kernel;
+    if let Some((a, b)) = lifetimes::conflict(k) {
+        let [a, b] = [a, b].map(|id| &k.areas[id.0 as usize].name);
+        let d =
+            Diagnostic::error("E459", format!("{a} and {b} share memory, and are in use at the same time"));
+        sink.at(&[], d.help("give each an arena of its own"));
+    }
     let signals = k
         .signals
         .iter()
