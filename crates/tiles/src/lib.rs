@@ -10,6 +10,7 @@
 pub mod args;
 pub mod backend;
 pub mod device;
+pub mod elementwise;
 pub mod family;
 pub mod layout;
 pub mod lower;

@@ -109,7 +109,8 @@ impl Lower<'_, '_> {
         span: Span,
     ) -> Result<DType, Diagnostic> {
         let types = [dst, a, b].map(|x| self.schedule.buffer(x).dtype);
-        if types.iter().any(|t| !t.is_float()) {
+        let whole = |t: &DType| *t == DType::I32 && self.device.multiply(DType::I32).is_ok();
+        if !types.iter().all(|t| t.is_float()) && !types.iter().all(whole) {
             let unit = self.device.dialect().matrix_word;
             let help = format!(
                 "the {unit} unit multiplies only f32, f16 and bf16: convert the operands, or use `--target sim`"
@@ -277,7 +278,7 @@ impl Lower<'_, '_> {
                 tile(Space::Stage, dtype, [panel, cols], copies, 1),
                 tile(Space::Right, dtype, [slice, cols], copies, 0),
             ],
-            sums: tile(Space::Sums, DType::F32, [rows, cols], 1, 0),
+            sums: tile(Space::Sums, if dtype.is_float() { DType::F32 } else { dtype }, [rows, cols], 1, 0),
         }
     }
 

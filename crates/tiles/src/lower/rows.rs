@@ -67,19 +67,19 @@ impl Lower<'_, '_> {
         let d = r.dim as usize;
         let (size, inner) = (dims[d].clone(), product(&dims[d + 1..]));
         let last = inner == Expr::Int(1);
-        if last && (compute != DType::F32 || r.op == ReduceOp::Prod) {
-            let help = "rows are reduced by sum, max or min in f32: convert, or use `--target sim`";
-            return Err(refuse(span, format!("a reduction of a row of {} by {}", types[0], r.op), help));
-        }
-        if compute != DType::F32 && r.mean.is_some() {
-            return Err(refuse(span, "a mean of integers", "convert to f32 first"));
-        }
         let op = match r.op {
             ReduceOp::Sum => VecOp::Add,
             ReduceOp::Prod => VecOp::Mul,
             ReduceOp::Max => VecOp::Max,
             ReduceOp::Min => VecOp::Min,
         };
+        if last && self.device.reduce(op, compute).is_err() {
+            let help = "rows are reduced by sum, max or min in f32: convert, or use `--target sim`";
+            return Err(refuse(span, format!("a reduction of a row of {} by {}", types[0], r.op), help));
+        }
+        if compute != DType::F32 && r.mean.is_some() {
+            return Err(refuse(span, "a mean of integers", "convert to f32 first"));
+        }
         let outer = product(&dims[..d]);
         let (to, from) = (self.whole(r.dst), self.whole(r.src));
         let row = mul(&size, &inner);

@@ -34,6 +34,7 @@ use kbc_ir::parts::Parts;
 use kbc_ir::scalar::ScalarUn;
 use kbc_ir::shape::ShapeOp;
 use kbc_ir::types::{CutRule, DType, ReduceOp};
+pub use rows::numbered_rows;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

@@ -2,15 +2,17 @@
 
 use crate::package::description::PackagedProgram;
 use crate::package::python;
+use kbc_ir::expr::Expr;
 use kbc_ir::graph::{OpId, OpKind};
+use std::collections::BTreeMap;
 
 /// A line in the loop over inputs, for programs with row indices among the inputs.
 pub(super) const BELOW: &str =
     "        below = rows(nranks, count).get(k, max(2, moduli[k] if moduli is not None else 2))\n";
 
-/// Prints a function that returns the number of rows for every input that indexes a table; empty if
-/// there is no such input.
-pub(super) fn rows(program: &PackagedProgram) -> String {
+/// Returns for every input that numbers rows of tables the numbers of rows of these tables, as
+/// expressions in the number of ranks and the count.
+pub fn numbered_rows(program: &PackagedProgram) -> BTreeMap<usize, Vec<Expr>> {
     let graph = &program.graph;
     // A table is an input, in whatever placement, or a value with a size of its own.
     let of_table = |mut table: OpId| {
@@ -21,21 +23,30 @@ pub(super) fn rows(program: &PackagedProgram) -> String {
             table = *before;
         }
         match &graph.op(table).kind {
-            OpKind::Input(at) => program.inputs.get(*at).and_then(|g| g.sizes.first()).map(python::expr),
-            _ => graph.op(table).ty.as_ref()?.sizes().first().map(u64::to_string),
+            OpKind::Input(at) => program.inputs.get(*at).and_then(|g| g.sizes.first()).cloned(),
+            _ => {
+                let rows = graph.op(table).ty.as_ref()?.sizes().first().copied()?;
+                Some(Expr::Int(i64::try_from(rows).unwrap_or(i64::MAX)))
+            }
         }
     };
-    let entry = |k: usize| {
-        let mut all: Vec<String> = graph.numbered(k).into_iter().filter_map(of_table).collect();
+    let tables = |k: usize| -> Vec<Expr> { graph.numbered(k).into_iter().filter_map(of_table).collect() };
+    (0..graph.inputs.len()).map(|k| (k, tables(k))).filter(|(_, all)| !all.is_empty()).collect()
+}
+
+/// Prints a function that returns the number of rows for every input that indexes a table; empty if
+/// there is no such input.
+pub(super) fn rows(program: &PackagedProgram) -> String {
+    let entry = |(k, tables): (usize, Vec<Expr>)| {
+        let mut all: Vec<String> = tables.iter().map(python::expr).collect();
         all.sort();
         all.dedup();
         match &all[..] {
-            [] => None,
-            [one] => Some(format!("{k}: max(1, {one})")),
-            several => Some(format!("{k}: max(1, min({}))", several.join(", "))),
+            [one] => format!("{k}: max(1, {one})"),
+            several => format!("{k}: max(1, min({}))", several.join(", ")),
         }
     };
-    let all: Vec<String> = (0..graph.inputs.len()).filter_map(entry).collect();
+    let all: Vec<String> = numbered_rows(program).into_iter().map(entry).collect();
     if all.is_empty() {
         return String::new();
     }

@@ -480,11 +480,13 @@ impl Walk<'_, '_> {
                 if let Err(why) = device.multiply(l.dtype) {
                     self.report(op, instruction(format!("the core cannot multiply {}", l.dtype)).note(why));
                 }
-                if l.dtype != r.dtype || d.dtype != DType::F32 {
+                let sums = if l.dtype.is_float() { DType::F32 } else { l.dtype };
+                if l.dtype != r.dtype || d.dtype != sums {
                     let text = format!("{} times {} does not give {}", l.dtype, r.dtype, d.dtype);
                     self.report(
                         op,
-                        instruction(text).note("the operands need the same type, and sums are f32"),
+                        instruction(text)
+                            .note("the operands need the same type, and sums are f32, or i32 for i32"),
                     );
                 }
                 if (l.rows, l.elements, r.elements) != (d.rows, r.rows, d.elements) {
@@ -497,7 +499,7 @@ impl Walk<'_, '_> {
             Op::StoreBlock { to, tile, rows, cols, .. } => {
                 self.memory(op, to, true);
                 let (have, want) = (k.tile(*tile).dtype, k.dtype(to.object));
-                if have != DType::F32 || !device.sums(want) {
+                if (have != DType::F32 && have != want) || !device.sums(want) {
                     self.report(op, instruction(format!("sums of {have} cannot be stored as {want}")));
                 }
                 self.size(op, *tile, rows, cols);

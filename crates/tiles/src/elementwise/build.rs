@@ -1,10 +1,11 @@
 //! Builder of chains: the values of a function as instructions, equal values computed once.
 
+use crate::lower::chain::round;
+use crate::tile::VecOp;
 use kbc_diag::Diagnostic;
 use kbc_ir::scalar::{CompareOp, Scalar, ScalarBin, ScalarFn, ScalarUn};
 use kbc_ir::types::DType;
-use kbc_tiles::lower::chain::round;
-use kbc_tiles::tile::VecOp;
+
 use std::collections::BTreeMap;
 
 /// Maximum number of instructions of a chain, so that the kernel remains readable.
@@ -39,6 +40,8 @@ pub(super) const COMPARISONS: [CompareOp; 6] =
 pub(super) struct Build<'f> {
     pub(super) func: &'f ScalarFn,
     pub(super) dtype: DType,
+    /// Whether the core divides integers by numbers, and compares integers.
+    pub(super) integers: bool,
     pub(super) nodes: Vec<Node>,
     pub(super) known: BTreeMap<Node, usize>,
     pub(super) inexact: Vec<ScalarUn>,
@@ -132,7 +135,14 @@ impl Build<'_> {
     /// Adds `a op b`. A number becomes the last operand if such a form gives the same bits.
     pub(super) fn bin(&mut self, op: ScalarBin, a: Val, b: Val) -> R<Val> {
         if op == ScalarBin::Div && !self.float() {
-            return Err(self.refused("the core cannot divide integers", "convert to f32 first"));
+            // A divisor that is a number is not 0, which would be an error.
+            let known = matches!(b, Val::Num(c) if c != 0.0);
+            let why = match self.integers {
+                true if known => return self.quotient(a, b),
+                true => "integers are divided by numbers other than 0, because a division by 0 is an error",
+                false => "the core cannot divide integers",
+            };
+            return Err(self.refused(why, "convert to f32 first"));
         }
         if let (Val::Num(x), Val::Num(y)) = (a, b) {
             return Ok(Val::Num(self.fold(op, x, y)));
@@ -168,6 +178,15 @@ impl Build<'_> {
                 self.vector(VecOp::Div, &[Val::Id(a), Val::Id(b)])
             }
         }
+    }
+
+    /// Adds a division of integers by a number.
+    fn quotient(&mut self, a: Val, b: Val) -> R<Val> {
+        if let (Val::Num(x), Val::Num(y)) = (a, b) {
+            return Ok(Val::Num(f64::from((x as i32).wrapping_div(y as i32))));
+        }
+        let (a, b) = (self.id(a)?, self.id(b)?);
+        self.vector(VecOp::Div, &[Val::Id(a), Val::Id(b)])
     }
 
     pub(super) fn negative(&self, c: f64) -> f64 {
@@ -246,7 +265,7 @@ impl Build<'_> {
         if let (Val::Num(a), Val::Num(b)) = (a, b) {
             return Ok(if holds(cmp, a, b) { x } else { y });
         }
-        if !self.float() {
+        if !self.float() && !self.integers {
             return Err(self.refused("the core compares integers only for equality", "convert to f32 first"));
         }
         let ids = [self.id(a)?, self.id(b)?, self.id(x)?, self.id(y)?];

@@ -1,4 +1,4 @@
-//! Functions without an instruction of an AIV core, as sequences of instructions, and their error
+//! Functions without an instruction of a vector core, as sequences of instructions, and their error
 //! bounds.
 //!
 //! The polynomials are minimax fits made for this project (Remez algorithm, weighted by the
@@ -7,9 +7,9 @@
 //! functions.
 
 use super::build::{Build, R, Val};
+use crate::lower::chain::Bound;
+use crate::tile::VecOp;
 use kbc_ir::scalar::{CompareOp, ScalarBin, ScalarUn};
-use kbc_tiles::lower::chain::Bound;
-use kbc_tiles::tile::VecOp;
 
 /// Returns the error bound of a function; `None` for functions that are exact.
 pub fn bound(f: ScalarUn) -> Option<Bound> {

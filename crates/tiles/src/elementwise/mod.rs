@@ -18,23 +18,24 @@ use kbc_ir::scalar::ScalarFn;
 use kbc_ir::types::DType;
 use std::collections::BTreeMap;
 
+pub use crate::lower::chain::{Arg, Bound, Chain, Reg, Step, round};
 pub use functions::bound;
-pub use kbc_tiles::lower::chain::{Arg, Bound, Chain, Reg, Step, round};
 
 use build::{Build, COMPARISONS, LONGEST, Node, Operand, R};
 
-/// Returns the instructions of a function on elements of a type.
+/// Returns the instructions of a function on elements of a type. `integers`: the core divides
+/// integers by numbers, and compares integers.
 ///
 /// # Errors
 /// Returns E451 for a type that cannot be computed with, an operation of i32 that the core does not
 /// have, a number that is not an i32, a parameter that the function does not have, or more
 /// instructions than `LONGEST`.
-pub fn chain(func: &ScalarFn, dtype: DType) -> Result<Chain, Diagnostic> {
-    make(func, dtype).map_err(|d| *d)
+pub fn chain(func: &ScalarFn, dtype: DType, integers: bool) -> Result<Chain, Diagnostic> {
+    make(func, dtype, integers).map_err(|d| *d)
 }
 
-fn make(func: &ScalarFn, dtype: DType) -> R<Chain> {
-    let mut b = Build { func, dtype, nodes: vec![], known: BTreeMap::new(), inexact: vec![] };
+fn make(func: &ScalarFn, dtype: DType, integers: bool) -> R<Chain> {
+    let mut b = Build { func, dtype, integers, nodes: vec![], known: BTreeMap::new(), inexact: vec![] };
     if !dtype.reduces() {
         return Err(b.refused(format!("kbc can only move {dtype}"), "convert the operands first"));
     }
