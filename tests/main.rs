@@ -43,6 +43,7 @@ mod exec;
 mod features;
 mod fmt;
 mod host;
+mod host_programs;
 mod hostile;
 mod jit_alone;
 mod kernbench;

@@ -9,6 +9,7 @@ use kbc_ir::schedule::Schedule;
 use kbc_ir::types::DType;
 use kbc_tiles::backend::{Backend, NativeBuild, Pass, Support, Target, supported};
 use kbc_tiles::device::Device;
+use kbc_tiles::elementwise;
 use kbc_tiles::lower::chain::Bound;
 use kbc_tiles::lower::{self, Places, Shares, Staging};
 use kbc_tiles::package::{KernelText, Package, Source};
@@ -108,7 +109,9 @@ impl Target for Processor {
         dtype
     }
 
-    fn bound(&self, _: ScalarUn) -> Option<Bound> {
-        None
+    fn bound(&self, function: ScalarUn) -> Option<Bound> {
+        // The chains of functions assume an `exp` and a `log` that are wrong by at most one unit in
+        // the last place: `kbc_exp` is by 0.991 at most, and `logf` of the C library by 1.
+        elementwise::bound(function)
     }
 }

@@ -5,11 +5,11 @@
 //! Where a collective moves blocks (one that a contract defines, and an exchange of rows by a
 //! matrix of counts), a table for each number of ranks says which blocks of the operand a block of
 //! the result holds. The tables have rows of equal steps, so that a rotation has two rows on any
-//! number of ranks.
+//! number of ranks. Programs that compute have a definition instead ([`crate::definition`]).
 
 use kbc_diag::Diagnostic;
 use kbc_ir::collective::CollKind;
-use kbc_ir::graph::{GraphOp, OpId, OpKind};
+use kbc_ir::graph::{Graph, GraphOp, OpId, OpKind};
 use kbc_ir::types::ReduceOp;
 use kbc_tiles::package::golden::exchanged;
 use kbc_tiles::package::{MovedBlock, MovedBlocks, PackagedProgram, refused};
@@ -17,8 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The values of the results, at any size.
-pub struct Expected<'p> {
-    program: &'p PackagedProgram,
+pub struct Expected {
     moves: Vec<Moves>,
     /// The value of each result.
     results: BTreeMap<usize, Value>,
@@ -44,10 +43,17 @@ impl Value {
 }
 
 /// A collective that moves blocks.
-struct Moves {
+pub struct Moves {
     operand: Value,
     dim: usize,
     source: MoveSource,
+}
+
+impl Moves {
+    /// Returns the collective that the contract number `at` of a program defines, along `dim`.
+    pub fn of_contract(dim: usize, at: usize) -> Moves {
+        Moves { operand: Value::Input(0), dim, source: MoveSource::Contract(at) }
+    }
 }
 
 /// Where the blocks that a collective moves are stated.
@@ -59,15 +65,15 @@ enum MoveSource {
     Rows(MovedBlocks),
 }
 
-impl<'p> Expected<'p> {
+impl Expected {
     /// Finds the values of a program.
     ///
     /// # Errors
     /// Returns E457 for an operation that computes.
-    pub fn of(program: &'p PackagedProgram) -> Result<Expected<'p>, Diagnostic> {
+    pub fn of(program: &PackagedProgram) -> Result<Expected, Diagnostic> {
         let graph = &program.graph;
         let mut values: BTreeMap<OpId, Value> = BTreeMap::new();
-        let mut out = Expected { program, moves: vec![], results: BTreeMap::new() };
+        let mut out = Expected { moves: vec![], results: BTreeMap::new() };
         let mut contracts = 0;
         for &id in graph.order() {
             let op = graph.op(id);
@@ -103,7 +109,7 @@ impl<'p> Expected<'p> {
                 | OpKind::Tiles(_)
                 | OpKind::Fill(_)
                 | OpKind::Shape(_)
-                | OpKind::Host(_) => return Err(no_value(op, "target host emits collectives alone")),
+                | OpKind::Host(_) => return Err(no_value(op, "it computes")),
             };
             values.insert(id, value);
         }
@@ -115,40 +121,9 @@ impl<'p> Expected<'p> {
         Value::Moved(self.moves.len() - 1)
     }
 
-    /// Prints the tables of what moves, and the statements that choose them by `nranks`.
-    ///
-    /// # Errors
-    /// Returns E457 if a number of ranks has no table.
-    pub fn tables(&self, name: &str, ranks: &[u64]) -> Result<(String, String), Diagnostic> {
-        let (mut tables, mut chosen) = (String::new(), String::new());
-        if self.moves.is_empty() {
-            return Ok((tables, chosen));
-        }
-        for r in ranks {
-            let mut all = String::new();
-            for (i, m) in self.moves.iter().enumerate() {
-                let blocks = match &m.source {
-                    MoveSource::Rows(rows) => Some(rows),
-                    MoveSource::Contract(at) => self.program.moved.get(r).and_then(|all| all.get(*at)),
-                };
-                let blocks =
-                    blocks.ok_or_else(|| refused(format!("it is not known what moves between {r} ranks")))?;
-                let found = steps(&blocks.named);
-                let (rows, table) = (found.len(), format!("{name}_moves_{i}_of_{r}"));
-                if rows > 0 {
-                    let _ = writeln!(tables, "static const struct kbc_move {table}[] = {{");
-                    found.iter().for_each(|s| tables += &format!("    {},\n", s.print()));
-                    tables += "};\n";
-                }
-                let table = if rows > 0 { &table } else { "0" };
-                let MovedBlocks { before, after, .. } = blocks;
-                let (operand, dim) = (m.operand.number(), m.dim);
-                let _ = writeln!(all, "    {{{operand}, {dim}, {before}, {after}, {rows}, {table}}},");
-            }
-            let _ = write!(tables, "static const struct kbc_moved {name}_moved_{r}[] = {{\n{all}}};\n");
-            let _ = writeln!(chosen, "    if (nranks == {r}) out->moved = {name}_moved_{r};");
-        }
-        Ok((tables, chosen))
+    /// Returns the collectives that move blocks, in order.
+    pub fn moved_by(&self) -> &[Moves] {
+        &self.moves
     }
 
     /// Prints the function that returns an element of a result.
@@ -162,6 +137,47 @@ impl<'p> Expected<'p> {
         }
         out + "    default: return NAN;\n    }\n}\n"
     }
+}
+
+/// Prints the tables of what moves, and the statements that choose them by `nranks`.
+///
+/// # Errors
+/// Returns E457 if a number of ranks has no table.
+pub fn tables(
+    moves: &[Moves],
+    program: &PackagedProgram,
+    name: &str,
+    ranks: &[u64],
+) -> Result<(String, String), Diagnostic> {
+    let (mut tables, mut chosen) = (String::new(), String::new());
+    if moves.is_empty() {
+        return Ok((tables, chosen));
+    }
+    for r in ranks {
+        let mut all = String::new();
+        for (i, m) in moves.iter().enumerate() {
+            let blocks = match &m.source {
+                MoveSource::Rows(rows) => Some(rows),
+                MoveSource::Contract(at) => program.moved.get(r).and_then(|all| all.get(*at)),
+            };
+            let blocks =
+                blocks.ok_or_else(|| refused(format!("it is not known what moves between {r} ranks")))?;
+            let found = steps(&blocks.named);
+            let (rows, table) = (found.len(), format!("{name}_moves_{i}_of_{r}"));
+            if rows > 0 {
+                let _ = writeln!(tables, "static const struct kbc_move {table}[] = {{");
+                found.iter().for_each(|s| tables += &format!("    {},\n", s.print()));
+                tables += "};\n";
+            }
+            let table = if rows > 0 { &table } else { "0" };
+            let MovedBlocks { before, after, .. } = blocks;
+            let (operand, dim) = (m.operand.number(), m.dim);
+            let _ = writeln!(all, "    {{{operand}, {dim}, {before}, {after}, {rows}, {table}}},");
+        }
+        let _ = write!(tables, "static const struct kbc_moved {name}_moved_{r}[] = {{\n{all}}};\n");
+        let _ = writeln!(chosen, "    if (nranks == {r}) out->moved = {name}_moved_{r};");
+    }
+    Ok((tables, chosen))
 }
 
 /// Returns the name of what combines values (`enum kbc_combiner`).

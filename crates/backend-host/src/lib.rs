@@ -10,11 +10,13 @@
 //! * [`orders`]: memory orders of notifies and waits, which take the place of the fences.
 //! * `refused`: what the target does not emit.
 //! * [`c`]: a kernel as C. It decides nothing.
-//! * [`expected`]: the values of the results, from the definition of the program.
+//! * [`expected`]: the values of the results of collectives, from the definition of the program.
+//! * [`definition`]: the definition of a program that computes, as C on whole tensors.
 //! * [`package`]: the folder: kernel, transport, program, Makefile, README.
 
 pub mod backend;
 pub mod c;
+pub mod definition;
 mod device;
 pub mod expected;
 pub mod in_place;

@@ -1,20 +1,25 @@
 //! The folder of an emitted program: the kernel with the description of its data, the transports,
 //! the program around them, a Makefile and a README.
 //!
-//! Inputs are the exact integers of `kbc run`, so every bit of a result is known
-//! ([`crate::expected`]).
+//! Inputs are those of `kbc run`. Where they are integers that stay exact, every bit of a result is
+//! known ([`crate::expected`]). What a program computes is compared with its definition, within the
+//! bounds of its errors ([`crate::definition`]).
 
 use crate::c::{Named, ctype, expression, ident, literal};
-use crate::device::MAX_RANKS;
-use crate::expected::{Expected, combiner};
+use crate::definition::{definition, exact};
+use crate::device::{MAX_RANKS, places};
+use crate::expected::{Expected, combiner, tables};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::expr::Expr;
+use kbc_ir::graph::DataSource;
 use kbc_ir::name::Name;
 use kbc_ir::types::CutRule;
 use kbc_tiles::backend::NativeBuild;
+use kbc_tiles::elementwise::bound;
 use kbc_tiles::layout;
+use kbc_tiles::package::golden::numbered_rows;
 use kbc_tiles::package::python::fill;
-use kbc_tiles::package::{Bus, Global, Layout, Package, PackagedProgram, bus, problems, refused};
+use kbc_tiles::package::{Bus, Global, Layout, Package, PackagedProgram, bus, only_moves, problems, refused};
 use kbc_tiles::tile::{COUNT, NRANKS, TensorUse};
 use std::fmt::Write;
 
@@ -23,6 +28,9 @@ const DATA: &str = include_str!("templates/kbc_data.h");
 const PROGRAM: &str = include_str!("templates/kbc_main.h");
 const RANKS: &str = include_str!("templates/kbc_ranks.h");
 const MPI: &str = include_str!("templates/kbc_mpi.h");
+const COMPUTE: &str = include_str!("templates/kbc_compute.h");
+const NEAR: &str = include_str!("templates/kbc_near.h");
+const DEFINE: &str = include_str!("templates/kbc_define.h");
 const MPI_RANKS: &str = include_str!("templates/kbc_mpi_ranks.h");
 const MAKEFILE: &str = include_str!("templates/Makefile");
 const README: &str = include_str!("templates/README.md");
@@ -31,7 +39,7 @@ const README: &str = include_str!("templates/README.md");
 const MOST: (usize, usize) = (8, 16);
 
 /// Flags that the C needs.
-const STANDARD: [&str; 2] = ["-std=c11", "-D_GNU_SOURCE"];
+const STANDARD: [&str; 3] = ["-std=c11", "-D_GNU_SOURCE", "-ffp-contract=off"];
 
 /// Flags that a user may replace.
 const OPTIMISE: [&str; 1] = ["-O3"];
@@ -62,12 +70,6 @@ pub fn build(name: &str) -> NativeBuild {
 pub fn files(package: &Package<'_>) -> Result<Vec<(String, Vec<u8>)>, Diagnostics> {
     let mut found = Diagnostics::new();
     problems(package, MAX_RANKS).into_iter().for_each(|d| found.push(d));
-    if package.own.is_some() {
-        found.push(refused("target host compares generated inputs, and this program reads files"));
-    }
-    if package.moduli.values().any(Option::is_none) {
-        found.push(refused("integers do not stay exact in this program, and target host compares bits"));
-    }
     if found.has_errors() {
         return Err(found);
     }
@@ -99,11 +101,14 @@ pub fn files(package: &Package<'_>) -> Result<Vec<(String, Vec<u8>)>, Diagnostic
         ("Makefile".into(), text(makefile)),
         ("README.md".into(), text(readme(package, &ranks))),
         (format!("{name}.c"), text(program)),
+        ("kbc_compute.h".into(), text(COMPUTE.to_owned())),
         ("kbc_data.h".into(), text(DATA.to_owned())),
+        ("kbc_define.h".into(), text(DEFINE.to_owned())),
         ("kbc_host.h".into(), text(TRANSPORT.to_owned())),
         ("kbc_main.h".into(), text(PROGRAM.to_owned())),
         ("kbc_mpi.h".into(), text(MPI.to_owned())),
         ("kbc_mpi_ranks.h".into(), text(MPI_RANKS.to_owned())),
+        ("kbc_near.h".into(), text(NEAR.to_owned())),
         ("kbc_ranks.h".into(), text(RANKS.to_owned())),
     ])
 }
@@ -156,7 +161,10 @@ fn program(package: &Package<'_>, layout: &Layout) -> Result<String, Diagnostic>
     let (program, kernel) = (&package.program, package.kernel);
     let name = ident(&kernel.name);
     let mut out: String = package.sources.iter().map(|s| s.text.as_str()).collect();
-    out += "\n/* --- the program --- */\n\n#include \"kbc_main.h\"\n\n";
+    let stays_exact = exact(package);
+    let defined = !stays_exact || !only_moves(&program.graph);
+    let include = if defined { "#include \"kbc_define.h\"\n" } else { "" };
+    out += &format!("\n/* --- the program --- */\n\n{include}#include \"kbc_main.h\"\n\n");
     let axes: Vec<&Name> = program.axes.iter().map(|a| &a.0).collect();
     if axes.len() > MOST.1 {
         return Err(refused(format!("the mesh has {} axes (limit: {})", axes.len(), MOST.1)));
@@ -164,8 +172,9 @@ fn program(package: &Package<'_>, layout: &Layout) -> Result<String, Diagnostic>
     let mut lengths = String::new();
     for (what, all) in [("input", &program.inputs), ("result", &program.results)] {
         let mut rows = String::new();
-        for g in all.iter() {
-            rows += &format!("    {},\n", global(&name, g, &axes, &mut lengths)?);
+        for (i, g) in all.iter().enumerate() {
+            let data = program.graph.inputs.get(i).filter(|_| what == "input").and_then(|i| i.data.as_ref());
+            rows += &format!("    {},\n", global(&name, (g, given(data)?), &axes, &mut lengths)?);
         }
         let rows = if rows.is_empty() { "    {0}\n".to_owned() } else { rows };
         let _ = write!(lengths, "static const struct kbc_type {name}_{what}[] = {{\n{rows}}};\n");
@@ -179,14 +188,28 @@ fn program(package: &Package<'_>, layout: &Layout) -> Result<String, Diagnostic>
     let _ = write!(out, "static const struct kbc_argument {name}_argument[] = {{\n{arguments}}};\n");
     let ranks: Vec<String> = package.claim.ranks.iter().map(u64::to_string).collect();
     let _ = writeln!(out, "static const int64_t {name}_ranks[] = {{{}}};", ranks.join(", "));
-    let expected = Expected::of(program)?;
-    let (moves, tables) = expected.tables(&name, &package.claim.ranks)?;
-    let _ =
-        write!(out, "{moves}\n{}\n{}\n", sizes(package, layout, &name, &tables)?, expected.function(&name));
+    let ranks_of = &package.claim.ranks;
+    // The value of an element, or the whole results in steps.
+    let (values, how, (moves, chosen)) = if defined {
+        let d = definition(program, &name, stays_exact, &bound)?;
+        let text = format!(
+            "{}static void {name}_definition(struct kbc_definition *d) {{\n{}}}\n",
+            d.functions, d.body
+        );
+        let how = format!(".definition = {name}_definition,\n    .compare = kbc_compare_defined");
+        (text, how, tables(&d.moves, program, &name, ranks_of)?)
+    } else {
+        let expected = Expected::of(program)?;
+        let how = format!(".expected = {name}_expected,\n    .compare = kbc_compare");
+        let moves = tables(expected.moved_by(), program, &name, ranks_of)?;
+        (expected.function(&name), how, moves)
+    };
+    let sizes = sizes(package, layout, &name, (&chosen, stays_exact))?;
+    let _ = write!(out, "{moves}\n{sizes}\n{values}\n");
     let count = package.claim.count.as_ref();
-    let tiles = kernel.tiles.iter().map(|t| u64::from(t.at.unwrap_or(0)) + t.all_bytes()).max().unwrap_or(0);
+    let (_, tiles) = places(&kernel.tiles);
     let because = package.claim.reasons.ranks.as_deref().map_or_else(|| "0".to_owned(), literal);
-    let identity = fnv(&[&out, DATA, TRANSPORT, PROGRAM, MPI, MPI_RANKS, RANKS]);
+    let identity = fnv(&[&out, DATA, TRANSPORT, COMPUTE, NEAR, DEFINE, PROGRAM, MPI, MPI_RANKS, RANKS]);
     let _ = write!(
         out,
         "static const struct kbc_program {name}_program = {{\n    \
@@ -195,7 +218,7 @@ fn program(package: &Package<'_>, layout: &Layout) -> Result<String, Diagnostic>
             .claimed = {},\n    .ranks = {name}_ranks,\n    .one_because = {because},\n    \
             .axes = {},\n    .inputs = {},\n    .results = {},\n    .arguments = {},\n    \
             .input = {name}_input,\n    .result = {name}_result,\n    .argument = {name}_argument,\n    \
-            .tiles = {tiles},\n    .bus = {},\n    .sizes = {name}_sizes,\n    .expected = {name}_expected,\n    \
+            .tiles = {tiles},\n    .bus = {},\n    .sizes = {name}_sizes,\n    {how},\n    \
             .kernel = {name}_kernel,\n}};\n\n\
          #ifndef KBC_LIBRARY\n\
          int main(int argc, char **argv) {{ return kbc_main(&{name}_program, argc, argv); }}\n\
@@ -221,8 +244,29 @@ fn fnv(texts: &[&str]) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }
 
+/// Returns what an input holds: its generator, and the seed.
+fn given(data: Option<&DataSource>) -> Result<(&'static str, u64), Diagnostic> {
+    Ok(match data {
+        // Data of files are not in the folder.
+        None | Some(DataSource::File { .. }) => ("KBC_BY_RULE", 0),
+        Some(DataSource::Generator { name, args, span }) => match (name.as_str(), &args[..]) {
+            ("exact", []) => ("KBC_BY_RULE", 0),
+            ("ones", []) => ("KBC_ONES", 0),
+            ("normal", [seed]) if *seed >= 0.0 && seed.fract() == 0.0 => ("KBC_NORMAL", *seed as u64),
+            (other, _) => {
+                return Err(refused(format!("the C has no generator `{other}`")).primary(*span, "named here"));
+            }
+        },
+    })
+}
+
 /// Prints a global tensor as a `struct kbc_type`. Lengths of explicit parts are added before it.
-fn global(name: &str, g: &Global, axes: &[&Name], lengths: &mut String) -> Result<String, Diagnostic> {
+fn global(
+    name: &str,
+    (g, (given, seed)): (&Global, (&str, u64)),
+    axes: &[&Name],
+    lengths: &mut String,
+) -> Result<String, Diagnostic> {
     if g.ty.dims.len() > MOST.0 {
         return Err(refused(format!("{} has {} dimensions (limit: {})", g.name, g.ty.dims.len(), MOST.0)));
     }
@@ -271,7 +315,7 @@ fn global(name: &str, g: &Global, axes: &[&Name], lengths: &mut String) -> Resul
     };
     let (n, of) = (g.ty.dims.len(), g.ty.dtype);
     Ok(format!(
-        "{{{}, KBC_{of}, {n}, {cuts}, {combiner}, {}, {}, {only}}}",
+        "{{{}, KBC_{of}, {n}, {cuts}, {combiner}, {}, {}, {only}, {given}, {seed}u}}",
         literal(&g.name),
         over.len(),
         list(over)?
@@ -279,8 +323,13 @@ fn global(name: &str, g: &Global, axes: &[&Name], lengths: &mut String) -> Resul
 }
 
 /// Prints the function that computes the sizes of everything. `tables` are statements that it has
-/// for some numbers of ranks.
-fn sizes(package: &Package<'_>, layout: &Layout, name: &str, tables: &str) -> Result<String, Diagnostic> {
+/// for some numbers of ranks. `exact`: integers stay exact.
+fn sizes(
+    package: &Package<'_>,
+    layout: &Layout,
+    name: &str,
+    (tables, exact): (&str, bool),
+) -> Result<String, Diagnostic> {
     let program = &package.program;
     let printed = |what: &str, e: &Expr| {
         let mut other = None;
@@ -300,6 +349,7 @@ fn sizes(package: &Package<'_>, layout: &Layout, name: &str, tables: &str) -> Re
     let mut line = |left: String, e: &str| {
         let _ = writeln!(out, "    {left} = {e};");
     };
+    line("(void)nranks".into(), "");
     line("(void)count".into(), "");
     for (i, (axis, size)) in program.axes.iter().enumerate() {
         line(format!("out->axis[{i}]"), &printed(axis, size)?);
@@ -311,10 +361,17 @@ fn sizes(package: &Package<'_>, layout: &Layout, name: &str, tables: &str) -> Re
             }
         }
     }
+    for (input, all) in numbered_rows(program) {
+        for rows in all {
+            // The fewest rows of several tables.
+            let rows = printed("a table", &rows)?;
+            line(format!("out->rows[{input}]"), &format!("kbc_fewer(out->rows[{input}], {rows})"));
+        }
+    }
     line("out->window".into(), &printed("the window", &layout::bytes(package.kernel))?);
     line("out->calls".into(), &printed("the window", &layout.launches)?);
-    let mut out = out.replace("(void)count = ;", "(void)count;");
-    for (ranks, moduli) in &package.moduli {
+    let mut out = out.replace("(void)nranks = ;", "(void)nranks;").replace("(void)count = ;", "(void)count;");
+    for (ranks, moduli) in package.moduli.iter().filter(|_| exact) {
         let all: Vec<String> = moduli.iter().flatten().map(|m| format!("{m}u")).collect();
         let all = if all.is_empty() { "1u".to_owned() } else { all.join(", ") };
         let _ = writeln!(out, "    static const uint32_t of_{ranks}[] = {{{all}}};");

@@ -38,20 +38,23 @@ fn layout(kernel: &mut Kernel) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Assigns every tile an address, one after another.
+/// Assigns every tile an address in its memory, one after another.
 fn buffers(kernel: &mut Kernel) -> Result<(), Diagnostics> {
-    let (step, most) = (u64::from(Processor.limits().align), u64::from(Processor.bytes(Space::Vector)));
-    let mut at = 0u64;
-    for tile in &mut kernel.tiles {
-        tile.at = u32::try_from(at).ok();
-        at = (at + tile.all_bytes()).div_ceil(step) * step;
-    }
-    if at > most {
-        let title = format!("the tiles of {} need {at} bytes", kernel.name);
-        return Err(Diagnostic::error("E450", title)
-            .note(format!("host gives a kernel {most} bytes"))
-            .help("make the tiles smaller, or use fewer of them at the same time")
-            .into());
+    let step = u64::from(Processor.limits().align);
+    for space in Space::ALL {
+        let (mut at, most) = (0u64, u64::from(Processor.bytes(space)));
+        for tile in kernel.tiles.iter_mut().filter(|t| t.space == space) {
+            tile.at = u32::try_from(at).ok();
+            at = (at + tile.all_bytes()).div_ceil(step) * step;
+        }
+        if at > most {
+            let title = format!("the tiles of {} need {at} bytes", kernel.name);
+            let own = kernel.dialect.space(space);
+            return Err(Diagnostic::error("E450", title)
+                .note(format!("host gives a kernel {most} bytes of the memory `{own}`"))
+                .help("make the tiles smaller, or use fewer of them at the same time")
+                .into());
+        }
     }
     Ok(())
 }

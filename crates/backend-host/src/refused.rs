@@ -1,9 +1,9 @@
-//! What the target does not emit: operations of lowered kernels that have no form in C, in the
-//! words of programs.
+//! What the target does not emit: operations of kernels that have no form in C. Lowering makes none
+//! of them for this target; a `.tile` text may have them.
 
 use crate::orders::Orders;
 use kbc_diag::Diagnostic;
-use kbc_tiles::tile::{Kernel, Op, Rounding, Stmt, VArg, VecOp};
+use kbc_tiles::tile::{Kernel, Op, Rounding, Stmt};
 
 /// Checks a lowered kernel.
 ///
@@ -22,13 +22,14 @@ pub fn check(kernel: &Kernel) -> Result<(), Diagnostic> {
 fn statements(list: &[Stmt], from: &mut String) -> Result<(), Diagnostic> {
     for stmt in list {
         match stmt {
-            Stmt::For { body, .. } | Stmt::Tiles { body, .. } => statements(body, from)?,
+            Stmt::For { body, .. } | Stmt::Tiles { body, .. } | Stmt::Task { body, .. } => {
+                statements(body, from)?;
+            }
             Stmt::If { then, other, .. } => {
                 statements(then, from)?;
                 statements(other, from)?;
             }
-            // Matrix products are tasks of their own.
-            Stmt::Task { .. } | Stmt::Turn { .. } => return Err(refuse("a program with a matmul", from)),
+            Stmt::Turn { .. } => return Err(refuse("tiles that take turns", from)),
             Stmt::Note { place, text } => *from = format!("{place} {text}").trim().to_owned(),
             Stmt::Let { .. } => {}
             Stmt::Op(op) => {
@@ -58,22 +59,29 @@ pub fn word(op: &Op) -> Option<&'static str> {
         | Op::Release
         | Op::Acquire
         | Op::Complete => None,
-        Op::Vector { op, args, .. } => match (op, &args[..]) {
-            (VecOp::Fill, [VArg::Num(_)]) => None,
-            (VecOp::Add | VecOp::Mul | VecOp::Max | VecOp::Min, [VArg::Tile(_), VArg::Tile(_)]) => None,
-            _ => Some("an elementwise function"),
-        },
-        Op::Select { .. } => Some("a comparison"),
-        Op::Convert { rounding: Rounding::Zero, .. } => Some("a cast"),
-        Op::Reduce { .. } | Op::Expand { .. } | Op::Spread { .. } => Some("a reduction along a dimension"),
-        Op::Index { .. } => Some("a number of an element"),
-        Op::LoadRows { .. } | Op::StoreRows { .. } => Some("rows that are apart in memory"),
-        Op::Choose { .. } | Op::LoadRow { .. } => Some("a selection of rows by number"),
-        Op::LoadBlock { .. } | Op::Move { .. } | Op::Matmul { .. } | Op::StoreBlock { .. } => {
-            Some("a matmul")
-        }
+        Op::Vector { .. }
+        | Op::Select { .. }
+        | Op::Reduce { .. }
+        | Op::Expand { .. }
+        | Op::Index { .. }
+        | Op::Spread { .. }
+        | Op::LoadRows { .. }
+        | Op::StoreRows { .. }
+        | Op::Choose { .. }
+        | Op::LoadRow { .. }
+        | Op::LoadBlock { .. }
+        | Op::Move { .. }
+        | Op::Matmul { .. }
+        | Op::StoreBlock { .. } => None,
+        Op::Convert { rounding: Rounding::Zero, .. } => Some("a conversion toward zero"),
         Op::Barrier(_) | Op::MemoryBarrier | Op::SetFlag { .. } | Op::WaitFlag { .. } => {
             Some("a barrier or flag of pipes")
         }
     }
+}
+
+/// Returns E451 for an operation that has no form in C.
+pub fn no_form(op: &Op) -> Diagnostic {
+    let what = word(op).unwrap_or("an operation");
+    Diagnostic::error("E451", format!("{what} has no form in the C of target host"))
 }

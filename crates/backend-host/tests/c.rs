@@ -41,13 +41,43 @@ fn comments_stay_comments() {
 #[test]
 fn what_has_no_form_in_c_is_refused() {
     for (line, words) in [
-        ("exp $a[8] = $b", "an elementwise function has no form"),
-        ("add $a[8] = $b, 1.0", "an elementwise function has no form"),
+        ("convert $a = $b zero", "a conversion toward zero has no form"),
         ("barrier all", "a barrier or flag"),
         ("dsb", "a barrier or flag"),
-        ("expand $a[8] = $b", "a reduction along a dimension"),
+        // No tile holds rows here.
+        ("fill.rows $a[8] = $b", "an operation has no form"),
     ] {
         let d = kernel(&with(&[line]), &KernelText::default()).expect_err(line);
         assert!(d.code == "E451" && d.title.contains(words), "{line}: {d:#?}");
     }
+}
+
+/// Operations that compute are calls of functions of `kbc_compute.h`, which is included for them
+/// alone. A conversion takes as many elements as its source has.
+#[test]
+fn what_computes_is_a_call() {
+    for (lines, text) in [
+        (&["exp $a[8] = $b"][..], "kbc_exp_f32(a, b, 8);"),
+        (&["add $a[8] = $b, 1.5"], "kbc_add_by_f32(a, b, 1.5f, 8);"),
+        (&["expand $a[8] = $b"], "kbc_expand_f32(a, b, 8);"),
+        (&["reduce.max $a = $b[5] work $c"], "kbc_reduce_max_f32(a, b, 5);"),
+        (&["index $a[3] = rank + 1"], "kbc_index_f32(a, rank + 1, 3);"),
+        (&["load $b[3] = %x[0]", "convert $h = $b nearest"], "kbc_f16_from_f32(h, b, 3);"),
+        (&["convert $h = $b nearest"], "kbc_f16_from_f32(h, b, 8);"),
+        (
+            &[
+                "tiles i, m in 24 by 6 rows r, c of 3",
+                "  load $b[m] = %x[i]",
+                "  reduce.add $a = $b[m] work $c",
+            ],
+            "KBC_EACH_ROW(c_2, kbc_reduce_add_f32(a + kbc_row, b + kbc_row * 16, 3));",
+        ),
+    ] {
+        let printed = print(&with(lines));
+        assert!(
+            printed.contains(text) && printed.contains("#include \"kbc_compute.h\""),
+            "{text}:\n{printed}"
+        );
+    }
+    assert!(print(&with(&["add $a[8] = $a, $b"])).contains("#include \"kbc_host.h\""));
 }

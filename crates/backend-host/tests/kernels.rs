@@ -20,7 +20,7 @@ pub fn complete(text: &str) -> Kernel {
 pub fn with(statements: &[&str]) -> Kernel {
     let head = "tile 1\nkernel @k process\nscalar nranks\nscalar call\ntensor %x : f32[8] in 0\n\
                 tensor %y : f32[8] out 0\nsignals @s[1] per call 1\nwindow @w : f32[1 x 8] arena 0\n\
-                tile $a : f32[8]\ntile $b : f32[8]\n\nbody\n";
+                tile $a : f32[8]\ntile $b : f32[8]\ntile $c : f32[8]\ntile $h : f16[8]\n\nbody\n";
     let body: String = statements.iter().map(|s| format!("  {s}\n")).collect();
     complete(&format!("{head}{body}"))
 }

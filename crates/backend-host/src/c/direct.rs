@@ -36,14 +36,36 @@ impl Carried {
 /// Returns the tiles that an operation reads, and the one that it writes.
 fn tiles(op: &Op) -> (Vec<TileId>, Option<TileId>) {
     match op {
-        Op::Load { tile, .. } => (vec![], Some(*tile)),
-        Op::Store { tile, .. } => (vec![*tile], None),
+        Op::Load { tile, .. } | Op::LoadRows { tile, .. } | Op::LoadBlock { tile, .. } => {
+            (vec![], Some(*tile))
+        }
+        Op::Store { tile, .. } | Op::StoreRows { tile, .. } | Op::StoreBlock { tile, .. } => {
+            (vec![*tile], None)
+        }
         Op::Vector { dst, args, .. } => {
             let read = args.iter().filter_map(|a| if let VArg::Tile(t) = a { Some(*t) } else { None });
             (read.collect(), Some(*dst))
         }
-        Op::Convert { dst, src, .. } => (vec![*src], Some(*dst)),
-        _ => (vec![], None),
+        Op::Select { dst, a, b, x, y, .. } => (vec![*a, *b, *x, *y], Some(*dst)),
+        Op::Convert { dst, src, .. }
+        | Op::Reduce { dst, src, .. }
+        | Op::Expand { dst, src, .. }
+        | Op::Spread { dst, src, .. }
+        | Op::Move { dst, src, .. } => (vec![*src], Some(*dst)),
+        Op::Index { dst, .. } => (vec![], Some(*dst)),
+        Op::Choose { ids, .. } => (vec![*ids], None),
+        // If there is no such row, the tile keeps what it has.
+        Op::LoadRow { tile, .. } => (vec![*tile], None),
+        Op::Matmul { dst, left, right, .. } => (vec![*left, *right, *dst], Some(*dst)),
+        Op::Notify { .. }
+        | Op::Wait { .. }
+        | Op::Release
+        | Op::Acquire
+        | Op::Complete
+        | Op::Barrier(_)
+        | Op::MemoryBarrier
+        | Op::SetFlag { .. }
+        | Op::WaitFlag { .. } => (vec![], None),
     }
 }
 

@@ -1,7 +1,8 @@
-//! Identifiers of C: the names of a kernel, and which of them are in scope.
+//! Words of C: the names of a kernel, which of them are in scope, types, comments and strings.
 
 use super::expr::Named;
 use kbc_ir::name::Name;
+use kbc_ir::types::DType;
 
 /// Words that a name of a kernel may not be in C: keywords, and names of the printed text and of
 /// the headers that it includes.
@@ -71,6 +72,41 @@ pub fn plain(name: &str) -> String {
         out.insert(0, '_');
     }
     out
+}
+
+/// Returns the C type of an element. Types without arithmetic in C are their bits.
+pub fn ctype(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F32 => "float",
+        DType::F16 | DType::BF16 => "uint16_t",
+        DType::I64 => "int64_t",
+        DType::I32 => "int32_t",
+        DType::I16 => "int16_t",
+        DType::I8 => "int8_t",
+        DType::U8 | DType::F8E4M3FN | DType::F8E5M2 => "uint8_t",
+    }
+}
+
+/// Adds a comment. The end of a comment cannot be in it.
+pub(super) fn comment(out: &mut String, text: &str) {
+    let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    *out += &format!("/* {} */\n", plain.replace("*/", "* /").replace("/*", "/ *"));
+}
+
+/// Prints a string literal of C.
+pub fn literal(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            // A question mark could begin a trigraph.
+            '?' => out += "\\?",
+            c if c.is_ascii_graphic() || c == ' ' => out.push(c),
+            c if c.is_control() => out.push(' '),
+            c => c.encode_utf8(&mut [0; 4]).bytes().for_each(|b| out += &format!("\\{b:03o}")),
+        }
+    }
+    out + "\""
 }
 
 /// Names in scope, each with its identifier. No two of them share one. Identifiers of loops and

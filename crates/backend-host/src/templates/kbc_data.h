@@ -13,6 +13,8 @@ enum { KBC_DIMS = 8, KBC_AXES = 16, KBC_BLOCKS = 5 };
 enum kbc_dtype { KBC_f32, KBC_f16, KBC_bf16, KBC_i64, KBC_i32, KBC_i16, KBC_i8, KBC_u8, KBC_f8e4m3fn, KBC_f8e5m2 };
 enum kbc_rule { KBC_WHOLE, KBC_EVEN, KBC_CEIL, KBC_LENGTHS };
 enum kbc_combiner { KBC_NONE, KBC_SUM, KBC_PROD, KBC_MIN, KBC_MAX };
+/* What an input holds: by the rule of the program, or always the same. */
+enum kbc_generator { KBC_BY_RULE, KBC_ONES, KBC_NORMAL };
 /* busbw / algbw on p ranks: (p - 1) / p, twice that, or 1; and whether the size is that of one rank's part. */
 enum kbc_bus { KBC_NO_BUS, KBC_SHARE, KBC_TWICE, KBC_ONE, KBC_SHARE_OF_PART };
 
@@ -33,6 +35,8 @@ struct kbc_type {
     int axes, axis[KBC_AXES];
     int only_axis; /* the axis of which one coordinate alone holds the tensor, or -1 */
     int64_t only;
+    enum kbc_generator given; /* of an input */
+    uint64_t seed;
 };
 
 /* Blocks that a collective moves: block at + i * at_step of the result holds block from + i * from_step
@@ -55,7 +59,8 @@ struct kbc_moved {
 struct kbc_sizes {
     int64_t axis[KBC_AXES];
     int64_t (*input)[KBC_DIMS], (*result)[KBC_DIMS];
-    const uint32_t *modulus; /* inputs are integers below it */
+    const uint32_t *modulus; /* inputs are integers below it; 0 if integers do not stay exact */
+    int64_t *rows;           /* of inputs that number rows: how many there are; 0 for others */
     const struct kbc_moved *moved;
     int64_t window;          /* bytes */
     int64_t calls;           /* that a window serves before a counter leaves its 32 bits */
@@ -67,6 +72,9 @@ struct kbc_argument {
 };
 
 struct kbc_run;
+struct kbc_rank;
+struct kbc_definition;
+struct kbc_held;
 
 struct kbc_program {
     const char *name, *file, *parameter; /* no parameter: all sizes are fixed */
@@ -81,7 +89,10 @@ struct kbc_program {
     int64_t tiles; /* bytes */
     enum kbc_bus bus;
     void (*sizes)(int64_t nranks, int64_t count, struct kbc_sizes *out);
+    /* Either the value of an element, or the whole results in steps (kbc_define.h). */
     double (*expected)(const struct kbc_run *run, int result, const int64_t *at);
+    void (*definition)(struct kbc_definition *d);
+    void (*compare)(const struct kbc_run *run, struct kbc_rank *k, int64_t call, const struct kbc_held *held);
     void (*kernel)(struct kbc_rank *k, int64_t count, int64_t call, void *const *tensors);
 };
 
@@ -91,7 +102,8 @@ struct kbc_control {
     _Atomic uint32_t signal; /* that killed it; 0: it printed an error */
     _Atomic uint32_t arrived;
     int64_t repeat;
-    int64_t compared[KBC_MAX_RANKS], wrong[KBC_MAX_RANKS];
+    int64_t compared[KBC_MAX_RANKS], wrong[KBC_MAX_RANKS], unknown[KBC_MAX_RANKS];
+    double worst[KBC_MAX_RANKS]; /* largest error as a part of its bound */
     double seconds[KBC_BLOCKS][KBC_MAX_RANKS];
 };
 
@@ -108,7 +120,8 @@ struct kbc_run {
     struct kbc_control *control;
     unsigned char *windows;
     size_t pitch;
-    uint32_t launch; /* which makes inputs different from call to call */
+    uint32_t launch; /* which makes inputs different from call to call: the call plus the seed */
+    uint64_t call;
 };
 
 /* Prints a line to the standard error, in one piece. */
@@ -164,24 +177,92 @@ static uint32_t kbc_mix(uint32_t i, uint32_t rank, uint32_t iteration) {
     return h ^ h >> 16;
 }
 
+/* Bits mixed to 64: the generator of normal numbers of `kbc run`. */
+static inline uint64_t kbc_mix64(uint64_t x) {
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/* --- floating-point types --- */
+
+/* Unit roundoff, smallest positive number, and the least number that is rounded to infinity. */
+struct kbc_format {
+    double unit, least, limit;
+};
+static const struct kbc_format kbc_formats[] = {
+    [KBC_f32] = {0x1p-24, 0x1p-149, 0x1p128 - 0x1p103},
+    [KBC_f16] = {0x1p-11, 0x1p-24, 65520},
+    [KBC_bf16] = {0x1p-8, 0x1p-133, 0x1p128 - 0x1p119},
+};
+
+static inline int kbc_is_real(enum kbc_dtype dtype) { return dtype == KBC_f32 || dtype == KBC_f16 || dtype == KBC_bf16; }
+
+/* The nearest value of a floating-point type, to even. */
+static inline double kbc_nearest(enum kbc_dtype dtype, double v) {
+    if (dtype == KBC_f32 || v == 0 || !isfinite(v)) return (double)(float)v;
+    const struct kbc_format f = kbc_formats[dtype];
+    int e;
+    frexp(v, &e);
+    const double step = fmax(2 * f.unit * ldexp(1, e - 1), f.least), out = rint(v / step) * step;
+    return fabs(out) >= f.limit ? copysign(INFINITY, v) : out;
+}
+
 /* --- placement --- */
 
+static inline int64_t kbc_elements(int dims, const int64_t *length) {
+    int64_t n = 1;
+    for (int d = 0; d < dims; ++d) n *= length[d];
+    return n;
+}
+
+/* Number of elements of an input on all ranks, of one contributor. */
+static inline uint64_t kbc_whole_length(const struct kbc_run *r, int k) {
+    return (uint64_t)kbc_elements(r->program->input[k].dims, r->sizes.input[k]);
+}
+
+/* The smaller number of rows, of which 0 is none that is known. */
+static inline int64_t kbc_fewer(int64_t a, int64_t b) { return a == 0 || b < a ? kbc_max(b, 1) : a; }
+
 /* Number of contributors of a partial tensor; 1 for others. */
-static int64_t kbc_contributors(const struct kbc_run *r, const struct kbc_type *t) {
+static inline int64_t kbc_contributors(const struct kbc_run *r, const struct kbc_type *t) {
     int64_t n = 1;
     for (int a = 0; a < t->axes; ++a) n *= r->sizes.axis[t->axis[a]];
     return n;
 }
 
-/* Element `at` of what contributor `slice` gives to input `k`. */
-static double kbc_given(const struct kbc_run *r, int k, const int64_t *at, int64_t slice) {
-    const struct kbc_type *t = &r->program->input[k];
-    uint32_t i = 0;
-    for (int d = 0; d < t->dims; ++d) i = i * (uint32_t)r->sizes.input[k][d] + (uint32_t)at[d];
-    return (double)(kbc_mix(i + (uint32_t)k * 0x01000193u, (uint32_t)slice, r->launch) % r->sizes.modulus[k]);
+/* Normally distributed number `i` of a type: mean 0, deviation 1 (Box-Muller transform). */
+static inline double kbc_normal(enum kbc_dtype dtype, uint64_t seed, uint64_t call, uint64_t i) {
+    const uint64_t key = kbc_mix64(seed ^ kbc_mix64(call + 1)), step = 0x9e3779b97f4a7c15u;
+    const double near = ((double)(kbc_mix64(key + (2 * i + 1) * step) >> 11) + 1) * 0x1p-53;
+    const double angle = 6.283185307179586 * (double)(kbc_mix64(key + (2 * i + 2) * step) >> 11) * 0x1p-53;
+    return kbc_nearest(dtype, sqrt(-2 * log(near)) * cos(angle));
 }
 
-static double kbc_combine(enum kbc_combiner combiner, double a, double b) {
+/* Element `i` of what contributor `slice` gives to input `k`, an input of `n` elements: by the rule of
+ * `kbc run`. Exact integers if the program keeps them exact; otherwise normal numbers, and integers below
+ * the number of rows that they choose from. */
+static inline double kbc_given(const struct kbc_run *r, int k, uint64_t i, uint64_t n, int64_t slice) {
+    const struct kbc_type *t = &r->program->input[k];
+    const int exact = r->sizes.modulus && r->sizes.modulus[k] > 0;
+    uint32_t below = exact ? r->sizes.modulus[k] : 2;
+    if (t->given == KBC_ONES) return 1;
+    if (t->given == KBC_NORMAL || (!exact && kbc_is_real(t->dtype))) {
+        const uint64_t seed = t->given == KBC_NORMAL ? t->seed : (uint64_t)r->options.seed;
+        return kbc_normal(t->dtype, seed, r->call, (uint64_t)slice * n + i);
+    }
+    if (!exact && r->sizes.rows && r->sizes.rows[k] > 0) below = (uint32_t)kbc_min(r->sizes.rows[k], UINT32_MAX);
+    return (double)(kbc_mix((uint32_t)i + (uint32_t)k * 0x01000193u, (uint32_t)slice, r->launch) % below);
+}
+
+/* Number of an element among those of a tensor. */
+static inline uint64_t kbc_linear(int dims, const int64_t *size, const int64_t *at) {
+    uint64_t i = 0;
+    for (int d = 0; d < dims; ++d) i = i * (uint64_t)size[d] + (uint64_t)at[d];
+    return i;
+}
+
+static inline double kbc_combine(enum kbc_combiner combiner, double a, double b) {
     switch (combiner) {
     case KBC_SUM: return a + b;
     case KBC_PROD: return a * b;
@@ -193,16 +274,17 @@ static double kbc_combine(enum kbc_combiner combiner, double a, double b) {
 }
 
 /* Element `at` of input `k` of the program: what the contributors give, combined. */
-static double kbc_input(const struct kbc_run *r, int k, const int64_t *at) {
+static inline double kbc_input(const struct kbc_run *r, int k, const int64_t *at) {
     const struct kbc_type *t = &r->program->input[k];
-    double all = kbc_given(r, k, at, 0);
-    const int64_t n = kbc_contributors(r, t);
-    for (int64_t s = 1; s < n; ++s) all = kbc_combine(t->combiner, all, kbc_given(r, k, at, s));
+    const uint64_t i = kbc_linear(t->dims, r->sizes.input[k], at), n = kbc_whole_length(r, k);
+    double all = kbc_given(r, k, i, n, 0);
+    const int64_t all_of = kbc_contributors(r, t);
+    for (int64_t s = 1; s < all_of; ++s) all = kbc_combine(t->combiner, all, kbc_given(r, k, i, n, s));
     return all;
 }
 
 /* Length of a dimension of a value: input k is k, and what collective i moves is -1 - i. */
-static int64_t kbc_length(const struct kbc_run *r, int value, int dim) {
+static inline int64_t kbc_length(const struct kbc_run *r, int value, int dim) {
     if (value >= 0) return r->sizes.input[value][dim];
     const struct kbc_moved *m = &r->sizes.moved[-1 - value];
     const int64_t n = kbc_length(r, m->operand, dim);
@@ -210,7 +292,7 @@ static int64_t kbc_length(const struct kbc_run *r, int value, int dim) {
 }
 
 /* Element `at` of a value. */
-static double kbc_value(const struct kbc_run *r, int value, const int64_t *at) {
+static inline double kbc_value(const struct kbc_run *r, int value, const int64_t *at) {
     if (value >= 0) return kbc_input(r, value, at);
     const struct kbc_moved *m = &r->sizes.moved[-1 - value];
     const int64_t size = kbc_length(r, m->operand, m->dim) / m->before, block = at[m->dim] / size;
@@ -230,7 +312,7 @@ static double kbc_value(const struct kbc_run *r, int value, const int64_t *at) {
 }
 
 /* Where part i of n elements in k parts begins. */
-static int64_t kbc_boundary(enum kbc_rule rule, int64_t n, int64_t i, int64_t k) {
+static inline int64_t kbc_boundary(enum kbc_rule rule, int64_t n, int64_t i, int64_t k) {
     const int64_t part = (n + k - 1) / k;
     return rule == KBC_EVEN ? (n * i + k - 1) / k : kbc_min(part * i, n);
 }
@@ -264,14 +346,8 @@ static void kbc_box(const struct kbc_run *r, const struct kbc_type *t, const int
     }
 }
 
-static int64_t kbc_elements(int dims, const int64_t *length) {
-    int64_t n = 1;
-    for (int d = 0; d < dims; ++d) n *= length[d];
-    return n;
-}
-
 /* The slice of a partial input that a rank gives. */
-static int64_t kbc_slice(const struct kbc_run *r, const struct kbc_type *t, int64_t rank) {
+static inline int64_t kbc_slice(const struct kbc_run *r, const struct kbc_type *t, int64_t rank) {
     int64_t at[KBC_AXES], slice = 0;
     for (int a = r->program->axes - 1; a >= 0; --a) {
         at[a] = rank % r->sizes.axis[a];
@@ -308,15 +384,18 @@ static void kbc_fill_inputs(const struct kbc_run *r, int64_t rank, struct kbc_he
         }
         int64_t at[KBC_DIMS];
         memcpy(at, h->low, sizeof at);
+        const int k = r->program->argument[a].index;
         const int64_t slice = kbc_slice(r, h->type, rank);
+        const uint64_t whole = kbc_whole_length(r, k);
         for (int64_t i = 0; i < h->n; ++i) {
-            kbc_encode(h->type->dtype, kbc_given(r, r->program->argument[a].index, at, slice), h->data + (size_t)i * bytes);
+            const uint64_t e = kbc_linear(h->type->dims, r->sizes.input[k], at);
+            kbc_encode(h->type->dtype, kbc_given(r, k, e, whole, slice), h->data + (size_t)i * bytes);
             kbc_next(h->type->dims, h->low, h->length, at);
         }
     }
 }
 
-static double kbc_decode(enum kbc_dtype dtype, const unsigned char *from) {
+static inline double kbc_decode(enum kbc_dtype dtype, const unsigned char *from) {
     uint64_t bits = 0;
     uint16_t half;
     int64_t i = 0;
@@ -336,7 +415,8 @@ static double kbc_decode(enum kbc_dtype dtype, const unsigned char *from) {
     return (double)i;
 }
 
-static void kbc_compare(const struct kbc_run *r, int64_t rank, int64_t call, const struct kbc_held *held) {
+static inline void kbc_compare(const struct kbc_run *r, struct kbc_rank *k, int64_t call, const struct kbc_held *held) {
+    const int64_t rank = k->rank;
     for (int a = 0; a < r->program->arguments; ++a) {
         const struct kbc_held *h = &held[a];
         if (!r->program->argument[a].result) continue;

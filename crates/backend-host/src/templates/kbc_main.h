@@ -88,11 +88,12 @@ static void kbc_run_rank(struct kbc_run r, int64_t rank) {
         tensors[a] = h->data = kbc_get_memory(&k, h->n * kbc_bytes[h->type->dtype]);
     }
     for (; call < r.options.calls; ++call) {
+        r.call = (uint64_t)call;
         r.launch = (uint32_t)(call + r.options.seed);
         kbc_fill_inputs(&r, rank, held);
         if (r.options.delays) kbc_sleep(kbc_mix((uint32_t)call, (uint32_t)rank, (uint32_t)r.options.seed) % 200000);
         kbc_call(&k, &r, call, tensors);
-        kbc_compare(&r, rank, call, held);
+        p->compare(&r, &k, call, held);
     }
     if (r.options.repeat != 0) {
         kbc_barrier(&k, &round);
@@ -115,7 +116,7 @@ static void kbc_run_rank(struct kbc_run r, int64_t rank) {
             for (int64_t i = 0; i < repeat; ++i) kbc_call(&k, &r, call++, tensors);
             r.control->seconds[b][rank] = (kbc_now() - start) / (double)kbc_max(repeat, 1);
         }
-        kbc_compare(&r, rank, call - 1, held);
+        p->compare(&r, &k, call - 1, held);
     }
     for (int a = 0; a < p->arguments; ++a) free(held[a].data);
     free(k.tiles);
@@ -152,7 +153,8 @@ static int kbc_by_value(const void *a, const void *b) {
 
 /* What the ranks found. Without a measurement, `time` is negative; without a size, `bytes` is. */
 struct kbc_outcome {
-    int64_t compared, wrong, bytes;
+    int64_t compared, wrong, unknown, bytes;
+    double worst; /* largest error as a part of its bound */
     double block[KBC_BLOCKS], least, time, most; /* seconds of a call: as measured, and in order */
     double factor, algbw, busbw;                 /* busbw / algbw; 10^9 bytes a second */
 };
@@ -161,11 +163,13 @@ static struct kbc_outcome kbc_outcome_of(const struct kbc_run *r) {
     const struct kbc_program *p = r->program;
     const struct kbc_options *o = &r->options;
     const double share = (double)(o->ranks - 1) / (double)o->ranks;
-    struct kbc_outcome out = {0, 0, -1, {0}, -1, -1, -1, 0, 0, 0};
+    struct kbc_outcome out = {0, 0, 0, -1, 0, {0}, -1, -1, -1, 0, 0, 0};
     double block[KBC_BLOCKS];
     for (int64_t i = 0; i < o->ranks; ++i) {
         out.compared += r->control->compared[i];
         out.wrong += r->control->wrong[i];
+        out.unknown += r->control->unknown[i];
+        out.worst = fmax(out.worst, r->control->worst[i]);
     }
     if (p->bus != KBC_NO_BUS) {
         out.bytes = kbc_elements(p->input[0].dims, r->sizes.input[0]) * kbc_bytes[p->input[0].dtype];
@@ -194,10 +198,14 @@ static void kbc_print_text(const struct kbc_run *r, const struct kbc_outcome *fo
     const struct kbc_options *o = &r->options;
     printf("%s: %lld ranks", p->name, (long long)o->ranks);
     if (p->parameter) printf(", %s = %lld", p->parameter, (long long)o->count);
-    printf("\n  %lld calls in a row%s, %lld elements compared bit for bit: ", (long long)o->calls,
-           o->repeat != 0 ? " and the last measured one" : "", (long long)found->compared);
-    if (found->wrong == 0) printf("all are equal\n");
-    else printf("%lld differ\n", (long long)found->wrong);
+    const int exact = r->sizes.modulus != 0;
+    printf("\n  %lld calls in a row%s, %lld elements compared %s: ", (long long)o->calls,
+           o->repeat != 0 ? " and the last measured one" : "", (long long)found->compared,
+           exact ? "bit for bit" : "within the bounds of their errors");
+    if (found->wrong != 0) printf("%lld differ\n", (long long)found->wrong);
+    else if (exact) printf("all are equal\n");
+    else printf("all are right, at most %.2g of the bound\n", found->worst);
+    if (found->unknown != 0) printf("  %lld elements have no known bound\n", (long long)found->unknown);
     if (o->repeat == 0) return;
     printf("  time %.3f us (median of %d blocks of %lld calls; %.3f to %.3f)", 1e6 * found->time, KBC_BLOCKS,
            (long long)r->control->repeat, 1e6 * found->least, 1e6 * found->most);
@@ -224,6 +232,8 @@ static void kbc_print_json(const struct kbc_run *r, const struct kbc_outcome *fo
     else printf(",\"parameter\":null,\"count\":null");
     printf(",\"calls\":%lld,\"compared\":%lld,\"wrong\":%lld", (long long)o->calls, (long long)found->compared,
            (long long)found->wrong);
+    printf(",\"exact\":%s,\"unbounded\":%lld", r->sizes.modulus ? "true" : "false", (long long)found->unknown);
+    kbc_print_number("max_err", isfinite(found->worst), found->worst);
     printf(",\"repeat\":%lld,\"blocks_ns\":[", measured ? (long long)r->control->repeat : 0);
     for (int b = 0; measured && b < KBC_BLOCKS; ++b) printf("%s%.9g", b ? "," : "", 1e9 * found->block[b]);
     printf("]");
@@ -268,7 +278,7 @@ static int kbc_number(const char *text, int64_t *out) {
 
 static void kbc_help(const struct kbc_program *p) {
     if (kbc_quiet) return;
-    printf("%s: a collective that kbc proved, between processes\n\n", p->name);
+    printf("%s: a program that kbc proved, between processes\n\n", p->name);
     printf("  -n RANKS         number of ranks (mpirun has it for a build with MPI):");
     for (int i = 0; i < p->claimed; ++i) printf(" %lld", (long long)p->ranks[i]);
     printf("\n");
@@ -276,7 +286,7 @@ static void kbc_help(const struct kbc_program *p) {
         printf("  -c COUNT         value of %s, 0 to %lld (default: %lld)\n", p->parameter, (long long)p->largest,
                (long long)p->standard);
     }
-    printf("  --calls CALLS    checked calls in a row (default: 10)\n");
+    printf("  --calls CALLS    checked calls in a row (default: %d)\n", p->definition ? 3 : 10);
     printf("  --repeat CALLS   calls in each of %d measured blocks; 0: measure nothing\n", KBC_BLOCKS);
     printf("  --limit SECONDS  longest that a wait may take (default: 30)\n");
     printf("  --seed SEED      other inputs\n");
@@ -291,7 +301,7 @@ static void kbc_help(const struct kbc_program *p) {
 /* Reads the arguments; returns 0, or an exit code plus 1. */
 static int kbc_arguments(const struct kbc_program *p, int64_t started, int argc, char **argv, struct kbc_options *o) {
     const int64_t ranks = started ? started : p->claimed == 1 ? p->ranks[0] : 0;
-    *o = (struct kbc_options){ranks, p->standard, 10, -1, 0, 0, 0, 0, 0, 30};
+    *o = (struct kbc_options){ranks, p->standard, p->definition ? 3 : 10, -1, 0, 0, 0, 0, 0, 30};
     for (int i = 1; i < argc; ++i) {
         const char *a = argv[i];
         int64_t seconds = 0, *to = 0;
@@ -353,7 +363,8 @@ static int kbc_prepare(const struct kbc_program *p, int64_t started, int argc, c
     kbc_limit = r->options.limit;
     r->sizes.input = calloc((size_t)p->inputs + 1, sizeof *r->sizes.input);
     r->sizes.result = calloc((size_t)p->results + 1, sizeof *r->sizes.result);
-    if (!r->sizes.input || !r->sizes.result) return 1 + kbc_usage("there is no memory");
+    r->sizes.rows = calloc((size_t)p->inputs + 1, sizeof *r->sizes.rows);
+    if (!r->sizes.input || !r->sizes.result || !r->sizes.rows) return 1 + kbc_usage("there is no memory");
     p->sizes(r->options.ranks, r->options.count, &r->sizes);
     const int64_t measured = r->options.repeat > 0 ? KBC_BLOCKS * r->options.repeat : 0;
     if (r->options.calls + 1 + measured > r->sizes.calls) {
@@ -366,6 +377,7 @@ static int kbc_prepare(const struct kbc_program *p, int64_t started, int argc, c
 static void kbc_free_sizes(struct kbc_run *r) {
     free(r->sizes.input);
     free(r->sizes.result);
+    free(r->sizes.rows);
 }
 
 #endif

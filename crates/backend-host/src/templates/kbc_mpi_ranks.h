@@ -101,6 +101,8 @@ static int kbc_launch(struct kbc_run *r, int rank) {
         MPI_Win_unlock_all(kbc_windows);
         MPI_Allreduce(MPI_IN_PLACE, control.compared, KBC_MAX_RANKS, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
         MPI_Allreduce(MPI_IN_PLACE, control.wrong, KBC_MAX_RANKS, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+        MPI_Allreduce(MPI_IN_PLACE, control.unknown, KBC_MAX_RANKS, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+        MPI_Allreduce(MPI_IN_PLACE, control.worst, KBC_MAX_RANKS, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
         MPI_Allreduce(MPI_IN_PLACE, control.seconds, KBC_BLOCKS * KBC_MAX_RANKS, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
         code = kbc_report(r);
     }

@@ -27,6 +27,16 @@ pub struct LaunchReport {
     pub compared: u64,
     /// Number of elements that differ.
     pub wrong: u64,
+    /// Whether integers stay exact in the program, so that elements have to be equal. Otherwise
+    /// they are compared within bounds.
+    #[serde(default = "equal")]
+    pub exact: bool,
+    /// Number of differing elements for which no bound is known.
+    #[serde(default)]
+    pub unbounded: u64,
+    /// The largest error as a part of its bound; nothing if it has no bound.
+    #[serde(default)]
+    pub max_err: Option<f64>,
     /// Number of calls in a measured block; 0 if nothing was measured.
     pub repeat: u64,
     /// Time of a call in each block in ns, as measured.
@@ -45,6 +55,11 @@ pub struct LaunchReport {
     pub algbw: Option<f64>,
     /// `algbw` times `bus_factor`, in GB/s.
     pub busbw: Option<f64>,
+}
+
+/// Programs that say nothing else compare bits.
+fn equal() -> bool {
+    true
 }
 
 /// Formats the report of a launch for people. `processors` is their number on this computer, if it
@@ -77,7 +92,18 @@ pub fn human(r: &Report, l: &LaunchReport, processors: Option<u64>) -> String {
     out += &format!("launched: {} {place}{size}\n", processes(l.ranks));
     let and = if l.repeat > 0 { " and the last measured one" } else { "" };
     let verdict = match l.wrong {
-        0 => format!("all {} elements on all ranks are equal, bit for bit", l.compared),
+        0 if l.exact => format!("all {} elements on all ranks are equal, bit for bit", l.compared),
+        0 => {
+            let most = l.max_err.map_or_else(String::new, |part| format!(", at most {part:.2e} of them"));
+            let unknown = match l.unbounded {
+                0 => String::new(),
+                n => format!("; {} without a known bound", count(n, "element")),
+            };
+            format!(
+                "all {} elements on all ranks are within the bounds of their errors{most}{unknown}",
+                l.compared
+            )
+        }
         n => format!("{n} of {} elements differ", l.compared),
     };
     out += &format!("  {} in a row{and}: {verdict}\n", count(l.calls, "call"));

@@ -134,6 +134,7 @@ int main(int argc, char **argv) {
         .bus = KBC_NO_BUS,
         .sizes = sizes,
         .expected = expected,
+        .compare = kbc_compare,
     };
     kbc_current = &p;
     const char *const what = argc > 1 ? argv[1] : "";

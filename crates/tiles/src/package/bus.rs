@@ -3,7 +3,7 @@
 
 use super::description::{Global, PackagedProgram};
 use kbc_ir::collective::CollKind;
-use kbc_ir::graph::OpKind;
+use kbc_ir::graph::{Graph, OpKind};
 
 /// How busbw follows from algbw on p ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,16 +18,15 @@ pub enum Bus {
     One,
 }
 
-/// Returns how busbw follows from algbw, if the program does nothing else than move one value from
-/// one placement to another. There is no such rule where elements change places (contracts,
-/// counts).
-pub fn bus(program: &PackagedProgram) -> Option<Bus> {
-    let graph = &program.graph;
+/// Checks whether a program only moves elements and combines them over ranks.
+pub fn only_moves(graph: &Graph) -> bool {
     let moves = |kind: &OpKind| match kind {
-        OpKind::Collective(c) => c.counts.is_none() && c.kind != CollKind::ByContract,
-        OpKind::Input(_) | OpKind::Output(_) | OpKind::Demand | OpKind::PartialDemand(_) | OpKind::Wait => {
-            true
-        }
+        OpKind::Input(_)
+        | OpKind::Collective(_)
+        | OpKind::Demand
+        | OpKind::PartialDemand(_)
+        | OpKind::Wait
+        | OpKind::Output(_) => true,
         OpKind::Matmul { .. }
         | OpKind::Map(_)
         | OpKind::ReduceDim { .. }
@@ -39,8 +38,20 @@ pub fn bus(program: &PackagedProgram) -> Option<Bus> {
         | OpKind::Shape(_)
         | OpKind::Host(_) => false,
     };
+    graph.order().iter().all(|id| moves(&graph.op(*id).kind))
+}
+
+/// Returns how busbw follows from algbw, if the program does nothing else than move one value from
+/// one placement to another. There is no such rule where elements change places (contracts,
+/// counts).
+pub fn bus(program: &PackagedProgram) -> Option<Bus> {
+    let graph = &program.graph;
+    let stays = |kind: &OpKind| match kind {
+        OpKind::Collective(c) => c.counts.is_none() && c.kind != CollKind::ByContract,
+        _ => true,
+    };
     let ([x], [y]) = (&program.inputs[..], &program.results[..]) else { return None };
-    if !graph.order().iter().all(|id| moves(&graph.op(*id).kind)) {
+    if !only_moves(graph) || !graph.order().iter().all(|id| stays(&graph.op(*id).kind)) {
         return None;
     }
     let cut = |g: &Global| g.ty.dims.iter().any(|d| d.cut.is_some());

@@ -14,7 +14,7 @@ pub mod python;
 mod sizes;
 pub mod window;
 
-pub use bus::{Bus, bus};
+pub use bus::{Bus, bus, only_moves};
 pub use description::{
     Claim, CountClaim, Evidence, Executed, Global, KernelText, MovedBlock, MovedBlocks, OWN, Package,
     PackagedProgram, SizeReasons, Source, problems, refused,
