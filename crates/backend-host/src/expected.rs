@@ -9,7 +9,7 @@
 
 use kbc_diag::Diagnostic;
 use kbc_ir::collective::CollKind;
-use kbc_ir::graph::{Graph, GraphOp, OpId, OpKind};
+use kbc_ir::graph::{GraphOp, OpId, OpKind};
 use kbc_ir::types::ReduceOp;
 use kbc_tiles::package::golden::exchanged;
 use kbc_tiles::package::{MovedBlock, MovedBlocks, PackagedProgram, refused};
