@@ -80,7 +80,7 @@ fn programs_of_specs_give_their_values() {
     dir.write("all.c", text.as_bytes());
     let program = dir.path().join("all");
     let built = Command::new(compiler)
-        .args(["-std=c11", "-D_GNU_SOURCE", "-ffp-contract=off", "-O1", "-Wall", "-Wextra", "-Werror", "-o"])
+        .args(["-std=c11", "-D_GNU_SOURCE", "-ffp-contract=off", "-O2", "-Wall", "-Wextra", "-Werror", "-o"])
         .args([&program, &dir.path().join("all.c")])
         .args(["-lm", "-pthread", "-lrt"])
         .output()

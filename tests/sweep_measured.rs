@@ -130,10 +130,7 @@ fn rows_that_are_not_measured_say_why() {
     assert_eq!((&*all[0]["status"], &*all[0]["time_ns"]), ("wrong", ""), "{all:?}");
     assert!(all[0]["why"].starts_with("E430") && all[0]["mismatches"] != "0", "{all:?}");
 
-    s.dir.write(
-        "g.yaml",
-        TEXT.replace("{ all_reduce(x, sum, over: tp, using: ring) }", "{ exp(x) }").as_bytes(),
-    );
+    s.dir.write("g.yaml", TEXT.replace("using: ring)", "using: ring with (cores: 2))").as_bytes());
     let (_, all) = run(&[], "--only n=7");
     assert_eq!(all[1]["status"], "refused");
     assert!(all[1]["why"].starts_with("E45"), "{all:?}");

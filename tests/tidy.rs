@@ -251,8 +251,8 @@ fn built_with(name: &str) -> BTreeSet<String> {
     seen
 }
 
-/// Returns a line of a text that begins an example of documentation. rustdoc compiles code in fences
-/// that name no other language, and indented code.
+/// Returns a line of a text that begins an example of documentation. rustdoc compiles code in
+/// fences that name no other language, and indented code.
 fn example(text: &str) -> Option<&str> {
     const RUST: [&str; 8] =
         ["", "rust", "ignore", "should_panic", "no_run", "compile_fail", "test_harness", "standalone_crate"];
@@ -278,8 +278,8 @@ fn example(text: &str) -> Option<&str> {
 }
 
 /// A manifest may say `test = false` where the sources hold no unit tests, which saves a second
-/// compilation of the crate. There a unit test, or code for one, would never be compiled. It may say
-/// `doctest = false` where no documentation has an example, which saves a run of rustdoc.
+/// compilation of the crate. There a unit test, or code for one, would never be compiled. It may
+/// say `doctest = false` where no documentation has an example, which saves a run of rustdoc.
 #[test]
 fn no_unit_test_is_left_out() {
     let unit = |text: &str| {

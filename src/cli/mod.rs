@@ -289,8 +289,10 @@ pub struct Launch {
     #[arg(short, long, value_name = "COUNT")]
     pub count: Option<u64>,
     /// Checked calls in a row.
-    #[arg(long, default_value_t = 10, value_name = "CALLS")]
-    pub calls: u64,
+    ///
+    /// By default 10, or 3 where the program computes.
+    #[arg(long, value_name = "CALLS")]
+    pub calls: Option<u64>,
     /// Calls in each of 5 measured blocks; 0 measures nothing.
     ///
     /// By default about 20 ms each.

@@ -153,7 +153,9 @@ fn arguments(args: &Launch, ranks: u64) -> Vec<String> {
     let mut out: Vec<String> = ["--json", "--until-eof"].map(str::to_owned).to_vec();
     let mut give = |flag: &str, value: u64| out.extend([flag.to_owned(), value.to_string()]);
     give("-n", ranks);
-    give("--calls", *calls);
+    if let Some(calls) = calls {
+        give("--calls", *calls);
+    }
     give("--limit", *limit);
     give("--seed", *seed);
     if let Some(repeat) = repeat {
