@@ -286,8 +286,8 @@ fn no_unit_test_is_left_out() {
         ["#[test]", "cfg(test", "cfg!(test"].iter().find(|w| text.contains(**w)).map(|w| (*w).to_owned())
     };
     let example = |text: &str| example(text).map(str::to_owned);
-    let kinds: [(&str, &dyn Fn(&str) -> Option<String>); 2] =
-        [("test = false", &unit), ("doctest = false", &example)];
+    type Found<'f> = &'f dyn Fn(&str) -> Option<String>;
+    let kinds: [(&str, Found<'_>); 2] = [("test = false", &unit), ("doctest = false", &example)];
     let mut manifests = files(&["crates"], &["Cargo.toml"]);
     manifests
         .push(("Cargo.toml".into(), std::fs::read_to_string(root().join("Cargo.toml")).expect("a manifest")));

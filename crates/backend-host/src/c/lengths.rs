@@ -54,8 +54,24 @@ impl Lengths {
                 _ => (*dst, Expr::Int(1)),
             },
             Op::Reduce { dst, .. } => (*dst, Expr::Int(1)),
-            Op::Convert { dst, .. } => return Some((*dst, None)),
-            _ => return None,
+            // Blocks have rows, and of a conversion the number follows from its source.
+            Op::Convert { dst, .. }
+            | Op::LoadBlock { tile: dst, .. }
+            | Op::Move { dst, .. }
+            | Op::Matmul { dst, .. } => return Some((*dst, None)),
+            Op::Store { .. }
+            | Op::StoreRows { .. }
+            | Op::StoreBlock { .. }
+            | Op::Choose { .. }
+            | Op::Notify { .. }
+            | Op::Wait { .. }
+            | Op::Release
+            | Op::Acquire
+            | Op::Complete
+            | Op::Barrier(_)
+            | Op::MemoryBarrier
+            | Op::SetFlag { .. }
+            | Op::WaitFlag { .. } => return None,
         };
         Some((tile, Some(len)))
     }

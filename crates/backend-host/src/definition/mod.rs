@@ -65,17 +65,13 @@ pub fn definition(
     let functions = Functions::new(name, bound);
     let mut d = Definer { program, exact, functions, body: String::new(), moves: vec![], next: 0 };
     d.all()?;
-    for name in (0..d.next).map(|i| format!("v{i}")) {
-        let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let used = d
-            .body
-            .match_indices(&name)
-            .filter(|(at, _)| !d.body[..*at].ends_with(word) && !d.body[at + name.len()..].starts_with(word));
-        if used.count() == 1 {
-            // Writing to a string cannot fail.
-            let _ = writeln!(d.body, "    (void){name};");
-        }
+    let mut named: BTreeMap<&str, usize> = BTreeMap::new();
+    for word in d.body.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')) {
+        *named.entry(word).or_default() += 1;
     }
+    let names = (0..d.next).map(|i| format!("v{i}"));
+    let unused = names.filter(|n| named.get(n.as_str()) == Some(&1));
+    d.body += &unused.map(|n| format!("    (void){n};\n")).collect::<String>();
     Ok(Definition { functions: d.functions.text, body: d.body, moves: d.moves })
 }
 

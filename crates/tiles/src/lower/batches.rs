@@ -94,7 +94,10 @@ fn batch(region: &Region, list: Vec<SStmt>) -> Vec<SStmt> {
                         }
                         round.release = Some(span);
                     }
-                    stmt => round.rest.push((true, stmt)),
+                    stmt => {
+                        round.rest.push((true, stmt));
+                        round.notifies = true;
+                    }
                 },
                 Part::Other => {
                     round.end(region, &mut out);
@@ -170,17 +173,19 @@ struct Round {
     acquire: Option<Span>,
     /// Moves, and notifies (`true`), in the order of the schedule.
     rest: Vec<(bool, SStmt)>,
+    /// Whether there are notifies.
+    notifies: bool,
     release: Option<Span>,
 }
 
 impl Round {
     fn told(&self) -> bool {
-        self.release.is_some() || self.rest.iter().any(|(tell, _)| *tell)
+        self.release.is_some() || self.notifies
     }
 
     /// Ends the batch: appends its statements and begins the next one.
     fn end(&mut self, region: &Region, out: &mut Vec<SStmt>) {
-        let Round { waits, acquire, rest, release } = std::mem::take(self);
+        let Round { waits, acquire, rest, release, .. } = std::mem::take(self);
         out.extend(waits);
         out.extend(acquire.map(|span| SStmt::Op(SOp::FenceAcquire, span)));
         // What follows the last notify is not published by it.
@@ -199,6 +204,10 @@ impl Round {
         out.extend(after);
     }
 }
+
+/// Number of moves among which the operation is looked for that computes what is put. With a limit,
+/// the time for a round of many messages that are written out grows with their number.
+const LOOKED_AT: usize = 64;
 
 /// Returns the moves with each put, and each copy into a slot, behind the operation that computes
 /// what it takes, if that is among them and nothing between the two touches it.
@@ -237,7 +246,7 @@ fn attached(region: &Region, list: Vec<SStmt>) -> Vec<SStmt> {
 /// Returns the position of the operation that computes all of a place, and its destination as it
 /// names it.
 fn computed(region: &Region, list: &[SStmt], place: &Ref) -> Option<(usize, Ref)> {
-    for (at, stmt) in list.iter().enumerate().rev() {
+    for (at, stmt) in list.iter().enumerate().rev().take(LOOKED_AT) {
         match stmt {
             SStmt::Op(SOp::Copy { dst, .. } | SOp::Get { dst, .. } | SOp::Reduce { dst, .. }, _) => {
                 if same(dst, place) {

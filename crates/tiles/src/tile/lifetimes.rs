@@ -8,7 +8,8 @@
 
 use super::tasks::{self, Task};
 use super::{AreaId, Core, Kernel, Object, Reach};
-use std::collections::BTreeSet;
+use fixedbitset::FixedBitSet;
+use std::collections::BTreeMap;
 
 /// Lets the intermediate values of a program of tasks share memory. Which ones do follows from the
 /// tasks alone and not from sizes, so that kernels for several sizes are alike.
@@ -18,7 +19,7 @@ pub(crate) fn share(kernel: &mut Kernel) {
     }
     let tasks = tasks::split(kernel);
     let order = Order::of(&tasks);
-    let mut values: Vec<Value> = own(kernel).filter_map(|a| Value::of(a, &tasks)).collect();
+    let mut values = values(kernel, &tasks);
     values.sort_by_key(|v| (v.first, v.area));
     // For each arena the value that uses it last.
     let mut arenas: Vec<Value> = vec![];
@@ -41,18 +42,13 @@ pub(crate) fn conflict(kernel: &Kernel) -> Option<(AreaId, AreaId)> {
     }
     let tasks = tasks::split(kernel);
     let order = Order::of(&tasks);
-    let values: Vec<Value> = own(kernel).filter_map(|a| Value::of(a, &tasks)).collect();
+    let values = values(kernel, &tasks);
     let arena = |v: &Value| kernel.areas[v.area as usize].arena;
     values.iter().enumerate().find_map(|(i, a)| {
         let b =
             values[..i].iter().find(|b| arena(a) == arena(b) && !order.after(a, b) && !order.after(b, a))?;
         Some((AreaId(b.area), AreaId(a.area)))
     })
-}
-
-/// Returns the areas of a kernel that peers do not reach.
-fn own(kernel: &Kernel) -> impl Iterator<Item = u32> {
-    (0..).zip(&kernel.areas).filter(|(_, a)| a.reach == Reach::Own).map(|(i, _)| i)
 }
 
 /// An intermediate value: its area, the tasks that touch it, and the first of them, which writes
@@ -63,44 +59,55 @@ struct Value {
     first: usize,
 }
 
-impl Value {
-    /// Returns the value of an area; `None` if no task uses it, or one reads it that did not write
-    /// it before.
-    fn of(area: u32, tasks: &[Task]) -> Option<Value> {
+/// Returns the values of the areas that peers do not reach, without those that no task uses, and
+/// without those that a task reads which did not write them before.
+fn values(kernel: &Kernel, tasks: &[Task]) -> Vec<Value> {
+    let mut users: BTreeMap<Object, Vec<usize>> = BTreeMap::new();
+    for (i, t) in tasks.iter().enumerate() {
+        for object in t.uses.reads.union(&t.uses.writes) {
+            users.entry(*object).or_default().push(i);
+        }
+    }
+    let own = (0..).zip(&kernel.areas).filter(|(_, a)| a.reach == Reach::Own).map(|(i, _)| i);
+    let mut value = |area: u32| {
         let object = Object::Area(AreaId(area));
-        let touches = |t: &&Task| t.uses.reads.contains(&object) || t.uses.writes.contains(&object);
-        let users: Vec<usize> = (0..).zip(tasks).filter(|(_, t)| touches(t)).map(|(i, _)| i).collect();
+        let users = users.remove(&object)?;
         let first = *users.first()?;
         tasks[first].uses.writes.contains(&object).then_some(Value { area, users, first })
-    }
+    };
+    own.filter_map(&mut value).collect()
 }
 
 /// For each task, the tasks that are certain to have ended when it begins.
-struct Order(Vec<BTreeSet<usize>>);
+struct Order(Vec<FixedBitSet>);
 
 impl Order {
     fn of(tasks: &[Task]) -> Order {
         let readers = tasks::readers_before(tasks);
-        let mut before: Vec<BTreeSet<usize>> = vec![];
+        // A task comes after all earlier writers of what it touches. The last one does so, too.
+        let mut writer: BTreeMap<Object, usize> = BTreeMap::new();
+        let mut shared = None;
+        let mut before: Vec<FixedBitSet> = vec![];
         for (i, t) in tasks.iter().enumerate() {
             let uses = &t.uses;
-            let wrote = |e: &Task| {
-                let written = |o: &Object| uses.reads.contains(o) || uses.writes.contains(o);
-                e.uses.shared && uses.shared || e.uses.writes.iter().any(written)
-            };
-            let direct = (0..i).filter(|j| wrote(&tasks[*j]) || readers[i].contains(j));
-            let mut all: BTreeSet<usize> = BTreeSet::new();
-            for j in direct {
-                all.extend(&before[j]);
+            let wrote = uses.reads.union(&uses.writes).filter_map(|o| writer.get(o));
+            let direct = wrote.chain(&readers[i]).chain(shared.as_ref().filter(|_| uses.shared));
+            let mut all = FixedBitSet::with_capacity(tasks.len());
+            for &j in direct {
+                all.union_with(&before[j]);
                 all.insert(j);
             }
             before.push(all);
+            writer.extend(uses.writes.iter().map(|o| (*o, i)));
+            if uses.shared {
+                shared = Some(i);
+            }
         }
         Order(before)
     }
 
     /// Checks whether a value begins after all uses of another one.
     fn after(&self, value: &Value, other: &Value) -> bool {
-        other.users.iter().all(|user| self.0[value.first].contains(user))
+        other.users.iter().all(|user| self.0[value.first].contains(*user))
     }
 }
