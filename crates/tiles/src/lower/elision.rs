@@ -5,6 +5,8 @@
 
 use super::accesses::touched;
 use super::storage::each;
+use kbc_ir::expr::Env;
+use kbc_ir::name::Name;
 use kbc_ir::schedule::{BufferId, Region, SStmt, Schedule};
 use kbc_ir::walk::Program;
 use std::cell::OnceCell;
@@ -136,4 +138,17 @@ fn buffers(region: &Region, stmt: &SStmt) -> Vec<BufferId> {
 /// Returns the statement at a position.
 pub(super) fn statement(s: &Schedule, (region, stream, place): StatementAt) -> Option<&SStmt> {
     s.regions[region].roles.iter().flat_map(|r| &r.streams).nth(stream)?.body.get(place)
+}
+
+/// Values of coordinates alone: an expression that depends on a step has no value.
+pub(super) struct Coordinates<'n>(pub(super) &'n [(Name, i64)]);
+
+impl Env for Coordinates<'_> {
+    fn var(&self, name: &Name) -> Option<i64> {
+        self.0.iter().rev().find(|(n, _)| n == name).map(|(_, v)| *v)
+    }
+
+    fn table(&self, _: &Name, _: i64) -> Option<i64> {
+        None
+    }
 }

@@ -7,10 +7,9 @@
 //! peers. The result is again a schedule.
 
 use super::accesses::{names, touched};
-use super::elision::{Elision, statement};
+use super::elision::{Coordinates, Elision, statement};
 use super::storage::each;
-use kbc_ir::expr::{Env, Expr};
-use kbc_ir::name::Name;
+use kbc_ir::expr::Expr;
 use kbc_ir::schedule::{
     BufferId, BufferRole, Line, LocalOp, Operand, OperandId, Part, RankSet, Ref, RegionId, SOp, SStmt,
     Schedule,
@@ -125,7 +124,7 @@ fn sender(work: &Elision<'_>, pack: &BlockPack) -> Option<(usize, Vec<Part>)> {
             && (0..s.mesh.ranks()).all(|rank| {
                 let names = names(s, program, RegionId(number as u32), rank);
                 let at = program.local_value(&pack.at, rank).ok();
-                at.is_some() && index.eval(&Names(&names)).ok() == at
+                at.is_some() && index.eval(&Coordinates(&names)).ok() == at
             })
     };
     let mut found = None;
@@ -140,17 +139,4 @@ fn sender(work: &Elision<'_>, pack: &BlockPack) -> Option<(usize, Vec<Part>)> {
         }
     });
     Some((number, found?))
-}
-
-/// Values of coordinates alone: an expression that depends on a step has no value.
-struct Names<'n>(&'n [(Name, i64)]);
-
-impl Env for Names<'_> {
-    fn var(&self, name: &Name) -> Option<i64> {
-        self.0.iter().rev().find(|(n, _)| n == name).map(|(_, v)| *v)
-    }
-
-    fn table(&self, _: &Name, _: i64) -> Option<i64> {
-        None
-    }
 }

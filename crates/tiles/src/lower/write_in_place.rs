@@ -6,10 +6,9 @@
 //! block, and the copy is gone.
 
 use super::accesses::touched;
-use super::elision::{Elision, statement};
+use super::elision::{Coordinates, Elision, statement};
 use super::storage::each;
-use kbc_ir::expr::{Env, Expr};
-use kbc_ir::name::Name;
+use kbc_ir::expr::Expr;
 use kbc_ir::op::OpPartMut;
 use kbc_ir::schedule::{
     BufferId, BufferRole, Line, LocalOp, Operand, OperandId, Part, Ref, RegionId, SOp, SStmt, Schedule,
@@ -111,7 +110,7 @@ fn instead(work: &Elision<'_>, t: &BlockCopy) -> Option<(usize, (OperandId, Oper
             && (0..s.mesh.ranks()).all(|rank| {
                 let names = super::accesses::names(s, program, RegionId(number as u32), rank);
                 let block = program.local_value(&t.at, rank).ok();
-                block.is_some() && index.eval(&Names(&names)).ok() == block
+                block.is_some() && index.eval(&Coordinates(&names)).ok() == block
             })
     };
     let mut all = true;
@@ -130,19 +129,6 @@ fn instead(work: &Elision<'_>, t: &BlockCopy) -> Option<(usize, (OperandId, Oper
     let extent = s.buffer(t.to).dims.iter().fold(Expr::Int(1), |n, d| super::address::mul(&n, d));
     let line = Line::vector(extent);
     Some((number, (operand, Operand { buffer: t.to, line, ..o.clone() })))
-}
-
-/// Values of coordinates alone: an expression that depends on a step has no value.
-struct Names<'n>(&'n [(Name, i64)]);
-
-impl Env for Names<'_> {
-    fn var(&self, name: &Name) -> Option<i64> {
-        self.0.iter().rev().find(|(n, _)| n == name).map(|(_, v)| *v)
-    }
-
-    fn table(&self, _: &Name, _: i64) -> Option<i64> {
-        None
-    }
 }
 
 /// Removes the block from the paths into the vector.
