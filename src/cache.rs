@@ -1,37 +1,37 @@
-//! The folder of the cache of sweep rows: a file for each entry.
+//! The cache: a folder with what kbc keeps from one run to another, a file for each entry.
 //!
 //! Entries are written to a temporary file and renamed, so that an interrupted run leaves only
 //! complete ones.
 
-use crate::confine;
-use kbc_evaluation::sweep::cache::{Cache, Entries};
+use kbc_compiler::entries::Entries;
+use kbc_evaluation::sweep::cache::{Cache, RowEntries};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Returns the default folder: `KBC_CACHE`, else `kbc` in the user's cache folder. Returns `None`
-/// without a home folder.
-pub fn folder() -> Option<PathBuf> {
+/// Returns the folder of `--cache`, else that of the variable `KBC_CACHE`, else `kbc` in the user's
+/// cache folder. Returns `None` with `--no-cache`, and without a home folder.
+pub fn folder(given: Option<&str>, no_cache: bool) -> Option<Folder> {
     let named = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    named("KBC_CACHE")
+    let folder = given
+        .map(PathBuf::from)
+        .or_else(|| named("KBC_CACHE"))
         .or_else(|| named("XDG_CACHE_HOME").map(|d| d.join("kbc")))
-        .or_else(|| named("HOME").map(|d| d.join(".cache").join("kbc")))
+        .or_else(|| named("HOME").map(|d| d.join(".cache").join("kbc")));
+    folder.filter(|_| !no_cache).map(Folder)
 }
 
-/// Opens the cache of a folder. Returns `None` if kbc cannot read its own executable, and in a
-/// replay, which writes nothing into folders of the user.
-pub fn open(folder: PathBuf) -> Option<Cache> {
-    if confine::is_on() {
-        return None;
-    }
+/// Opens the rows of sweeps in a folder. Returns `None` if kbc cannot read its own executable.
+pub fn open(folder: Folder) -> Option<Cache> {
     // The executable is mapped, because reading one with line tables takes a tenth of a second.
     let mut kbc = blake3::Hasher::new();
     kbc.update_mmap(std::env::current_exe().ok()?).ok()?;
-    Some(Cache::new(Box::new(Folder(folder)), kbc.finalize().to_hex().to_string()))
+    Some(Cache::new(Box::new(folder), kbc.finalize().to_hex().to_string()))
 }
 
 /// A folder with entries.
-struct Folder(PathBuf);
+#[derive(Clone, Debug)]
+pub struct Folder(PathBuf);
 
 impl Folder {
     fn path(&self, key: &str) -> Option<PathBuf> {
@@ -54,17 +54,16 @@ impl Entries for Folder {
     fn keep(&self, key: &str, entry: &[u8]) {
         let Some(path) = self.path(key) else { return };
         let Some(dir) = path.parent() else { return };
-        let _ = fs::create_dir_all(dir)
-            .and_then(|()| {
-                let mut new = tempfile::NamedTempFile::new_in(dir)?;
-                new.write_all(entry)?;
-                new.persist(&path).map_err(|e| e.error)
-            })
-            .map(drop);
-    }
-
-    fn file(&self, path: &str) -> Option<Vec<u8>> {
-        fs::read(Path::new(path)).ok()
+        let is_new = !self.0.exists();
+        let kept = fs::create_dir_all(dir).and_then(|()| {
+            let mut new = tempfile::NamedTempFile::new_in(dir)?;
+            new.write_all(entry)?;
+            new.persist(&path).map_err(|e| e.error)
+        });
+        // On a full disk, no empty folders stay. A folder that has entries is not removed.
+        if kept.is_err() && fs::remove_dir(dir).is_ok() && is_new {
+            let _ = fs::remove_dir(&self.0);
+        }
     }
 
     fn name(&self, key: &str) -> String {
@@ -73,5 +72,11 @@ impl Entries for Folder {
 
     fn place(&self) -> String {
         self.0.display().to_string()
+    }
+}
+
+impl RowEntries for Folder {
+    fn file(&self, path: &str) -> Option<Vec<u8>> {
+        fs::read(Path::new(path)).ok()
     }
 }

@@ -1,11 +1,14 @@
 //! Session: a run of kbc. It is the only place that reads files, looks at the terminal and writes
 //! to it.
 
+use crate::cache;
 use crate::checkout;
 use crate::cli::{Cli, ColorChoice, DiagnosticFormat, Format, messages};
+use crate::confine;
 use crate::crash;
 use crate::memory_limit;
 use crate::outdir::written;
+use kbc_compiler::entries::Entries;
 pub use kbc_compiler::failure::{Failure, Outcome};
 use kbc_compiler::workspace::{Environment, PathKind, Stage, Workspace};
 pub use kbc_compiler::workspace::{named, words};
@@ -33,6 +36,10 @@ pub struct Terminal {
     format: DiagnosticFormat,
     color: bool,
     quiet: bool,
+    /// What is kept from one run to another; `None` if nothing is.
+    cache: Option<cache::Folder>,
+    /// The options that say so.
+    cache_options: Vec<String>,
     /// Why a write to standard output failed.
     lost: Mutex<Option<Diagnostic>>,
     /// The JSON of the command, until its end is known.
@@ -85,6 +92,12 @@ impl Session {
             format: cli.diagnostics,
             color,
             quiet: cli.quiet,
+            cache: cache::folder(cli.cache.as_deref(), cli.no_cache),
+            cache_options: match &cli.cache {
+                _ if cli.no_cache => vec!["--no-cache".to_owned()],
+                Some(folder) => vec!["--cache".to_owned(), folder.clone()],
+                None => vec![],
+            },
             lost: Mutex::default(),
             json: Mutex::default(),
         });
@@ -124,6 +137,17 @@ impl Session {
     /// Checks whether only results, warnings and errors are to be printed.
     pub fn is_quiet(&self) -> bool {
         self.terminal.quiet
+    }
+
+    /// Returns the folder of what is kept from one run to another. None with `--no-cache`, and in a
+    /// replay.
+    pub fn cache_folder(&self) -> Option<cache::Folder> {
+        self.terminal.kept_entries().cloned()
+    }
+
+    /// Returns the options of the command line that name this folder.
+    pub fn cache_options(&self) -> Vec<String> {
+        self.terminal.cache_options.clone()
     }
 
     /// Prints text for people on standard error (dumps, timings).
@@ -227,6 +251,13 @@ pub fn write_stderr(text: &str) {
     let _ = std::io::stderr().write_all(escape_controls(text).as_bytes());
 }
 
+impl Terminal {
+    /// What is kept from one run to another. A replay writes nothing into folders of the user.
+    fn kept_entries(&self) -> Option<&cache::Folder> {
+        self.cache.as_ref().filter(|_| !confine::is_on())
+    }
+}
+
 impl Environment for Terminal {
     fn text(&self, path: &str) -> std::io::Result<Vec<u8>> {
         match path {
@@ -300,6 +331,10 @@ impl Environment for Terminal {
 
     fn memory(&self) -> Option<u64> {
         memory_limit::limit()
+    }
+
+    fn cache(&self) -> Option<&dyn Entries> {
+        self.kept_entries().map(|folder| folder as &dyn Entries)
     }
 
     fn stage(&self, stage: Stage) {

@@ -32,10 +32,10 @@ pub struct Sweep {
     #[arg(long, value_name = "AXIS=VALUES", conflicts_with = "merge")]
     pub only: Vec<String>,
     /// Joins the rows of all shards (FILE.jsonl); runs nothing.
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["jobs", "cache", "no_cache", "list"])]
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["jobs", "list"])]
     pub merge: Vec<String>,
     /// Prints the rows with equivalent commands; runs nothing.
-    #[arg(long, conflicts_with_all = ["output", "jobs", "cache", "no_cache"])]
+    #[arg(long, conflicts_with_all = ["output", "jobs"])]
     pub list: bool,
     /// Writes jobs that run the shards and merge them; runs nothing.
     ///
@@ -52,14 +52,6 @@ pub struct Sweep {
     /// Rows that run at a time; the number of cores by default.
     #[arg(short, long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     pub jobs: Option<usize>,
-    /// Cache folder of finished rows.
-    ///
-    /// KBC_CACHE by default, else `kbc` in the user's cache folder.
-    #[arg(long, value_name = "DIR")]
-    pub cache: Option<String>,
-    /// Neither reads nor writes the cache.
-    #[arg(long, conflicts_with = "cache")]
-    pub no_cache: bool,
     /// Colours of the figures; light by default.
     #[arg(long, value_enum, requires = "output")]
     pub theme: Option<ThemeChoice>,
@@ -96,12 +88,6 @@ pub struct Compare {
     /// Colours of the figure.
     #[arg(long, value_enum, default_value_t = ThemeChoice::Light, requires = "output")]
     pub theme: ThemeChoice,
-    /// Cache folder of finished rows, as for `kbc sweep`.
-    #[arg(long, value_name = "DIR")]
-    pub cache: Option<String>,
-    /// Neither reads nor writes the cache.
-    #[arg(long, conflicts_with = "cache")]
-    pub no_cache: bool,
 }
 
 impl Compare {
@@ -127,10 +113,4 @@ pub struct Repro {
     /// Replaces a folder that kbc did not write, or that was edited.
     #[arg(long, conflicts_with = "check")]
     pub force: bool,
-    /// Cache folder of finished rows, as for `kbc sweep`.
-    #[arg(long, value_name = "DIR")]
-    pub cache: Option<String>,
-    /// Neither reads nor writes the cache.
-    #[arg(long, conflicts_with = "cache")]
-    pub no_cache: bool,
 }

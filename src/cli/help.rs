@@ -224,7 +224,8 @@ const GLOBAL: &str = "\
 Options of every command:
   --format human|json              form of results
   --diagnostics human|short|json   form of messages
-  --color auto|always|never, -q    when to colour messages; results, warnings and errors only";
+  --color auto|always|never, -q    when to colour messages; results, warnings and errors only
+  --cache DIR, --no-cache          folder of what is kept from one run to another; none";
 
 /// Returns the command line with help texts that fit a screen.
 pub fn screen() -> Command {

@@ -40,6 +40,15 @@ pub struct Cli {
     /// Leaves progress and notes out.
     #[arg(hide_short_help = true, long, short, global = true, help_heading = "Messages")]
     pub quiet: bool,
+    /// Folder of what kbc keeps from one run to another.
+    ///
+    /// Comparisons of algorithms, and finished rows of sweeps. By default the folder in KBC_CACHE,
+    /// else `kbc` in the user's cache folder.
+    #[arg(hide_short_help = true, long, value_name = "DIR", global = true, help_heading = "Cache")]
+    pub cache: Option<String>,
+    /// Neither reads nor writes that folder.
+    #[arg(hide_short_help = true, long, global = true, conflicts_with = "cache", help_heading = "Cache")]
+    pub no_cache: bool,
     /// The command.
     #[command(subcommand)]
     pub command: Command,

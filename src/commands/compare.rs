@@ -16,12 +16,7 @@ use kbc_evaluation::compare::{check, compare, draw, human, rows};
 pub fn run(session: &mut Session, args: &Compare) -> Outcome {
     let sides = args.plain();
     if sides.are_rows() {
-        let flags = [
-            ("--output", args.output.is_some()),
-            ("--cache", args.cache.is_some()),
-            ("--no-cache", args.no_cache),
-        ];
-        refuse(&flags, "two files of rows")?;
+        refuse(&[("--output", args.output.is_some())], "two files of rows")?;
         let found = rows::compare(session, &sides)?;
         session.answer(&rows::human(&found), &found)?;
         return Ok(());
@@ -30,7 +25,7 @@ pub fn run(session: &mut Session, args: &Compare) -> Outcome {
     let picture =
         args.output.as_ref().map(|out| Picture { output: out.clone(), theme: args.theme, width: None });
     picture.as_ref().map_or(Ok(()), picture::check)?;
-    let rows = Rows::new(args.cache.as_deref(), args.no_cache);
+    let rows = Rows::new(session);
     let mut hear = |text: &str| write_stderr(&format!("{text}\n"));
     let found = compare(session, &sides, &rows.within(None), &mut hear)?;
     if let Some(picture) = &picture {

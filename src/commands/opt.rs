@@ -10,11 +10,12 @@ use kbc_compiler::artefacts;
 use kbc_compiler::build::pipeline_of_machine;
 use kbc_compiler::ordered::Ordered;
 use kbc_compiler::pipeline;
+use kbc_compiler::rankings::Rankings;
 use kbc_compiler::simulated::Simulated;
 use kbc_diag::Diagnostics;
 use kbc_ir::text::{self, PrintOptions};
 use kbc_machine::topology::Topology;
-use kbc_passes::PassCx;
+use kbc_passes::{PassCx, RankingStore};
 
 /// Reads, runs passes and writes. If the text is from a crash of another subcommand, nothing is
 /// done, and that command is returned.
@@ -48,6 +49,9 @@ pub fn run(session: &mut Session, args: &Opt) -> Outcome<Option<Command>> {
     // The same conditions as in `kbc compile`: its pipeline for this machine, and its clock.
     let time = topology.as_ref().map(|topology| Simulated { topology });
     let mut cx = PassCx::new(&library, topology.as_ref()).with_order(&Ordered, false);
+    let environment = session.environment.clone();
+    let rankings = environment.cache().map(Rankings::new);
+    cx = cx.with_rankings(rankings.as_ref().map(|r| r as &dyn RankingStore));
     if let Some(time) = &time {
         cx = cx.with_time(time);
     }
@@ -57,6 +61,9 @@ pub fn run(session: &mut Session, args: &Opt) -> Outcome<Option<Command>> {
     };
     let mut watching = Watching::new(&args.watch, vec![]);
     pipeline::run(session, &mut module, passes, &cx, &mut watching, None)?;
+    if let Some(damaged) = rankings.as_ref().and_then(Rankings::damaged) {
+        session.report(&damaged.into());
+    }
     crash::stage(Stage::Emit);
     let text = match args.emit.as_str() {
         "dot" => artefacts::picture(&module),

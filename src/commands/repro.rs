@@ -21,7 +21,7 @@ const NAMED: usize = 12;
 /// and with `--check` E586 if anything is out of date.
 pub fn run(session: &mut Session, args: &Repro) -> Outcome {
     let list_file = args.file.clone().unwrap_or_else(|| checkout::find("docs/repro.yaml"));
-    let rows = Rows::new(args.cache.as_deref(), args.no_cache);
+    let rows = Rows::new(session);
     let mut how = How { within: rows.within(None), hear: &mut write_stderr };
     let All { folder: out, files, pages } = make(session, &list_file, &mut how)?;
     if args.check {

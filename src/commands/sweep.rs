@@ -16,7 +16,7 @@ use kbc_evaluation::sweep::request::RowProgram;
 use kbc_evaluation::sweep::run::{Within, run as rows};
 use kbc_evaluation::sweep::table::{self, SweepLine};
 use kbc_evaluation::sweep::{RowRequest, row};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Executes the rows of a sweep, or merges those of its shards.
 ///
@@ -40,7 +40,7 @@ pub fn run(session: &mut Session, args: &Sweep) -> Outcome {
         let json = listed_json(&args.file, &loaded, &points);
         return Ok(session.answer(&listed(&args.file, &points), &json)?);
     }
-    let kept = Rows::new(args.cache.as_deref(), args.no_cache);
+    let kept = Rows::new(session);
     let within = kept.within(args.jobs);
     let bar = bar(session, points.len());
     let mut known = 0usize;
@@ -67,10 +67,9 @@ pub fn run(session: &mut Session, args: &Sweep) -> Outcome {
 pub(super) struct Rows(Option<Cache>);
 
 impl Rows {
-    /// As `--cache` and `--no-cache` say.
-    pub(super) fn new(folder: Option<&str>, no_cache: bool) -> Rows {
-        let folder = folder.map(PathBuf::from).or_else(cache::folder);
-        Rows(folder.filter(|_| !no_cache).and_then(cache::open))
+    /// In the folder of a session.
+    pub(super) fn new(session: &Session) -> Rows {
+        Rows(session.cache_folder().and_then(cache::open))
     }
 
     /// How rows are executed: on `jobs` threads, or as many as there are processors.

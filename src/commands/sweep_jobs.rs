@@ -32,11 +32,7 @@ pub(super) fn run(session: &mut Session, args: &Sweep, kind: JobKind) -> Outcome
     let option =
         |flag: &str, value: Option<String>| value.map_or_else(Vec::new, |value| vec![flag.to_owned(), value]);
     let switch = |flag: &str, on: bool| if on { vec![flag.to_owned()] } else { vec![] };
-    let run = [
-        option("--jobs", args.jobs.map(|n| n.to_string())),
-        option("--cache", args.cache.clone()),
-        switch("--no-cache", args.no_cache),
-    ];
+    let run = [option("--jobs", args.jobs.map(|n| n.to_string())), session.cache_options()];
     let merge = [option("--theme", args.theme.map(theme)), switch("--force", args.force)];
     let stem = Path::new(&args.file).file_stem().map_or("sweep".into(), |s| s.to_string_lossy());
     let jobs = ShardJobs {

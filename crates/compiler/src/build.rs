@@ -12,6 +12,7 @@ use crate::options::Source;
 use crate::ordered::{self, Ordered, all_fixed};
 use crate::own_algorithms::{right_algorithms, uses};
 use crate::pipeline;
+use crate::rankings::Rankings;
 use crate::report::OrderOfAdditions;
 use crate::simulated::Simulated;
 use crate::watch::Watch;
@@ -28,10 +29,10 @@ use kbc_machine::memory;
 use kbc_machine::policy::Placements;
 use kbc_machine::topology::Topology;
 use kbc_machine::topology::perturb::Perturb;
-use kbc_passes::PassCx;
 use kbc_passes::findings::overlap::OverlapTable;
 use kbc_passes::findings::select::SelectTable;
 use kbc_passes::pipeline::Pipeline;
+use kbc_passes::{PassCx, RankingStore};
 use std::sync::Mutex;
 
 /// A program in the pipeline.
@@ -179,9 +180,12 @@ pub fn assemble(
     let fixed_order = fixed_order(&source.of)?;
     let effort = effort(&source.of)?;
     let fuse = fuse(&source.of)?;
+    let environment = workspace.environment.clone();
+    let rankings = environment.cache().map(Rankings::new);
     let cx = PassCx::new(&lowered.library, Some(&lowered.topology))
         .with_time(&time)
         .with_order(&Ordered, fixed_order)
+        .with_rankings(rankings.as_ref().map(|r| r as &dyn RankingStore))
         .with_effort(effort)
         .with_fuse(fuse)
         .with_using(using);
@@ -190,6 +194,9 @@ pub fn assemble(
     let passes = pipeline_of_machine(passes, &lowered.topology);
     let ahead = ahead::begin(workspace, &module, passes, &cx);
     pipeline::run(workspace, &mut module, passes, &cx, watch, Some(&mut keep))?;
+    if let Some(damaged) = rankings.as_ref().and_then(Rankings::damaged) {
+        workspace.report(&damaged.into());
+    }
     if let Some(schedule) = module.schedule() {
         memory::lay_out(schedule, &lowered.topology, &lowered.placements)?;
     }

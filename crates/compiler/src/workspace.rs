@@ -3,6 +3,7 @@
 //! A workspace reads no file and prints nothing by itself. Texts that it was given stand for files;
 //! everything else it asks of its [`Environment`], which by default has no files and hears nothing.
 
+use crate::entries::Entries;
 use crate::report::TorchReport;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, SourceMap, Span, Text};
 use kbc_frontend::load::Sources;
@@ -154,6 +155,11 @@ pub trait Environment: Send + Sync {
         None
     }
 
+    /// Returns what is kept from one run to another; `None` if nothing is.
+    fn cache(&self) -> Option<&dyn Entries> {
+        None
+    }
+
     /// Notes that a stage begins.
     fn stage(&self, stage: Stage) {
         let _ = stage;
@@ -226,6 +232,10 @@ impl Environment for SilentEnvironment {
 
     fn memory(&self) -> Option<u64> {
         self.0.memory()
+    }
+
+    fn cache(&self) -> Option<&dyn Entries> {
+        self.0.cache()
     }
 
     fn was_read(&self, name: &str, text: &Arc<String>) {

@@ -3,6 +3,7 @@
 
 mod client;
 mod failures;
+mod rankings;
 mod texts;
 mod units;
 

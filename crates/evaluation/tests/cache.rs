@@ -1,9 +1,10 @@
 //! Tests of the cache of rows: what it finds again, and what it does not believe.
 
 use kbc_compiler::Workspace;
+use kbc_compiler::entries::Entries;
 use kbc_compiler::workspace::Environment;
 use kbc_diag::{Diagnostics, SourceMap};
-use kbc_evaluation::sweep::cache::{Cache, Entries};
+use kbc_evaluation::sweep::cache::{Cache, RowEntries};
 use kbc_evaluation::sweep::load::{chosen, load};
 use kbc_evaluation::sweep::run::{SweepRow, Within, run};
 use std::collections::BTreeMap;
@@ -66,16 +67,18 @@ impl Entries for Kept {
         self.0.entries.lock().expect("no panic").insert(key.to_owned(), entry.to_owned());
     }
 
-    fn file(&self, path: &str) -> Option<Vec<u8>> {
-        self.0.text(Path::new(path).to_str()?).ok()
-    }
-
     fn name(&self, key: &str) -> String {
         format!("entry {key}")
     }
 
     fn place(&self) -> String {
         "memory".into()
+    }
+}
+
+impl RowEntries for Kept {
+    fn file(&self, path: &str) -> Option<Vec<u8>> {
+        self.0.text(Path::new(path).to_str()?).ok()
     }
 }
 

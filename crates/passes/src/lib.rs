@@ -33,7 +33,7 @@ pub mod testing;
 mod turns;
 
 pub use findings::Findings;
-pub use pass::{Changed, Options, OrderModel, Pass, PassCx, PassInfo, PassOption, TimeModel};
+pub use pass::{Changed, Options, OrderModel, Pass, PassCx, PassInfo, PassOption, RankingStore, TimeModel};
 pub use pipeline::Pipeline;
 pub use registry::Entry;
 

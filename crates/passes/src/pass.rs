@@ -4,6 +4,7 @@
 //! the passes, and [`crate::pipeline`] puts them in order.
 
 use crate::findings::Findings;
+use crate::findings::select::Ranking;
 use crate::order::choose::OneSlotCache;
 use crate::packed::PackedCache;
 use kbc_diag::nearest::nearest;
@@ -230,6 +231,20 @@ pub trait OrderModel {
     fn orders(&self, algorithms: &[Vec<Module>]) -> Vec<Result<usize, String>>;
 }
 
+/// Keeps rankings of candidates from one run to another. The driver supplies an implementation,
+/// because passes know no files.
+///
+/// A question has everything that a ranking follows from, besides the code and the built-in library
+/// of kbc, which an implementation adds.
+pub trait RankingStore {
+    /// Returns the ranking that was kept for a question. None if there is none, or if what was kept
+    /// cannot be read.
+    fn find(&self, question: &str) -> Option<Ranking>;
+
+    /// Keeps the ranking for a question. Whatever cannot be kept is found again another time.
+    fn keep(&self, question: &str, ranking: &Ranking);
+}
+
 /// The context of a pass: what it may use besides the module.
 pub struct PassCx<'a> {
     /// Collectives and algorithms.
@@ -257,6 +272,8 @@ pub struct PassCx<'a> {
     pub packed: Rc<PackedCache>,
     /// What is known about the slots of the algorithms of the library.
     pub slots: Rc<OneSlotCache>,
+    /// Rankings of earlier runs, if the driver keeps them.
+    pub rankings: Option<&'a dyn RankingStore>,
 }
 
 impl<'a> PassCx<'a> {
@@ -274,6 +291,7 @@ impl<'a> PassCx<'a> {
             findings: RefCell::default(),
             packed: Rc::default(),
             slots: Rc::default(),
+            rankings: None,
         }
     }
 
@@ -295,6 +313,11 @@ impl<'a> PassCx<'a> {
     /// Adds a model that finds orders of additions, and says whether all of them must be fixed.
     pub fn with_order(self, order: &'a dyn OrderModel, fixed_order: bool) -> Self {
         PassCx { order: Some(order), fixed_order, ..self }
+    }
+
+    /// Adds rankings of earlier runs.
+    pub fn with_rankings(self, rankings: Option<&'a dyn RankingStore>) -> Self {
+        PassCx { rankings, ..self }
     }
 
     /// Sets the effort of the search for packed trees.

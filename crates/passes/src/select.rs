@@ -125,13 +125,14 @@ mod local;
 mod options;
 mod search;
 mod simulated;
+mod stored;
 mod transfer;
 
 pub(crate) use bind::bound;
 pub use bind::{bind, sizes_on};
 
 use crate::cost::{self, Job, Price};
-use crate::findings::select::{Candidate, SearchRecord, SelectTable, Selection, Verdict};
+use crate::findings::select::{Candidate, Ranking, SearchRecord, SelectTable, Selection, Verdict};
 use crate::groups::device_groups;
 use crate::part_of::library_for;
 use crate::pass::{Changed, OptionKind, Options, Pass, PassCx, PassInfo, PassOption, graph_of};
@@ -383,9 +384,9 @@ impl Chooser<'_> {
             let priced = e.candidates.iter().all(|c| c.verdict != Verdict::Unpriced);
             same && e.fixed == entry.fixed && priced && c.root.is_none() && site.file == file && plain
         });
-        (entry.candidates, entry.search) = match twin {
-            Some(t) => (t.candidates.clone(), t.search.clone()),
-            None => self.candidates(&site)?,
+        Ranking { candidates: entry.candidates, search: entry.search } = match twin {
+            Some(t) => Ranking { candidates: t.candidates.clone(), search: t.search.clone() },
+            None => self.ranked(&site)?,
         };
         if c.using.is_none() {
             let Some(best) = entry.candidates.first().filter(|c| matches!(c.verdict, Verdict::Priced(_)))
@@ -401,7 +402,7 @@ impl Chooser<'_> {
 
     /// Returns all algorithms of the collective with their prices, cheapest first, and what else
     /// was searched.
-    fn candidates(&self, site: &SelectSite<'_>) -> Result<(Vec<Candidate>, SearchRecord), Diagnostic> {
+    fn candidates(&self, site: &SelectSite<'_>) -> Result<Ranking, Diagnostic> {
         let library = &*library_for(self.cx.library, site.coll.own.as_deref(), site.file);
         let job = Job {
             library,
@@ -452,7 +453,7 @@ impl Chooser<'_> {
             out.sort_by(order);
             self.look_again(site, (&packed, &job), bound, &mut out)?;
         }
-        Ok((out, record))
+        Ok(Ranking { candidates: out, search: record })
     }
 
     /// Looks at packed trees once more where no other algorithm is within 5 % of the bound, with

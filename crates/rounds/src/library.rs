@@ -252,6 +252,29 @@ impl Library {
         out
     }
 
+    /// Returns the declarations of the user's files and what they see, as a text that differs for
+    /// libraries with other ones. It is empty if these files declare nothing.
+    pub fn user_declarations(&self) -> String {
+        let users = || self.units.iter().filter(|u| u.layer == Layer::User);
+        let declares =
+            |u: &Unit| !(u.functions.is_empty() && u.collectives.is_empty() && u.algorithms.is_empty());
+        if !users().any(declares) {
+            return String::new();
+        }
+        let mut out = String::new();
+        for unit in users() {
+            let functions = unit.functions.values().map(|&at| format!("{:?}", self.functions[at].get()));
+            let collectives = unit.collectives.values().map(|id| format!("{:?}", self.collective(*id)));
+            let algorithms = unit.algorithms.values().map(|id| format!("{:?}", self.algorithm(*id)));
+            out += &format!("{unit:?}\n");
+            for declaration in functions.chain(collectives).chain(algorithms) {
+                out += &declaration;
+                out.push('\n');
+            }
+        }
+        out
+    }
+
     /// Checks whether a file declares a function of its own.
     pub fn declares_function(&self, file: FileId, name: &str) -> bool {
         self.units.iter().any(|u| u.file == file && u.functions.contains_key(name))

@@ -7,15 +7,15 @@
 //! * A *question* holds the digest of every file that was read for a request, and the key of the
 //!   answer. It leads to the answer without compiling.
 //!
-//! The caller keeps the entries ([`Entries`]). If it cannot, nothing is cached and there is no
+//! The caller keeps the entries ([`RowEntries`]). If it cannot, nothing is cached and there is no
 //! error.
 //!
-//! The first line of an entry has its key and a digest of key and content. If the content does not
-//! match, the entry is not used: its row is computed again, and the run prints a warning (E592).
+//! If an entry is damaged, its row is computed again, and the run prints a warning (E592).
 
 use super::request::{RowProgram, RowRequest};
 use super::row::Facts;
 use kbc_compiler::analyse;
+use kbc_compiler::entries::{self, Entries, KeptEntry, Key};
 use kbc_compiler::measure::MeasuredSchedule;
 use kbc_diag::Diagnostic;
 use kbc_ir::text::{PrintOptions, print};
@@ -33,28 +33,15 @@ pub fn digest(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
 
-/// Keeps entries by their keys, and reads the files that rows were made from.
-pub trait Entries: Send + Sync {
-    /// Returns an entry as it was kept; `None` if there is none.
-    fn load(&self, key: &str) -> Option<Vec<u8>>;
-
-    /// Keeps an entry, all of it or nothing. One that cannot be kept is computed again another
-    /// time.
-    fn keep(&self, key: &str, entry: &[u8]);
-
+/// Keeps entries, and reads the files that rows were made from.
+pub trait RowEntries: Entries {
     /// Returns the content of a file; `None` if it cannot be read.
     fn file(&self, path: &str) -> Option<Vec<u8>>;
-
-    /// Names an entry in messages.
-    fn name(&self, key: &str) -> String;
-
-    /// Names all entries together in messages.
-    fn place(&self) -> String;
 }
 
 /// Cached rows.
 pub struct Cache {
-    entries: Box<dyn Entries>,
+    entries: Box<dyn RowEntries>,
     /// Digest of the executable.
     kbc: String,
     /// Digests of the files that were read in this run.
@@ -72,82 +59,46 @@ struct Question {
     answer: String,
 }
 
-/// A key under construction from words. Different lists of words give different keys.
-struct Key(blake3::Hasher);
-
-impl Key {
-    /// Creates a key for this format of entries and this kbc.
-    fn new(kbc: &str) -> Key {
-        let mut key = Key(blake3::Hasher::new());
-        key.word(FORM);
-        key.word(kbc);
-        key
-    }
-
-    fn word(&mut self, w: &str) {
-        self.0.update(&(w.len() as u64).to_le_bytes());
-        self.0.update(w.as_bytes());
-    }
-
-    fn hex(&self) -> String {
-        self.0.finalize().to_hex().to_string()
-    }
-}
-
-/// Returns the first line of an entry.
-fn head(key: &str, content: &[u8]) -> String {
-    let mut sum = Key(blake3::Hasher::new());
-    sum.word(FORM);
-    sum.word(key);
-    sum.0.update(content);
-    format!("{FORM} {key} {}\n", sum.hex())
-}
-
-/// Returns the content of the entry with a key, if its first line matches key and content.
-fn content<'b>(key: &str, bytes: &'b [u8]) -> Option<&'b [u8]> {
-    let end = bytes.iter().position(|b| *b == b'\n')? + 1;
-    let (first, content) = bytes.split_at(end);
-    (first == head(key, content).as_bytes()).then_some(content)
-}
-
 impl Cache {
     /// Creates a cache over entries. `kbc` is the digest of the executable: rows of another one are
     /// not found, because it may compute something else.
-    pub fn new(entries: Box<dyn Entries>, kbc: String) -> Cache {
+    pub fn new(entries: Box<dyn RowEntries>, kbc: String) -> Cache {
         Cache { entries, kbc, files: Mutex::default(), damaged: Mutex::default() }
     }
 
     fn load<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
-        let bytes = self.entries.load(key)?;
-        let found = content(key, &bytes).and_then(|c| serde_json::from_slice(c).ok());
-        if found.is_none() {
-            self.damaged.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned());
+        match entries::load(&*self.entries, FORM, key) {
+            KeptEntry::Missing => None,
+            KeptEntry::Damaged => {
+                self.damaged.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned());
+                None
+            }
+            KeptEntry::Found(value) => Some(value),
         }
-        found
     }
 
     fn keep<T: Serialize>(&self, key: &str, value: &T) {
-        let Ok(text) = serde_json::to_vec(value) else { return };
-        self.entries.keep(key, &[head(key, &text).as_bytes(), &text].concat());
+        entries::keep(&*self.entries, FORM, key, value);
+    }
+
+    /// Begins a key of this kbc.
+    fn key(&self) -> Key {
+        let mut key = Key::new(FORM);
+        key.word(&self.kbc);
+        key
     }
 
     /// Returns a warning about the damaged entries found since the last call.
     pub fn damaged(&self) -> Option<Diagnostic> {
         let keys = std::mem::take(&mut *self.damaged.lock().unwrap_or_else(PoisonError::into_inner));
-        let first = self.entries.name(keys.first()?);
-        let (n, were) = (keys.len(), if keys.len() == 1 { "entry was" } else { "entries were" });
-        let title = format!("{n} {were} damaged in the cache {}", self.entries.place());
-        Some(
-            Diagnostic::warning("E592", title)
-                .note(format!("the first one: {first}"))
-                .note("kbc computed these rows again and rewrote the entries"),
-        )
+        let keys: Vec<String> = keys.into_iter().collect();
+        entries::damaged(&*self.entries, &keys, "kbc computed these rows again and rewrote the entries")
     }
 
     /// Returns the key of a row's request. `sweep` is the path of the sweep file, to which other
     /// paths are relative.
     pub fn question(&self, sweep: &str, point: &RowRequest) -> String {
-        let mut key = Key::new(&self.kbc);
+        let mut key = self.key();
         let mut word = |w: &str| key.word(w);
         word(sweep);
         match &point.program {
@@ -184,7 +135,7 @@ impl Cache {
     /// Returns the key of a row's answer. A program's text is covered by its typed program; machine
     /// and data files count with their contents.
     pub fn answer(&self, files: &BTreeMap<String, String>, ready: &MeasuredSchedule) -> String {
-        let mut key = Key::new(&self.kbc);
+        let mut key = self.key();
         let mut word = |w: &str| key.word(w);
         let options = PrintOptions::default();
         word(&print(ready.module(), &options));

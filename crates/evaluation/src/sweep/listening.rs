@@ -1,5 +1,6 @@
 //! Listening: an environment that keeps messages and takes the digest of every file that is read.
 
+use kbc_compiler::entries::Entries;
 use kbc_compiler::workspace::{Environment, PathKind, Stage};
 use kbc_diag::{Diagnostics, SourceMap};
 use kbc_ir::Module;
@@ -80,6 +81,10 @@ impl Environment for Listening {
 
     fn memory(&self) -> Option<u64> {
         self.inner.memory()
+    }
+
+    fn cache(&self) -> Option<&dyn Entries> {
+        self.inner.cache()
     }
 
     fn stage(&self, stage: Stage) {

@@ -49,6 +49,16 @@ pub struct Selection {
     pub fixed: Option<(ReduceOp, DType)>,
 }
 
+/// The candidates of a collective, cheapest first, and what was searched to find them.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Ranking {
+    /// All algorithms of the collective: first the priced ones, cheapest first, then the rejected
+    /// ones by name.
+    pub candidates: Vec<Candidate>,
+    /// What was searched beside the algorithms themselves.
+    pub search: SearchRecord,
+}
+
 /// What `select` searched for a collective beside algorithms with arguments that are numbers.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct SearchRecord {
