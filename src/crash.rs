@@ -31,16 +31,19 @@ const KIR: &str = "; kbc: ";
 const KB: &str = "// kbc: ";
 
 /// Record of the run.
-struct Record {
-    command: Vec<String>,
-    texts: Vec<(String, Arc<String>)>,
-    stage: Option<Stage>,
+pub struct Record {
+    /// The words of the command line.
+    pub command: Vec<String>,
+    /// Names and contents of the texts that were read.
+    pub texts: Vec<(String, Arc<String>)>,
+    /// The stage that runs.
+    pub stage: Option<Stage>,
     /// The passes that are still to run, and the module before them.
-    module: Option<(String, Module)>,
+    pub module: Option<(String, Module)>,
     /// Whether later passes have run on the module, which was then too large to be copied.
-    outdated: bool,
+    pub outdated: bool,
     /// Whether the files were written.
-    left: bool,
+    pub left: bool,
 }
 
 /// Record of the process.
@@ -170,7 +173,7 @@ impl Record {
     }
 
     /// Writes the module and the command that replays it, if a module alone can be replayed.
-    fn of_module(&self) -> Option<String> {
+    pub fn of_module(&self) -> Option<String> {
         let (rest, module) = self.module.as_ref()?;
         let how = match self.stage? {
             stage if self.outdated && stage != Stage::Passes => return None,
@@ -184,7 +187,7 @@ impl Record {
     }
 
     /// Writes the command line and every text.
-    fn of_texts(&self) -> String {
+    pub fn of_texts(&self) -> String {
         let mut out = format!("{KB}{}\n{}", line(&self.command), self.head("//"));
         for (name, text) in &self.texts {
             let open = !(text.ends_with('\n') || text.is_empty());
@@ -310,62 +313,4 @@ pub fn bundle(text: &str) -> Option<Bundle> {
         (name, text)
     };
     Some((command, texts.into_iter().map(whole).collect()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use kbc_diag::FileId;
-
-    fn example() -> Record {
-        let text = "kir 1\nmodule @m\nmesh tp 2\n\ngraph\ninput @x : f32[4]\nresult : f32[4]\n\n\
-            %x = input @x\n%o = output 0 %x\n";
-        let module = text::parse(FileId(0), text).expect("it is right");
-        Record {
-            command: ["run", "it's.kb", "-D", "a = 1", "--seed", "3", "--adversarial"]
-                .map(String::from)
-                .into(),
-            texts: [("it's.kb", "use \"b.kb\"\nparam a = 1"), ("b.kb", ""), ("c.kb", "// kbc\n\n")]
-                .map(|(name, text)| (name.into(), Arc::new(text.into())))
-                .into(),
-            stage: Some(Stage::Passes),
-            module: Some(("place,select{by=time}".into(), module)),
-            outdated: false,
-            left: false,
-        }
-    }
-
-    #[test]
-    fn a_module_names_what_replays_it() {
-        let mut r = example();
-        let left = r.of_module().expect("there is one");
-        let asked = command_in_module(&left).expect("the first line");
-        assert_eq!(asked, ["opt", "-p", "place,select{by=time}"]);
-        let again = text::parse(FileId(0), &left).expect("the head is comments");
-        assert_eq!(Some(&again.name), r.module.as_ref().map(|m| &m.1.name));
-        let run: Vec<&str> =
-            "run --no-proof --no-time --seed 3 --adversarial --seeds 20".split(' ').collect();
-        for (stage, words) in [(Stage::Check, vec!["check"]), (Stage::Run, run)] {
-            r.stage = Some(stage);
-            assert_eq!(command_in_module(&r.of_module().expect("there is one")).expect("a line"), words);
-        }
-        // Passes continue from a module that was recorded before it became too large.
-        r.outdated = true;
-        assert_eq!(r.of_module(), None);
-        r.stage = Some(Stage::Passes);
-        assert!(r.of_module().is_some());
-        r.stage = Some(Stage::Read);
-        assert_eq!(r.of_module(), None);
-        assert_eq!(command_in_module("kir 1\n"), None);
-    }
-
-    #[test]
-    fn texts_come_out_as_they_went_in() {
-        let r = example();
-        let (command, texts) = bundle(&r.of_texts()).expect("of that form");
-        let texts: Vec<(String, Arc<String>)> = texts.into_iter().map(|(n, t)| (n, t.into())).collect();
-        assert_eq!((command, texts), (r.command.clone(), r.texts.clone()));
-        assert_eq!(bundle("param a = 1\n"), None);
-        assert_eq!(bundle("// kbc: 'open\n"), None);
-    }
 }

@@ -85,4 +85,5 @@ mod time;
 mod topologies;
 mod torch;
 mod traffic;
+mod units;
 mod verbs;

@@ -44,7 +44,7 @@ pub fn run(session: &mut Session, args: &MakePage) -> Outcome {
 }
 
 /// Returns the command line that generates the page again, for a shell.
-fn command(args: &MakePage) -> String {
+pub fn command(args: &MakePage) -> String {
     // The page is the same wherever it is written.
     let MakePage { file, of, output: _, no_data, trace_ranks, input, engine } = args;
     let mut words = vec!["kbc".to_owned(), "report".to_owned(), file.clone()];
@@ -65,37 +65,4 @@ fn command(args: &MakePage) -> String {
         false => format!("'{}'", w.replace('\'', "'\\''")),
     };
     words.iter().map(quoted).collect::<Vec<_>>().join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cli::{Cli, Command};
-    use clap::Parser;
-
-    #[test]
-    fn the_command_on_a_page_has_every_option() {
-        let line = "kbc report a.kb -D n=8 -D 'tp = 2' --topology 'ring(2)' --mesh m --set 'forward: drain' \
-            --program p --algorithm a --ranks 2 --using ring --order fixed --effort 2 --fuse 4096 --input x=x.npy --engine interp \
-            --trace-ranks 0..2 -o report.html";
-        let words = shlex(line);
-        let Command::Report(args) = Cli::try_parse_from(&words).expect("it is right").command else {
-            panic!("another command")
-        };
-        assert_eq!(shlex(&command(&args)), words);
-    }
-
-    /// Splits a line at spaces outside of quotes.
-    fn shlex(line: &str) -> Vec<String> {
-        let mut words = vec![String::new()];
-        for (i, part) in line.split('\'').enumerate() {
-            let mut pieces = if i % 2 == 1 { vec![part] } else { part.split(' ').collect() }.into_iter();
-            if let (Some(last), Some(first)) = (words.last_mut(), pieces.next()) {
-                last.push_str(first);
-            }
-            words.extend(pieces.map(str::to_owned));
-        }
-        words.retain(|w| !w.is_empty());
-        words
-    }
 }

@@ -25,8 +25,9 @@ pub mod token;
 pub use parse::parse;
 
 /// The parser that lalrpop makes of `grammar.lalrpop`. `parser.inc` is checked in, so that a build
-/// of kbc does not build lalrpop; the test `grammar::the_parser_is_that_of_the_grammar` holds it
-/// equal to the grammar, and writes it with `KBC_BLESS=1`.
+/// of kbc does not build lalrpop. With the feature `grammar`, the test
+/// `grammar::the_parser_is_that_of_the_grammar` holds it equal to the grammar, and writes it with
+/// `KBC_BLESS=1`. Its first line has a digest of the grammar, which is always tested.
 #[allow(
     clippy::all,
     clippy::unwrap_used,

@@ -7,6 +7,8 @@ mod common;
 
 mod errors;
 mod fmt;
+mod generated;
+#[cfg(feature = "grammar")]
 mod grammar;
 mod kernbench;
 mod listings;

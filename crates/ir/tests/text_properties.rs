@@ -136,7 +136,7 @@ fn graph() -> impl Strategy<Value = Module> {
 }
 
 fn good_texts() -> Vec<String> {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kir");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../ir/tests/kir");
     let mut paths: Vec<_> = ["good", "graph", "forms"]
         .iter()
         .flat_map(|d| std::fs::read_dir(format!("{root}/{d}")).expect("the folder is there"))

@@ -36,7 +36,7 @@ fn marks(text: &str) -> Vec<(usize, String, String)> {
 #[test]
 fn bad_files_fail_where_they_say() {
     let mut wrong: Vec<String> = vec![];
-    let mut files: Vec<_> = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kir/bad"))
+    let mut files: Vec<_> = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../ir/tests/kir/bad"))
         .unwrap()
         .map(|e| e.unwrap().path())
         .collect();

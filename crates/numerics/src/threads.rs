@@ -16,20 +16,25 @@ pub fn shared_out<P>(size: usize, pieces: impl Iterator<Item = P> + Send, work: 
     if worth < 2 {
         return pieces.for_each(work);
     }
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let left = Mutex::new(pieces);
     let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let all = || {
+    on_threads(worth, &|| {
         while let Some(piece) = next() {
             work(piece);
         }
-    };
+    });
+}
+
+/// Runs `work` on this thread and beside it on at most `worth - 1` others. It is compiled once and
+/// not for every kind of work.
+fn on_threads(worth: usize, work: &(dyn Fn() + Sync)) {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
     thread::scope(|s| {
         for _ in 1..worth.min(cores) {
             let name = thread::current().name().unwrap_or("piece").to_owned();
             // Where the system has no thread to spare, this one does the work.
-            drop(thread::Builder::new().name(name).spawn_scoped(s, all));
+            drop(thread::Builder::new().name(name).spawn_scoped(s, work));
         }
-        all();
+        work();
     });
 }

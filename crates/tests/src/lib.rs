@@ -1,0 +1,1 @@
+//! Nothing: this package holds tests of other crates, which its manifest names.
