@@ -38,6 +38,7 @@ mod elsewhere;
 mod emitted;
 mod emitted_layers;
 mod emitted_matmuls;
+mod emitted_roots;
 mod emitted_rows;
 mod exec;
 mod features;

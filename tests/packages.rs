@@ -75,7 +75,7 @@ import os, sys, threading
 from unittest.mock import MagicMock
 
 for name in ("torch", "simpler", "simpler.task_interface", "simpler.worker", "simpler_setup",
-             "simpler_setup.elf_parser", "simpler_setup.kernel_compiler", "simpler_setup.pto_isa"):
+             "simpler_setup.scene_test_cache", "simpler_setup.elf_parser", "simpler_setup.kernel_compiler", "simpler_setup.pto_isa"):
     sys.modules[name] = MagicMock()
 os.cpu_count = lambda: 2
 sys.path.insert(0, ".")
@@ -91,13 +91,61 @@ compiler = sys.modules["simpler_setup.kernel_compiler"].KernelCompiler.return_va
 compiler.compile_incore.side_effect = compile_incore
 task_interface = sys.modules["simpler.task_interface"]
 task_interface.CoreCallable.build.side_effect = lambda signature, binary: (len(signature), binary)
-entry.compile_kernel("a2a3sim", "tensormap_and_ringbuffer", ".")
+
+class Cache:
+    """The runtime's cache: keys are what they are made from, the texts of sources among it."""
+    KERNEL_CACHE_DIR = None
+    def __init__(self):
+        self.kept = {}
+    def compile_incore_artifact_key(self, metadata, source, folders):
+        return repr((metadata, open(source).read(), folders))
+    def compile_artifact_key(self, metadata, units):
+        return repr((metadata, [(open(source).read(), folders) for source, folders in units]))
+    def get_or_compile(self, key, make):
+        if key not in self.kept:
+            self.kept[key] = make()
+        return self.kept[key]
+    get_or_compile_incore = get_or_compile
+
+entry.scene_test_cache = cache = Cache()
+compiler.get_orchestration_include_dirs.side_effect = lambda runtime: [f"include/{runtime}"]
+compiler.get_incore_include_dirs.return_value = ["platform"]
+compiler.get_orchestration_cache_inputs.side_effect = lambda runtime: ([runtime], [])
+compiler.incore_compile_cache_token.side_effect = lambda core: f"flags of {core}"
+compiler.compile_cache_token.side_effect = lambda runtime, cores: [runtime, cores]
+entry.ensure_pto_isa_root = lambda: "isa"
+
+first = entry.compile_kernel("a2a3sim", "tensormap_and_ringbuffer", ".")
 children = task_interface.ChipCallable.build.call_args.kwargs["children"]
 assert compiler.compile_incore.call_count == len(layout.KERNELS)
 for number, (kernel, child) in enumerate(zip(layout.KERNELS, children, strict=True)):
     text = open(os.path.join("kernels", kernel.core, f"{kernel.name}.cpp")).read()
     assert child == (number, (len(kernel.directions), text)), kernel
 assert {task.kernel for task in layout.TASKS} == set(range(len(layout.KERNELS)))
+
+# What was compiled is not compiled again, and a change compiles what it changed.
+def again(platform="a2a3sim", runtime="tensormap_and_ringbuffer"):
+    counts = [compiler.compile_incore.call_count, compiler.compile_orchestration.call_count]
+    begun.reset()
+    entry.compile_kernel(platform, runtime, ".")
+    return compiler.compile_incore.call_count - counts[0], compiler.compile_orchestration.call_count - counts[1]
+
+assert entry.compile_kernel("a2a3sim", "tensormap_and_ringbuffer", ".") is first and again() == (0, 0)
+begun = MagicMock()
+path = os.path.join("kernels", layout.KERNELS[0].core, f"{layout.KERNELS[0].name}.cpp")
+text = open(path).read()
+open(path, "w").write(text + "// another\n")
+assert again() == (1, 1)
+open(path, "w").write(text)
+assert again() == (0, 0)
+# Headers of another runtime, and another platform, are other kernels.
+assert again(runtime="host_build_graph") == again("a2a3") == (len(layout.KERNELS), 1)
+path = os.path.join("kernels", "orchestration", f"{layout.KERNEL}_orch.cpp")
+open(path, "a").write("// another\n")
+assert again() == (0, 1)
+assert cache.KERNEL_CACHE_DIR is None
+entry.compile_kernel("a2a3sim", "tensormap_and_ringbuffer", ".", "kept")
+assert str(cache.KERNEL_CACHE_DIR) == os.path.realpath("kept")
 print(len(layout.KERNELS), len(layout.TASKS))
 "#;
 
@@ -124,7 +172,7 @@ from types import SimpleNamespace as NS
 from unittest.mock import MagicMock
 
 for name in ("torch", "simpler", "simpler.task_interface", "simpler.worker", "simpler_setup",
-             "simpler_setup.elf_parser", "simpler_setup.kernel_compiler", "simpler_setup.pto_isa"):
+             "simpler_setup.scene_test_cache", "simpler_setup.elf_parser", "simpler_setup.kernel_compiler", "simpler_setup.pto_isa"):
     sys.modules[name] = MagicMock()
 logging.addLevelName(25, "TIMING")
 sys.path.insert(0, ".")
@@ -199,7 +247,7 @@ def buffers(number):
 launches = []
 for number in range(3):
     launch = object.__new__(harness.Launch)
-    launch.number, launch.buffers = number, buffers(number)
+    launch.number, launch.buffers, launch.root = number, buffers(number), None
     launches.append(launch)
 harness.launched(worker, "handle", nranks, count, list(enumerate(launches)))
 
@@ -218,7 +266,7 @@ for number, members in enumerate(submitted):
                 assert isinstance(got, Chip) and got.chip == rank and (got.host is None) == (t.name in memory), t
             else:
                 assert got == ("host", launches[number].buffers[rank][t]), t
-        want = {"nranks": nranks, "count": count, "call": number, "ctx": 1000 + rank}
+        want = {"nranks": nranks, "count": count, "call": number, "root": layout.ROOT, "ctx": 1000 + rank}
         assert args.scalars == [want[name] for name in layout.SCALARS]
 
 # One launch keeps nothing. What a launch cannot be is refused.
@@ -257,12 +305,12 @@ except entry.Unable as e:
     assert "5, 5" in str(e) and "SIMPLER_HOST_STRACE" in str(e)
 
 def serve(on, devices, counts, what, calls):
-    assert (devices, counts, what, list(calls)) == (list(range(nranks)), [count], (1, 0, "exact"), [0, 1, 2, 3, 4])
+    assert (devices, counts, what, list(calls)) == (list(range(nranks)), [count], (1, 0, "exact", None), [0, 1, 2, 3, 4])
     os.write(2, text.encode() if right else b"error: it is wrong\n")
     return right
 harness.serve = serve
 for right in (True, False):
-    done = harness.measure((None, "a2a3", "r"), list(range(nranks)), [count], (0, "exact"), (2, 3), ".")
+    done = harness.measure((None, "a2a3", "r"), list(range(nranks)), [count], (0, "exact", None), (2, 3), ".")
     assert done is right
 print(layout.moved(nranks, count))
 "#;
@@ -308,4 +356,123 @@ fn a_package_launches_and_measures() {
         assert!(refused(&["--warmup", "3"]).contains("--warmup goes with --perf alone"));
         assert!(refused(&["--perf", "--repeat", "0"]).contains("at least one launch is measured"));
     }
+}
+
+/// A launch of a kernel with a root: the root is a scalar of all ranks, and data belongs to places.
+const ROOTS: &str = r#"
+import contextlib, sys
+from types import SimpleNamespace as NS
+from unittest.mock import MagicMock
+
+for name in ("torch", "simpler", "simpler.task_interface", "simpler.worker", "simpler_setup",
+             "simpler_setup.scene_test_cache", "simpler_setup.elf_parser", "simpler_setup.kernel_compiler", "simpler_setup.pto_isa"):
+    sys.modules[name] = MagicMock()
+sys.path.insert(0, ".")
+import entry, layout
+
+class Args:
+    def __init__(self):
+        self.scalars = []
+    def add_tensor(self, tensor, role):
+        pass
+    def add_scalar(self, value):
+        self.scalars.append(value)
+
+entry.TaskArgs = Args
+submitted = []
+orch = NS(submit_next_level_group=lambda handle, members, config, workers: submitted.append(members))
+domain = {w: NS(buffers={"window": MagicMock()}, device_ctx=7) for w in (5, 1, 3)}
+tensors = [{t.name: None for t in layout.TENSORS} for _ in range(3)]
+def launch(root):
+    try:
+        entry.launch(orch, None, None, domain, (5, 1, 3), tensors, 0, 1000, root)
+    except ValueError as e:
+        return str(e)
+    at = layout.SCALARS.index("root")
+    return {args.scalars[at] for args in submitted[-1]}
+
+assert launch(None) == {layout.ROOT} and launch(2) == {2}, launch(2)
+assert launch(3) == "root 3: there are 3 ranks, numbered from 0" and launch(-1).startswith("root -1")
+for nranks in (2, 3, 8):
+    for root in range(nranks):
+        has = [layout.elements(nranks, 1000, layout.place(rank, nranks, root))[0] for rank in range(nranks)]
+        assert has == [1000 * (rank == root) for rank in range(nranks)], (nranks, root, has)
+    assert [layout.place(rank, nranks) for rank in range(nranks)] == list(range(nranks))
+"#;
+
+const ROOTED: &str = "param tp = 4
+param n = 1000
+topology sys = full(tp) { link: 50 GB/s, 500 ns }
+mesh m = sys[tp]
+program sent(x: f32[n] only(1@tp)) -> f32[n] { broadcast(x, over: tp, using: binomial) }
+program added(x: f32[n] partial(sum@tp)) -> f32[n] { all_reduce(x, sum, over: tp, using: ring) }
+";
+
+#[test]
+fn a_launch_takes_a_root() {
+    let Some(python3) = found(Need::Python) else { return };
+    let dir = Scratch::new();
+    dir.write("rooted.kb", ROOTED.as_bytes());
+    let compile = ["compile", "rooted.kb", "--target", "a2a3", "--no-data", "--program", "sent", "-o", "out"];
+    let ran = kbc(dir.path(), &compile, "");
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{}", ran.stdout);
+    let python = |line: &[&str], folder: &str| {
+        let done = Command::new(&python3).args(line).current_dir(dir.path().join(folder)).output();
+        let done = done.expect("Python starts");
+        (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    assert_eq!(python(&["-c", ROOTS], "out"), (Some(0), String::new()));
+    let (code, said) = python(&["main.py", "-d", "0-3", "--root", "4"], "out");
+    assert_eq!((code, said.as_str()), (Some(2), "error: --root 4: there are 4 ranks, numbered from 0\n"));
+    let (code, said) = python(&["main.py", "-d", "0-3", "--runtime", "aicpu_build_graph"], "out");
+    assert!(code == Some(2) && said.contains("simpler removed it in acf3900"), "{said}");
+}
+
+/// Several programs of a file become packages in one folder, with one harness beside them.
+#[test]
+fn packages_share_a_harness() {
+    let Some(python3) = found(Need::Python) else { return };
+    let dir = Scratch::new();
+    dir.write("rooted.kb", ROOTED.as_bytes());
+    let compile = |programs: &str, more: &[&str]| {
+        let line = ["compile", "rooted.kb", "--no-data", "--program", programs];
+        kbc(dir.path(), &[&line[..], more].concat(), "")
+    };
+    let ran = compile("sent, added", &["--target", "a2a3", "-o", "all"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{}", ran.stdout);
+    assert!(ran.stdout.contains("emitted sent for a2a3: all/sent\n"), "{}", ran.stdout);
+    let one = compile("sent", &["--target", "a2a3", "-o", "one"]);
+    assert_eq!(one.code, 0, "{}", one.stderr);
+    let read = |path: &str| std::fs::read(dir.path().join(path)).ok();
+    assert!(read("one/harness.py").is_some() && read("one/harness.py") == read("all/harness.py"));
+    for name in ["sent", "added"] {
+        assert!(read(&format!("all/{name}/harness.py")).is_none());
+        assert_eq!(read(&format!("all/{name}/conftest.py")), read("one/conftest.py"));
+        // The harness is found: it is what asks for torch.
+        dir.write(&format!("all/{name}/torch.py"), b"raise ModuleNotFoundError(\"no\", name='torch')\n");
+        let done = Command::new(&python3)
+            .args(["-B", "main.py"])
+            .current_dir(dir.path().join("all").join(name))
+            .output();
+        let said = String::from_utf8_lossy(&done.expect("Python starts").stderr).into_owned();
+        assert!(said.contains("error: Python has no module torch"), "{said}");
+        std::fs::remove_file(dir.path().join(format!("all/{name}/torch.py"))).expect("it was written");
+    }
+    assert_eq!(read("all/sent/kernels/aiv/sent.cpp"), read("one/kernels/aiv/sent.cpp"));
+    // Files of others are not replaced.
+    dir.write("all/notes", b"mine");
+    let again = compile("sent,added", &["--target", "a2a3", "-o", "all"]);
+    assert!(again.code != 0 && again.stderr.contains("E411"), "{}", again.stderr);
+    for (programs, more, why) in [
+        ("sent,added", &["-o", "x"][..], "target sim takes one"),
+        ("sent,sent", &["--target", "a2a3"], "names `sent` twice"),
+        ("sent,", &["--target", "a2a3"], "has an empty name"),
+        ("sent,added", &["--target", "a2a3", "--emit", "tile=t"], "are those of one program"),
+    ] {
+        let ran = compile(programs, more);
+        assert!(ran.code == 2 && ran.stderr.contains(why), "{programs} {more:?}: {}", ran.stderr);
+    }
+    let ran = compile("sent,missing", &["--target", "a2a3", "-o", "none"]);
+    assert!(ran.code != 0 && ran.stderr.contains("unknown program `missing`"), "{}", ran.stderr);
+    assert!(!dir.path().join("none").exists());
 }

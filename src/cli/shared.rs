@@ -44,6 +44,8 @@ pub struct Selection {
     #[arg(long = "set", value_name = "SETTING", help_heading = "Program")]
     pub set: Vec<String>,
     /// The program, if the file has several.
+    ///
+    /// Several with commas between them, for a target that writes a folder for each.
     #[arg(long, value_name = "NAME", help_heading = "Program")]
     pub program: Option<String>,
     /// The algorithm of a file without a program: `'my_ring(d: -1)'`.

@@ -22,7 +22,9 @@ use kbc_compiler::run;
 use kbc_compiler::workspace::NextRun;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::schedule::{Calls, Schedule};
+use kbc_tiles::backend::SharedFile;
 use kbc_views::record;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// What takes the results of a compilation between its steps.
@@ -64,10 +66,101 @@ pub fn run(session: &mut Session, args: &Compile) -> Outcome {
 /// # Errors
 /// As [`run()`].
 pub fn program(session: &mut Session, args: &Compile) -> Outcome {
+    if let Some(names) = several(args)? {
+        return together(session, args, &names);
+    }
     match steps(session, args, &mut PackageWriter)? {
         Some((report, print)) => finish(session, &report, print),
         None => Ok(()),
     }
+}
+
+/// Returns the programs that `--program` names, if they are several.
+fn several(args: &Compile) -> Outcome<Option<Vec<String>>> {
+    let Some(list) = args.source.of.program.as_deref().filter(|p| p.contains(',')) else { return Ok(None) };
+    let names: Vec<String> = list.split(',').map(|n| n.trim().to_owned()).collect();
+    let usage = |d: Diagnostic| Err(Failure::Usage(d.into()));
+    let twice = names.iter().enumerate().find(|(i, n)| n.is_empty() || names[..*i].contains(n));
+    if let Some((_, name)) = twice {
+        let what = if name.is_empty() { "has an empty name".into() } else { format!("names `{name}` twice") };
+        return usage(
+            Diagnostic::error("E416", format!("--program {list} {what}"))
+                .help("write names with commas between them, each once"),
+        );
+    }
+    if emit::target(&args.target)?.is_none() {
+        return usage(
+            Diagnostic::error("E416", "--program names several programs, and target sim takes one")
+                .help("name one, or a target that writes a folder for each (kbc list targets)"),
+        );
+    }
+    if args.source.file == "-" {
+        return usage(
+            Diagnostic::error("E416", "--program names several programs, and standard input is read once")
+                .help("write the programs to a file"),
+        );
+    }
+    let asked = asked(args, true)?;
+    let files = !asked.artefacts.is_empty() || !asked.texts.is_empty() || !asked.records.is_empty();
+    if files || !args.execution.data.results().is_empty() {
+        return usage(
+            Diagnostic::error("E416", "--emit and results in files are those of one program")
+                .help("name one program, or leave them out"),
+        );
+    }
+    Ok(Some(names))
+}
+
+/// Keeps the files of packages that are written together: each in a folder of its program's name,
+/// and what they share beside these folders.
+struct PackageCollector<'a> {
+    name: &'a str,
+    shared: &'static [SharedFile],
+    files: BTreeMap<String, Vec<u8>>,
+}
+
+impl PackageReceiver for PackageCollector<'_> {
+    fn package(&mut self, _out: &Path, files: &[(String, Vec<u8>)], _force: bool) -> Result<(), Diagnostic> {
+        for (path, bytes) in files {
+            let shared = self.shared.iter().find(|s| s.name == path);
+            if shared.is_some() {
+                self.files.insert(path.clone(), bytes.clone());
+            }
+            if shared.is_none_or(|s| s.kept) {
+                self.files.insert(format!("{}/{path}", self.name), bytes.clone());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Compiles several programs of a file, and writes their packages as one folder.
+fn together(session: &mut Session, args: &Compile, names: &[String]) -> Outcome {
+    let shared = emit::target(&args.target)?.map_or(&[][..], |t| t.shared_files());
+    let Some(out) = asked(args, true)?.out else {
+        return Err(Diagnostic::error("E991", "several packages have no folder").into());
+    };
+    let mut files = BTreeMap::new();
+    let mut reports = vec![];
+    for name in names {
+        let mut one = args.clone();
+        one.source.of.program = Some(name.clone());
+        let mut receiver = PackageCollector { name, shared, files };
+        let mut session = session.fresh(vec![]);
+        let made = steps(&mut session, &one, &mut receiver)?;
+        files = receiver.files;
+        let Some((mut report, print)) = made else { continue };
+        if let Some(emitted) = &mut report.emitted {
+            emitted.out = format!("{out}/{name}");
+            emitted.files.retain(|f| shared.iter().all(|s| s.kept || s.name != f));
+        }
+        reports.push((session, report, print));
+    }
+    if reports.iter().all(|(_, report, _)| report.ok) {
+        let files: Vec<_> = files.into_iter().collect();
+        outdir::write(Path::new(&out), &files, args.execution.watch.force)?;
+    }
+    reports.iter().try_for_each(|(session, report, print)| finish(session, report, *print))
 }
 
 /// Does everything up to the report, and returns that, with whether it is to be printed. There is

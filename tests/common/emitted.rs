@@ -9,7 +9,7 @@ use kbc_audit::standin::case::{self, Sized, words};
 use kbc_compiler::build;
 use kbc_compiler::watch::Unwatched;
 use kbc_tiles::backend::Target;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
 
 /// A program's kernel.
@@ -20,6 +20,12 @@ impl Deref for Case {
 
     fn deref(&self) -> &case::Case {
         &self.0
+    }
+}
+
+impl DerefMut for Case {
+    fn deref_mut(&mut self) -> &mut case::Case {
+        &mut self.0
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{cpp, elementwise};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::scalar::ScalarUn;
 use kbc_ir::types::DType;
-use kbc_tiles::backend::{Backend, Pass, Support, Target};
+use kbc_tiles::backend::{Backend, Pass, SharedFile, Support, Target};
 use kbc_tiles::device::Device;
 use kbc_tiles::lower::chain::Bound;
 use kbc_tiles::package::{KernelText, Package, Source};
@@ -89,8 +89,17 @@ impl Target for Profile {
         package::files(package, self)
     }
 
+    fn shared_files(&self) -> &'static [SharedFile] {
+        // Without its own `conftest.py`, the tests of one package alone would have no options.
+        &[SharedFile { name: "harness.py", kept: false }, SharedFile { name: "conftest.py", kept: true }]
+    }
+
     fn test_command(&self, package: &Package<'_>) -> Vec<String> {
         package::test_command(package)
+    }
+
+    fn takes_root(&self) -> bool {
+        true
     }
 
     fn moved_as(&self, dtype: DType) -> DType {

@@ -86,7 +86,7 @@ pub struct Profile {
     pub simulator: bool,
     /// Revisions against which the facts were checked.
     pub revisions: &'static [Revision],
-    /// Runtimes; the supported one is the first.
+    /// Runtimes; the first one is used unless the user names another.
     pub runtimes: &'static [Runtime],
     /// Bytes of the unified buffer that kernels use: 184 KiB, because the last 8 of its 192 KiB are
     /// reported corrupt.
@@ -138,9 +138,12 @@ const REVISIONS: &[Revision] = &[
 
 const RUNTIMES: &[Runtime] = &[
     Runtime { name: "tensormap_and_ringbuffer", unsupported_because: "" },
+    Runtime { name: "host_build_graph", unsupported_because: "" },
     Runtime {
-        name: "host_build_graph",
-        unsupported_because: "it is the runtime's debug form, and no collective of the runtime itself uses it",
+        name: "aicpu_build_graph",
+        unsupported_because: "simpler removed it in acf3900 (#701): 6ebaf77 has neither the folder \
+             src/a2a3/runtime/aicpu_build_graph nor a compiler for it, and its last revision had no launches \
+             of several blocks and no `allocate_domain`",
     },
 ];
 

@@ -86,6 +86,7 @@ fn declarations() -> impl Strategy<Value = Kernel> {
             core,
             cores,
             scalars: scalars.into_iter().collect(),
+            root: None,
             tensors: tensors.into(),
             tables: tables.into_iter().map(|(name, values)| Table { name, values }).collect(),
             signals: signals.into(),

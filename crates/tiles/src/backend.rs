@@ -43,6 +43,15 @@ pub fn supported(word: &str, name: &str, all: &[Support]) -> Result<(), Diagnost
     })
 }
 
+/// A file of a package that is the same in all packages of a target.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SharedFile {
+    /// Path in the folder of a package.
+    pub name: &'static str,
+    /// Whether each of several packages that are written together keeps one of its own.
+    pub kept: bool,
+}
+
 /// A pass of a backend's tile level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pass {
@@ -151,9 +160,21 @@ pub trait Target: Device {
     /// Returns E457 for everything that cannot be in a package.
     fn files(&self, package: &Package<'_>) -> Result<Vec<(String, Vec<u8>)>, Diagnostics>;
 
+    /// Returns the files of which several packages that are written together need one beside their
+    /// folders.
+    fn shared_files(&self) -> &'static [SharedFile] {
+        &[]
+    }
+
     /// Returns the command that runs the test of a package, to be started in its folder: the
     /// program and its arguments.
     fn test_command(&self, package: &Package<'_>) -> Vec<String>;
+
+    /// Checks whether a launch of the target's kernels can take another root than the program's
+    /// ([`Kernel::root`]).
+    fn takes_root(&self) -> bool {
+        false
+    }
 
     /// Returns how the package of a kernel of this name becomes a program of this computer, which
     /// runs the ranks. `None` if it needs a device or a runtime.

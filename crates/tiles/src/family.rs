@@ -76,6 +76,22 @@ pub fn generalise(instances: &[Instance], sizes: &[u64], counted: bool) -> Optio
     Some(kernel)
 }
 
+/// Adds entries to the tables of a kernel for rank counts at which they have none: zeros, as many
+/// for each rank as at the other rank counts. A schedule in which all ranks would have the same
+/// entry has a number in the place of the table. Whether the kernel agrees with that of the
+/// schedule is for [`same_trace`] to say.
+pub fn add_constant_tables(kernel: &mut Kernel, ranks: &BTreeSet<u64>) {
+    for table in &mut kernel.tables {
+        let mut each = table.values.iter().map(|(r, list)| (list.len() as u64 / r, list.len() as u64 % r));
+        let Some((of_rank, 0)) = each.next() else { continue };
+        if each.all(|e| e == (of_rank, 0)) {
+            for r in ranks {
+                table.values.entry(*r).or_insert_with(|| vec![0; (of_rank * r) as usize]);
+            }
+        }
+    }
+}
+
 /// Returns the kernel for one size alone. `nranks` is an argument all the same, for the checks of
 /// host and kernel.
 pub fn single(instance: &Instance) -> Kernel {

@@ -36,7 +36,7 @@ use kbc_tiles::layout;
 use kbc_tiles::lower::{Shares, Staging};
 use kbc_tiles::package::{KernelText, Source as Printed};
 use kbc_tiles::tile::tasks;
-use kbc_tiles::tile::{COUNT, Core, Kernel, NRANKS, Op, RANK, path};
+use kbc_tiles::tile::{COUNT, Core, Kernel, NRANKS, Op, RANK, ROOT, path};
 
 /// The target whose kernels the model runs.
 pub const TARGET: &str = "a2a3";
@@ -53,6 +53,8 @@ pub struct Case {
     pub text: String,
     /// C++ source of each task.
     pub sources: Vec<Printed>,
+    /// The root of launches, if the kernel takes one: the program's own, unless it is set.
+    pub root: Option<u64>,
     /// Text and function names of the orchestration, if the kernel is a program of tasks.
     orchestration: Option<[String; 3]>,
 }
@@ -165,7 +167,8 @@ impl Case {
         let sources = target.sources(&kernel, &what)?;
         let text = sources.iter().map(|s| s.text.clone()).collect::<Vec<_>>().join("\n");
         let orchestration = target.orchestration(&kernel, &sources);
-        Ok(Case { workspace, from, target, kernel, text, sources, orchestration })
+        let root = kernel.root;
+        Ok(Case { workspace, from, target, kernel, text, sources, root, orchestration })
     }
 
     /// Returns the workspace in which the case was made.
@@ -348,6 +351,14 @@ impl Case {
             .collect()
     }
 
+    /// Returns the place of a rank in a launch ([`Kernel::root`]).
+    fn place(&self, rank: u64, ranks: u64) -> u64 {
+        match (self.kernel.root, self.root) {
+            (Some(own), Some(root)) => (rank + own + ranks - root) % ranks,
+            _ => rank,
+        }
+    }
+
     fn arguments(
         &self,
         schedule: &Schedule,
@@ -378,13 +389,14 @@ impl Case {
                     let buffer = schedule.buffers.iter().find(of).ok_or("an argument that is no input")?;
                     let ty = buffer.global.as_ref().ok_or("an input without a global type")?;
                     data(self.target.moved_as(t.dtype).name(), &|c, r| {
+                        let r = self.place(r, ranks);
                         let part = cut(&buffer.name, ty, &schedule.mesh, &inputs[c][t.index as usize], r);
                         part.map(|p| p.tensor.data().to_bytes()).map_err(|d| words(&d.into()))
                     })?
                 }
                 TensorArg::Data(t) => KernelArg::Out(
                     self.target.moved_as(t.dtype).name(),
-                    (0..ranks).map(|r| value(&t.len, r)).collect::<Result<_, _>>()?,
+                    (0..ranks).map(|r| value(&t.len, self.place(r, ranks))).collect::<Result<_, _>>()?,
                 ),
                 TensorArg::Tables => {
                     let content = tables_tensor(kernel, ranks).map_err(|d| words(&d.into()))?;
@@ -408,6 +420,9 @@ impl Case {
             ScalarArg::Context => KernelArg::Context,
             ScalarArg::Value(n) if n.as_str() == NRANKS => KernelArg::Scalar(vec![ranks as i64]),
             ScalarArg::Value(n) if n.as_str() == COUNT => KernelArg::Scalar(vec![count as i64]),
+            ScalarArg::Value(n) if n.as_str() == ROOT => {
+                KernelArg::Scalar(vec![self.root.unwrap_or_default() as i64])
+            }
             ScalarArg::Value(_) => KernelArg::Call(0),
         }));
         let window = value(&layout::shared_bytes(kernel), 0)?;
@@ -429,6 +444,10 @@ impl Case {
             })
             .collect();
         for (c, ranks) in got.iter().enumerate() {
+            let mut ranks = ranks.clone();
+            // By place, as the expected results are: place 0 first.
+            ranks.rotate_right(self.place(0, sized.ranks) as usize);
+            let ranks = &ranks;
             for (r, all) in ranks.iter().enumerate() {
                 let Some((status, results)) = all.split_last() else {
                     return Err("no status line".to_owned());

@@ -56,6 +56,7 @@ pub(super) struct Uses {
     pub tables: BTreeSet<Name>,
     pub tiles: BTreeSet<TileObject>,
     pub rank: bool,
+    pub root: bool,
     pub chosen: bool,
 }
 
@@ -412,9 +413,18 @@ impl<'k> Body<'k> {
         }
         if let Some(p) = &g.peer {
             self.used.insert(Helper::At);
-            place = format!("At(ctx, {place}, {})", self.expr(p));
+            place = format!("At(ctx, {place}, {})", self.peer(p));
         }
         Ok(place)
+    }
+
+    /// Prints the number of a peer in the domain.
+    fn peer(&mut self, place: &Expr) -> String {
+        let Some(own) = self.k.root else { return self.expr(place) };
+        self.uses.root = true;
+        let [root, nranks] = [ROOT, NRANKS].map(|n| self.ident(&n.into()));
+        let own = if own == 0 { String::new() } else { format!(" - {own} + {nranks}") };
+        format!("({} + {root}{own}) % {nranks}", self.operand(place, ADD))
     }
 
     fn counter(&mut self, id: SignalsId, index: &Expr) -> R<String> {
@@ -493,7 +503,7 @@ impl<'k> Body<'k> {
                 self.block_op(op, out)?;
             }
             Op::Notify { peer, signals, index } => {
-                let (counter, peer) = (self.counter(*signals, index)?, self.expr(peer));
+                let (counter, peer) = (self.counter(*signals, index)?, self.peer(peer));
                 self.used.insert(Helper::Notify);
                 line(format!("Notify(ctx, {counter}, {peer});"));
             }

@@ -287,7 +287,12 @@ fn arguments(k: &Kernel, list: &[TaskArg], b: &Body, window: bool, checked: bool
     for (i, s) in scalars(k).iter().enumerate() {
         let at = list.len() + i;
         match s {
-            ScalarArg::Value(n) if b.uses.scalars.contains(n) || n == CALL || n == NRANKS => {
+            ScalarArg::Value(n)
+                if b.uses.scalars.contains(n)
+                    || n == CALL
+                    || n == NRANKS
+                    || (n == ROOT && (b.uses.rank || b.uses.root)) =>
+            {
                 out.line(1, &format!("const int64_t {} = args[{at}];", b.ident(n)));
             }
             ScalarArg::Context if window || checked || b.uses.rank => {
@@ -300,7 +305,19 @@ fn arguments(k: &Kernel, list: &[TaskArg], b: &Body, window: bool, checked: bool
         }
     }
     if b.uses.rank {
-        out.line(1, "const int64_t rank = ctx->rankId;");
+        match k.root {
+            None => out.line(1, "const int64_t rank = ctx->rankId;"),
+            Some(own) => {
+                let [root, nranks] = [ROOT, NRANKS].map(|n| b.ident(&n.into()));
+                let own = if own == 0 { String::new() } else { format!(" + {own}") };
+                out.comment(
+                    1,
+                    "The place of this rank: that of the program's root is the root of the launch.",
+                );
+                let place = format!("(ctx->rankId + {nranks} - {root}{own}) % {nranks}");
+                out.line(1, &format!("const int64_t rank = {place};"));
+            }
+        }
     }
     if k.cores > 1 {
         out.line(1, "const int64_t core = get_block_idx(args);");

@@ -41,15 +41,15 @@ pub fn files(package: &Package<'_>, profile: &Profile) -> Result<Vec<(String, Ve
     let name = &package.kernel.name;
     let mut out = vec![
         ("README.md".to_owned(), text::readme(package, profile, &layout)),
-        ("conftest.py".into(), include_str!("templates/conftest.py").to_owned()),
+        ("conftest.py".into(), text::conftest(profile)),
         ("entry.py".into(), text::entry(package, profile)),
         ("golden.py".into(), golden),
-        ("harness.py".into(), text::harness(package)),
+        ("harness.py".into(), text::harness()),
         (format!("kernels/orchestration/{name}_orch.cpp"), orchestration(package.kernel, package.sources)),
         ("layout.py".into(), text::layout(package, profile, &layout)?),
         ("main.py".into(), text::main(package, profile)),
         ("manifest.json".into(), text::manifest(package, profile, &layout)),
-        (format!("test_{name}.py"), text::test(package)),
+        (format!("test_{name}.py"), text::test(package, profile)),
     ];
     for s in package.sources {
         out.push((format!("kernels/{}/{}.cpp", DIALECT.core(s.core), s.name), s.text.clone()));

@@ -57,9 +57,11 @@ pub(super) fn entry(package: &Package<'_>, profile: &Profile) -> String {
     fill(include_str!("templates/entry.py"), &table)
 }
 
-pub(super) fn harness(package: &Package<'_>) -> String {
-    let table = [("KERNEL", &package.kernel.name[..]), ("TORCH", &types(package, python::torch))];
-    fill(include_str!("templates/harness.py"), &table)
+pub(super) fn harness() -> String {
+    let words = |d: DType| quoted(d.row().torch);
+    let lines = DType::ALL.chunks(4).map(|c| python::dictionary(c.iter().copied(), words));
+    let lines: String = lines.map(|l| format!("    {l},\n")).collect();
+    fill(include_str!("templates/harness.py"), &[("TORCH", &lines)])
 }
 
 /// Prints the bytes of algbw and the factor of busbw, as a pair of Python.
@@ -82,6 +84,10 @@ pub(super) fn main(package: &Package<'_>, profile: &Profile) -> String {
         Some(c) => quoted(&format!("{}: 0 to {}, {} unless given", c.parameter, c.largest, c.default)),
         None => quoted("all sizes of this kernel are fixed"),
     };
+    let root = match package.kernel.root {
+        Some(own) => quoted(&format!("root of the launches: any rank, {own} unless given")),
+        None => quoted("a launch of this kernel takes no root"),
+    };
     let mut ranks: Vec<u64> = package.claim.ranks.iter().copied().filter(|r| *r <= 4).collect();
     if ranks.is_empty() {
         ranks.extend(package.claim.ranks.first());
@@ -98,6 +104,7 @@ pub(super) fn main(package: &Package<'_>, profile: &Profile) -> String {
             ("DEVICES", &devices(package)),
             ("RUNTIME", runtime(profile)),
             ("COUNT_HELP", &help),
+            ("ROOT_HELP", &root),
             ("EXAMPLE", &example),
         ],
     )
@@ -212,6 +219,7 @@ pub(super) fn layout(
             ("SCALARS", &scalars),
             ("KERNELS", &kernels),
             ("TASKS", &submitted),
+            ("ROOT", &number(kernel.root)),
             ("OWN", &package.own.as_ref().map_or_else(|| "None".into(), |_| quoted(kbc_tiles::package::OWN))),
             ("TABLES", &tables),
             ("LENGTHS", &tuple(lengths)),
@@ -249,17 +257,18 @@ fn without_table(name: &Name, e: &kbc_ir::expr::Expr) -> Result<(), Diagnostic> 
     }
 }
 
-pub(super) fn test(package: &Package<'_>) -> String {
-    let claim = &package.claim;
+pub(super) fn conftest(profile: &Profile) -> String {
+    fill(include_str!("templates/conftest.py"), &[("RUNTIME", runtime(profile))])
+}
+
+pub(super) fn test(package: &Package<'_>, profile: &Profile) -> String {
+    let (claim, kernel) = (&package.claim, package.kernel);
+    let number = |v: Option<u64>| v.map_or_else(|| "None".into(), |v| v.to_string());
     let few = claim.ranks.first().copied().unwrap_or(1);
     let mut cases = vec![];
     match &claim.count {
         None => cases.extend(
-            claim
-                .ranks
-                .iter()
-                .filter(|r| **r <= 8)
-                .flat_map(|r| [format!("({r}, None, \"forms\")"), format!("({r}, None, \"exact\")")]),
+            claim.ranks.iter().filter(|r| **r <= 8).flat_map(|r| [(*r, None, "forms"), (*r, None, "exact")]),
         ),
         Some(count) => {
             // No element, one element, fewer elements than ranks, a full tile, one more element
@@ -274,19 +283,30 @@ pub(super) fn test(package: &Package<'_>) -> String {
             let usual = claim.ranks.iter().rfind(|r| **r <= 4).copied().unwrap_or(few);
             for (i, c) in counts.iter().enumerate() {
                 let data = if i % 2 == 0 { "exact" } else { "forms" };
-                cases.push(format!("({usual}, {c}, \"{data}\")"));
+                cases.push((usual, Some(*c), data));
             }
             let others = claim.ranks.iter().filter(|r| **r <= 8 && **r != usual);
             let largest = counts.last().copied().unwrap_or(0);
-            cases.extend(others.map(|r| format!("({r}, {largest}, \"forms\")")));
+            cases.extend(others.map(|r| (*r, Some(largest), "forms")));
         }
     }
-    let cases: String = cases.iter().map(|c| format!("    {c},\n")).collect();
+    // Roots take turns, from the last rank down.
+    let mut turns = 0;
+    let cases: String = cases
+        .iter()
+        .map(|(ranks, count, data)| {
+            let root = kernel.root.map(|_| {
+                turns += 1;
+                (ranks * turns - turns) % ranks
+            });
+            format!("    ({ranks}, {}, \"{data}\", {}),\n", number(*count), number(root))
+        })
+        .collect();
     let over = claim.ranks.last().map_or(0, |r| r + 1);
     let mut refused = vec![
         format!("([\"-d\", \"0-{over}\"], \"this kernel is checked for\")"),
         "([\"-p\", \"a5\"], \"platform a5\")".to_owned(),
-        "([\"--runtime\", \"host_build_graph\"], \"runtime host_build_graph\")".to_owned(),
+        "([\"--runtime\", \"aicpu_build_graph\"], \"runtime aicpu_build_graph\")".to_owned(),
         "([\"--iterations\", \"0\"], \"at least one launch\")".to_owned(),
         "([\"--repeat\", \"3\"], \"goes with --perf alone\")".to_owned(),
     ];
@@ -296,7 +316,12 @@ pub(super) fn test(package: &Package<'_>) -> String {
     let refused = format!("(\n    {},\n)", refused.join(",\n    "));
     fill(
         include_str!("templates/test.py"),
-        &[("KERNEL", &package.kernel.name), ("CASES", &cases), ("REFUSED", &refused)],
+        &[
+            ("KERNEL", &package.kernel.name),
+            ("RUNTIME", runtime(profile)),
+            ("CASES", &cases),
+            ("REFUSED", &refused),
+        ],
     )
 }
 
@@ -356,6 +381,18 @@ pub(super) fn readme(package: &Package<'_>, profile: &Profile, layout: &Layout) 
             format!("| `kernels/{core}/{}.cpp` | {what}, for {cores} of every rank |\n", s.name)
         })
         .collect();
+    let others: Vec<String> = profile
+        .runtimes
+        .iter()
+        .skip(1)
+        .filter(|r| r.unsupported_because.is_empty())
+        .map(|r| format!("`{}`", r.name))
+        .collect();
+    let others = others.join(", ");
+    let root = match kernel.root {
+        Some(own) => format!("* Root: any rank of a launch (`--root`), {own} unless given.\n"),
+        None => String::new(),
+    };
     let compared = match Numbers::of(package) {
         Numbers::Plain => "equal, bit for bit but for the sign of zero",
         Numbers::Bounded => {
@@ -382,6 +419,8 @@ pub(super) fn readme(package: &Package<'_>, profile: &Profile, layout: &Layout) 
             ("PROFILE", profile.name),
             ("REVISION", &revision(profile)),
             ("RUNTIME", runtime(profile)),
+            ("OTHER_RUNTIMES", &others),
+            ("ROOT", &root),
         ],
     )
 }
@@ -414,9 +453,13 @@ struct Manifest<'a> {
     profile: &'a str,
     revision: String,
     runtime: &'a str,
+    /// All runtimes that the package serves, that one first.
+    runtimes: Vec<&'a str>,
     platforms: Vec<&'a str>,
     ranks: &'a [u64],
     count: Option<CountLine<'a>>,
+    /// The program's root, if a launch may take another one.
+    root: Option<u64>,
     tensors: Vec<TensorLine<'a>>,
     scalars: Vec<String>,
     kernels: Vec<KernelLine<'a>>,
@@ -526,6 +569,12 @@ pub(super) fn manifest(package: &Package<'_>, profile: &Profile, layout: &Layout
         profile: profile.name,
         revision: revision(profile),
         runtime: runtime(profile),
+        runtimes: profile
+            .runtimes
+            .iter()
+            .filter(|r| r.unsupported_because.is_empty())
+            .map(|r| r.name)
+            .collect(),
         platforms: platforms().iter().filter(|p| p.unsupported_because.is_none()).map(|p| p.name).collect(),
         ranks: &package.claim.ranks,
         count: package.claim.count.as_ref().map(|c| CountLine {
@@ -533,6 +582,7 @@ pub(super) fn manifest(package: &Package<'_>, profile: &Profile, layout: &Layout
             largest: c.largest,
             default: c.default,
         }),
+        root: kernel.root,
         tensors: all.iter().map(line).collect(),
         scalars: args::scalars(kernel).iter().map(|s| s.name().to_owned()).collect(),
         kernels: package.sources.iter().map(of).collect(),

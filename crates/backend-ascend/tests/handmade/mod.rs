@@ -41,6 +41,7 @@ pub fn kernel() -> Kernel {
         core: Core::Vector,
         cores: 1,
         scalars: ["nranks", "count", "call"].map(Name::from).to_vec(),
+        root: None,
         tensors: vec![tensor("x", TensorUse::In), tensor("out", TensorUse::Out)].into(),
         tables: vec![],
         signals: vec![Signals {

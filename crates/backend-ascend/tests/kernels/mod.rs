@@ -59,6 +59,7 @@ pub fn frame(body: Vec<Stmt>) -> Kernel {
         core: Core::Vector,
         cores: 1,
         scalars: vec!["nranks".into(), "count".into(), "call".into()],
+        root: None,
         tensors: vec![tensor("x", TensorUse::In, 0), tensor("out", TensorUse::Out, 0)].into(),
         tables: vec![],
         signals: vec![].into(),

@@ -27,7 +27,7 @@ use kbc_tiles::backend::Target;
 use kbc_tiles::package::{
     Claim, CountClaim, Evidence, Executed, KernelText, Package, PackagedProgram, Sizes, Source,
 };
-use kbc_tiles::tile::{COUNT, Kernel, NRANKS, sync, text, verify};
+use kbc_tiles::tile::{COUNT, Kernel, NRANKS, ROOT, sync, text, verify};
 use kbc_tiles::{layout, lower};
 use sizes::{Family, family};
 use std::path::Path;
@@ -134,10 +134,38 @@ pub fn for_profile(
     refuse_local(built)?;
     workspace.stage(Stage::Emit);
     watch.begins();
-    let family = family(workspace, built, schedule, profile)?;
+    let mut family = family(workspace, built, schedule, profile)?;
+    if let Some(root) = root(built, schedule).filter(|_| profile.takes_root()) {
+        // Before the number of the launch, which is the last scalar.
+        let at = family.kernel.scalars.len().saturating_sub(1);
+        family.kernel.scalars.insert(at, ROOT.into());
+        family.kernel.root = Some(root);
+    }
     watch.ends("other sizes, built and proven");
     let kernel = complete(&family.kernel, profile, watch)?;
     Ok(Emitted { family, kernel, profile })
+}
+
+/// Returns the root of a program that is the same program for every root, with its ranks renamed:
+/// no input or result is split, and some are on one rank alone, which is the same for all of these.
+fn root(built: &Built, schedule: &Schedule) -> Option<u64> {
+    if schedule.mesh.axes.len() != 1 {
+        return None;
+    }
+    let inputs = built.typed.inputs.iter().map(|i| &i.ty);
+    let mut root = None;
+    for ty in inputs.chain(&built.typed.results) {
+        if ty.dims.iter().any(|d| d.cut.is_some()) {
+            return None;
+        }
+        if let Some((at, _)) = &ty.only {
+            if root.is_some_and(|r| r != *at) {
+                return None;
+            }
+            root = Some(*at);
+        }
+    }
+    root
 }
 
 /// Completes a lowered kernel with layout, addresses, fences and flags, and verifies it.

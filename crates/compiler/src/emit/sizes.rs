@@ -152,7 +152,9 @@ fn fitting(
 ) -> Result<Option<(Kernel, Vec<u64>)>, Diagnostics> {
     for group in groups(made, own.instance.ranks) {
         let instances: Vec<Instance> = group.iter().map(|m| m.instance.clone()).collect();
-        let Some(kernel) = family::generalise(&instances, sizes, counted) else { continue };
+        let Some(mut kernel) = family::generalise(&instances, sizes, counted) else { continue };
+        let ranks: BTreeSet<u64> = made.iter().map(|m| m.instance.ranks).collect();
+        family::add_constant_tables(&mut kernel, &ranks);
         if tried.contains(&kernel)
             || !family::same_trace(&kernel, &own.instance)?
             || (counted && !family::count_is_data(&kernel))
@@ -173,7 +175,10 @@ fn fitting(
                     same => same?,
                 };
         }
-        let agree = agree.into_iter().filter(|(_, all)| *all).map(|(r, _)| r).collect();
+        let agree: Vec<u64> = agree.into_iter().filter(|(_, all)| *all).map(|(r, _)| r).collect();
+        for table in &mut kernel.tables {
+            table.values.retain(|r, _| agree.contains(r));
+        }
         return Ok(Some((kernel, agree)));
     }
     Ok(None)

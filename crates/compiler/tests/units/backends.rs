@@ -30,6 +30,7 @@ fn every_pass_of_a_backend_runs_on_its_targets() {
             core: kbc_tiles::tile::Core::Vector,
             cores: 1,
             scalars: vec!["call".into()],
+            root: None,
             tensors: vec![].into(),
             tables: vec![],
             signals: vec![].into(),

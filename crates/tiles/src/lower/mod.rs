@@ -197,6 +197,7 @@ fn unpruned(
         core: if has_matmuls(schedule) { Core::Tasks } else { Core::Vector },
         cores,
         scalars: vec![CALL.into()],
+        root: None,
         tensors: storage.tensors.clone().into(),
         tables: schedule
             .tables

@@ -210,7 +210,10 @@ pub fn problems(package: &Package<'_>, ranks: u32) -> Vec<Diagnostic> {
     if claim.count.as_ref().is_some_and(|c| c.default > c.largest) {
         out.push(refused("the default count is above the largest one"));
     }
-    let known = |s: &Name| [NRANKS, COUNT, crate::tile::CALL].contains(&s.as_str());
+    let known = |s: &Name| {
+        [NRANKS, COUNT, crate::tile::CALL].contains(&s.as_str())
+            || (s == crate::tile::ROOT && kernel.root.is_some())
+    };
     for s in kernel.scalars.iter().filter(|s| !known(s)) {
         out.push(refused(format!("the harness has no value for the scalar `{s}`")));
     }

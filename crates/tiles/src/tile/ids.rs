@@ -25,5 +25,9 @@ pub const CALL: &str = "call";
 pub const CORE: &str = "core";
 /// Name of a run-time scalar: the number of ranks of the domain.
 pub const NRANKS: &str = "nranks";
+/// Name of a run-time scalar: the rank that has the role of the program's root ([`Kernel::root`]).
+///
+/// [`Kernel::root`]: super::Kernel::root
+pub const ROOT: &str = "root";
 /// Name of a run-time scalar: the number of elements of the program's variable size.
 pub const COUNT: &str = "count";

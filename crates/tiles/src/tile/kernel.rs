@@ -26,6 +26,13 @@ pub struct Kernel {
     /// Run-time scalars, in the order of arguments. `call` is always one of them and `rank` never
     /// is, because the domain provides it.
     pub scalars: Vec<Name>,
+    /// The program's root, if a launch may take another one (scalar [`ROOT`]). The kernel is then
+    /// written in *places*: `rank` is the place of this rank, which is its number plus this root
+    /// minus that of the launch, modulo `nranks`, and numbers of peers are places too. So the
+    /// launch's root has the place of the program's root.
+    ///
+    /// [`ROOT`]: super::ROOT
+    pub root: Option<u64>,
     /// Tensors, in the order of arguments.
     pub tensors: Shared<Tensor>,
     /// Tables. As arguments, all of them together are one `int32` tensor after the other tensors,
@@ -298,6 +305,7 @@ impl Kernel {
             core: self.core,
             cores: self.cores,
             scalars: self.scalars.clone(),
+            root: self.root,
             tensors: self.tensors.clone(),
             tables: self.tables.clone(),
             signals: self.signals.clone(),

@@ -115,6 +115,9 @@ impl Reader<'_> {
                 if self.k.scalars.contains(&name) {
                     return Err(twice("scalar", &name, place));
                 }
+                if name == ROOT && c.eat_word("of") {
+                    self.k.root = Some(c.small("the number of a rank")?);
+                }
                 self.k.scalars.push(name);
             }
             "tensor" => self.tensor(&mut c, place)?,

@@ -71,7 +71,8 @@ impl Printer<'_> {
         let cores = if k.cores == 1 { String::new() } else { format!(" cores {}", k.cores) };
         self.line(0, &format!("kernel @{} {}{cores}", quoted(&k.name), k.dialect.core(k.core)));
         for s in &k.scalars {
-            self.line(0, &format!("scalar {}", quoted(s)));
+            let of = k.root.filter(|_| s == ROOT).map_or_else(String::new, |r| format!(" of {r}"));
+            self.line(0, &format!("scalar {}{of}", quoted(s)));
         }
         for (t, label) in k.tensors.iter().zip(self.tensors.clone()) {
             let access = match t.access {

@@ -176,6 +176,8 @@ impl<'k> TraceProgram<'k> {
             values[4 + i] = match s.as_str() {
                 NRANKS => launch.nranks,
                 CALL => launch.call,
+                // Everything is counted in places, so another root gives the same trace.
+                ROOT if self.kernel.root.is_some() => self.kernel.root.unwrap_or_default() as i64,
                 _ => {
                     let given = launch.scalars.get(s).copied();
                     given

@@ -5,6 +5,7 @@ def pytest_addoption(parser):
     options = (
         ("--platform", "platform of the runtime: a2a3sim unless given"),
         ("--device", "devices, one a rank: 0-3 or 0,2,5"),
+        ("--runtime", "runtime that builds the graph of tasks: @RUNTIME@ unless given"),
     )
     for name, words in options:
         try:

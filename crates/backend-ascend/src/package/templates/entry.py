@@ -11,7 +11,7 @@
         with entry.domain(orch, ranks, count) as domain:
             for call in range(launches):
                 tensors = [{"w": entry.held("f32", kept[rank]), "x": .., "out": .., "status": ..} for rank in ranks]
-                entry.launch(orch, handle, config, domain, ranks, tensors, call, count)
+                entry.launch(orch, handle, config, domain, ranks, tensors, call, count, root)
 
     worker.run(orchestration, args=None, config=CallConfig())
 
@@ -20,7 +20,10 @@ memory is named by `given`. harness.py uses these functions and nothing else of 
 """
 
 import os
+import pathlib
+import platform as host
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
@@ -33,6 +36,7 @@ from simpler.task_interface import (
     TaskArgs,
     TensorArgType,
 )
+from simpler_setup import scene_test_cache
 from simpler_setup.elf_parser import extract_text_section
 from simpler_setup.kernel_compiler import KernelCompiler
 from simpler_setup.pto_isa import ensure_pto_isa_root
@@ -54,8 +58,13 @@ class Unable(Exception):
     """The kernel cannot run here, or a run would prove nothing."""
 
 
-def compile_kernel(platform, runtime, folder):
-    """The kernels and their orchestration as one callable; temporary files go into `folder`."""
+def compile_kernel(platform, runtime, folder, cache=None):
+    """The kernels and their orchestration as one callable; temporary files go into `folder`.
+
+    What was compiled before is taken from the runtime's cache of kernels, which tells them apart by the text of the source
+    and of all that it includes, the compiler and its flags. `cache` is a folder for it in place of the runtime's own."""
+    if cache is not None:
+        scene_test_cache.KERNEL_CACHE_DIR = pathlib.Path(cache).resolve()
     compiler = KernelCompiler(platform=platform)
     if platform.endswith("sim") and any(t.dtype == "bf16" for t in layout.TENSORS):
         name = compiler.gxx15.cxx_path
@@ -65,30 +74,51 @@ def compile_kernel(platform, runtime, folder):
     shim = os.path.join(HERE, "kernels", "orchestration", f"{layout.KERNEL}_orch.cpp")
     include = [*compiler.get_orchestration_include_dirs(runtime), str(compiler.project_root / "src" / "common")]
     root = ensure_pto_isa_root()
-
-    def compiled(kernel):
-        binary = compiler.compile_incore(
-            source_path=os.path.join(HERE, "kernels", kernel.core, f"{kernel.name}.cpp"), core_type=kernel.core,
-            pto_isa_root=root, extra_include_dirs=include, build_dir=folder,
+    where = {"platform": platform, "host_platform": sys.platform, "host_machine": host.machine()}
+    isa = os.path.join(root, "include")
+    headers = [isa, os.path.join(isa, "pto"), *compiler.get_incore_include_dirs(), *include]
+    sources = [os.path.join(HERE, "kernels", kernel.core, f"{kernel.name}.cpp") for kernel in layout.KERNELS]
+    keys = [
+        scene_test_cache.compile_incore_artifact_key(
+            where | {"compiler": compiler.incore_compile_cache_token(kernel.core)}, source, headers
         )
-        return binary if platform.endswith("sim") else extract_text_section(binary)
-
-    # A compilation is a process of its own, so threads run as many as there are processors.
-    with ThreadPoolExecutor(max_workers=min(len(layout.KERNELS), os.cpu_count() or 1)) as pool:
-        binaries = list(pool.map(compiled, layout.KERNELS))
-    children = [
-        (number, CoreCallable.build(signature=[DIRECTION[d] for d in kernel.directions], binary=binary))
-        for number, (kernel, binary) in enumerate(zip(layout.KERNELS, binaries))
+        for kernel, source in zip(layout.KERNELS, sources)
     ]
-    orchestration = compiler.compile_orchestration(runtime_name=runtime, source_path=shim, build_dir=folder)
-    signature = [DIRECTION[t.direction] for t in layout.TENSORS]
-    return ChipCallable.build(
-        signature=signature,
-        func_name=f"{layout.KERNEL}_orchestration",
-        config_name=f"{layout.KERNEL}_config",
-        binary=orchestration,
-        children=children,
+
+    def compiled(kernel, source, key):
+        def now():
+            binary = compiler.compile_incore(
+                source_path=source, core_type=kernel.core, pto_isa_root=root, extra_include_dirs=include, build_dir=folder,
+            )
+            return binary if platform.endswith("sim") else extract_text_section(binary)
+
+        return scene_test_cache.get_or_compile_incore(key, now)
+
+    names = {"func_name": f"{layout.KERNEL}_orchestration", "config_name": f"{layout.KERNEL}_config"}
+
+    def whole():
+        # A compilation is a process of its own, so threads run as many as there are processors.
+        with ThreadPoolExecutor(max_workers=min(len(layout.KERNELS), os.cpu_count() or 1)) as pool:
+            binaries = list(pool.map(compiled, layout.KERNELS, sources, keys))
+        children = [
+            (number, CoreCallable.build(signature=[DIRECTION[d] for d in kernel.directions], binary=binary))
+            for number, (kernel, binary) in enumerate(zip(layout.KERNELS, binaries))
+        ]
+        orchestration = compiler.compile_orchestration(runtime_name=runtime, source_path=shim, build_dir=folder)
+        signature = [DIRECTION[t.direction] for t in layout.TENSORS]
+        return ChipCallable.build(signature=signature, binary=orchestration, children=children, **names)
+
+    folders, more = compiler.get_orchestration_cache_inputs(runtime)
+    key = scene_test_cache.compile_artifact_key(
+        where | names | {
+            "runtime": runtime,
+            "compiler": compiler.compile_cache_token(runtime, [kernel.core for kernel in layout.KERNELS]),
+            "signature": [t.direction for t in layout.TENSORS],
+            "kernels": [[key, *kernel.directions] for kernel, key in zip(layout.KERNELS, keys)],
+        },
+        [(source, folders) for source in [shim, *more]],
     )
+    return scene_test_cache.get_or_compile(key, whole)
 
 
 def given(worker, dtype, tensor):
@@ -139,8 +169,8 @@ def domain(orch, workers, count=0):
     return orch.allocate_domain(name=layout.KERNEL, workers=list(workers), window_size=size, buffers=[window])
 
 
-def launch(orch, handle, config, domain, workers, tensors, call, count=0):
-    """Submits launch number `call` of a domain on its workers. `tensors` has a dictionary for each rank: what the runtime
+def launch(orch, handle, config, domain, workers, tensors, call, count=0, root=None):
+    """Submits launch number `call` of a domain on its workers, with this root or else layout.ROOT. `tensors` has a dictionary for each rank: what the runtime
     takes for each tensor of layout.TENSORS but the window, by name. A tensor with another size than layout.elements says,
     or a number of a launch that was used before, is wrong and not noticed."""
     workers = list(workers)
@@ -154,6 +184,12 @@ def launch(orch, handle, config, domain, workers, tensors, call, count=0):
     served = layout.launches(nranks, count)
     if not 0 <= call < served:
         raise ValueError(f"launch {call}: a domain serves {served} launches, numbered from 0")
+    if root is None:
+        root = layout.ROOT
+    elif layout.ROOT is None:
+        raise ValueError(f"a launch of {layout.KERNEL} takes no root")
+    elif not 0 <= root < nranks:
+        raise ValueError(f"root {root}: there are {nranks} ranks, numbered from 0")
     size = window_size(nranks, count)
     members = []
     for rank, worker in enumerate(workers):
@@ -166,7 +202,7 @@ def launch(orch, handle, config, domain, workers, tensors, call, count=0):
                 args.add_tensor(tensors[rank][t.name], ROLE[t.direction])
             else:
                 raise ValueError(f"rank {rank}: tensor {t.name} is missing")
-        values = {"nranks": nranks, "count": count, "call": call, "ctx": at.device_ctx}
+        values = {"nranks": nranks, "count": count, "call": call, "root": root, "ctx": at.device_ctx}
         for name in layout.SCALARS:
             args.add_scalar(values[name])
         members.append(args)

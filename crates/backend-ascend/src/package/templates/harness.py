@@ -1,4 +1,4 @@
-"""Runs of @KERNEL@: compiles, allocates one domain, launches, compares or measures, cleans up.
+"""Runs of a package: compiles, allocates one domain, launches, compares or measures, cleans up.
 
 What the kernel takes is layout.py's business, how it is launched entry.py's, what is right golden.py's. Every launch has
 buffers and data of its own; all launches run in one domain, whose window and counters are never cleared in between. An
@@ -29,9 +29,9 @@ import entry
 import golden
 import layout
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-TORCH = {
-@TORCH@}
+# The element types that this torch has.
+TORCH = {name: getattr(torch, word) for name, word in {
+@TORCH@}.items() if hasattr(torch, word)}
 GUARD = 16  # elements behind a result that nobody may write
 # Where the runtime leaves files if it is killed, whatever TMPDIR says, and what it calls them.
 TEMPORARY = (os.path.join(os.sep, "tmp"), "/dev/shm")
@@ -54,17 +54,19 @@ def shared(dtype, elements):
 class Launch:
     """Data and buffers of one launch on all ranks."""
 
-    def __init__(self, number, nranks, count, seed, data):
+    def __init__(self, number, nranks, count, seed, data, root=None):
         self.number = number
+        self.root = root
         feeds, self.results, self.bounds, self.origin = golden.launch(nranks, count, number, seed, data, layout.OWN)
         tables = layout.TABLES.get(nranks, ())
         self.buffers = []  # of each rank: one of TENSORS -> host memory
         for rank in range(nranks):
-            sizes = dict(zip(layout.TENSORS, layout.elements(nranks, count, rank)))
+            place = layout.place(rank, nranks, root)
+            sizes = dict(zip(layout.TENSORS, layout.elements(nranks, count, place)))
             held = {}
             for t in layout.TENSORS:
                 if t.role == "input":
-                    part = golden.part(golden.INPUTS[t.index], feeds[t.index], nranks, rank).flatten()
+                    part = golden.part(golden.INPUTS[t.index], feeds[t.index], nranks, place).flatten()
                     if part.numel() != sizes[t]:
                         raise Wrong(f"{t.name} on rank {rank}: the kernel takes {sizes[t]} elements, the program {part.numel()}")
                     held[t] = shared(t.dtype, part.numel())
@@ -87,6 +89,7 @@ class Launch:
         """Every rank's status, and every element of every result; `origin` then says how near they are, where that is a question."""
         worst, free = 0.0, 0
         for rank, held in enumerate(self.buffers):
+            place = layout.place(rank, nranks, self.root)
             status = next(held[t] for t in layout.TENSORS if t.role == "status")
             for line, (task, block) in zip(status.view(-1, entry.STATUS_WORDS), entry.BLOCKS):
                 done, detail = int(line[0]), int(line[1])
@@ -99,8 +102,8 @@ class Launch:
                 if t.role != "output":
                     continue
                 ty = golden.OUTPUTS[t.index]
-                expected = golden.part(ty, self.results[t.index], nranks, rank).flatten()
-                bound = golden.part(ty, self.bounds[t.index], nranks, rank).flatten()
+                expected = golden.part(ty, self.results[t.index], nranks, place).flatten()
+                bound = golden.part(ty, self.bounds[t.index], nranks, place).flatten()
                 got, behind = held[t][: expected.numel()], held[t][expected.numel() :]
                 if not poison(behind).all():
                     raise Wrong(f"launch {self.number}, rank {rank}: the kernel writes behind the end of {t.name}")
@@ -146,19 +149,19 @@ def unchanged(launches):
     )]
 
 
-def run(platform, runtime, devices, work, iterations, seed, data, perf=None):
+def run(platform, runtime, devices, work, iterations, seed, data, perf=None, root=None, cache=None):
     """Compiles once, then launches and compares at every size; returns the exit code. `perf`: launches to warm up and
-    launches to measure, of the first launch's data."""
+    launches to measure, of the first launch's data. `cache`: the folder of compiled kernels, if not the runtime's own."""
     guard = Guard()
     try:
         began = time.monotonic()
-        chip = entry.compile_kernel(platform, runtime, guard.folder)
+        chip = entry.compile_kernel(platform, runtime, guard.folder, cache)
         print(f"{layout.KERNEL} for {platform}: compiled in {time.monotonic() - began:.2f} s", flush=True)
         on = (chip, platform, runtime)
         if perf is None:
-            right = [serve(on, devices[:nranks], counts, (iterations, seed, data)) for nranks, counts in work]
+            right = [serve(on, devices[:nranks], counts, (iterations, seed, data, root)) for nranks, counts in work]
         else:
-            right = [measure(on, devices[:nranks], counts, (seed, data), perf, guard.folder) for nranks, counts in work]
+            right = [measure(on, devices[:nranks], counts, (seed, data, root), perf, guard.folder) for nranks, counts in work]
         return 0 if all(right) else 1
     except ModuleNotFoundError:
         raise  # main.py says what to install
@@ -176,14 +179,14 @@ def serve(on, devices, counts, what, calls=None):
     """One worker, and a domain for every count; whether all is right. Each domain has `iterations` launches; or those
     with the numbers `calls`, all of them of one launch's data and buffers, which are compared after the last one."""
     chip, platform, runtime = on
-    iterations, seed, data = what
+    iterations, seed, data, root = what
     nranks = len(devices)
     worker = None
     right = True
     left = list(counts)
     try:
         # Before the worker starts: its processes inherit these tensors.
-        jobs = [[Launch(k, nranks, count, seed, data) for k in range(iterations)] for count in counts]
+        jobs = [[Launch(k, nranks, count, seed, data, root) for k in range(iterations)] for count in counts]
         worker = Worker(level=3, platform=platform, runtime=runtime, device_ids=devices, num_sub_workers=0)
         handle = worker.register(chip)
         worker.init()
@@ -193,7 +196,7 @@ def serve(on, devices, counts, what, calls=None):
             launched(worker, handle, nranks, count, order)
             seconds = time.monotonic() - began
             left.pop(0)
-            named = size(nranks, count)
+            named = size(nranks, count) + ("" if root is None else f", root {root}")
             try:
                 for call, launch in order if calls is None else order[-1:]:
                     launch.number = call
@@ -240,7 +243,7 @@ def launched(worker, handle, nranks, count, order):
         with entry.domain(orch, members, count) as domain:
             for call, launch in order:
                 tensors = [launch.tensors(worker, r, kept[r]) for r in members]
-                entry.launch(orch, handle, config, domain, members, tensors, call, count)
+                entry.launch(orch, handle, config, domain, members, tensors, call, count, launch.root)
 
     worker.run(orchestration, args=None, config=CallConfig())
     for _, buffer in (held for by_name in kept for held in by_name.values()):

@@ -11,6 +11,7 @@ RANKS = @RANKS@
 COUNT = @COUNT@  # name of the count; None: all sizes are fixed
 LARGEST_COUNT = @LARGEST_COUNT@
 DEFAULT_COUNT = @DEFAULT_COUNT@
+ROOT = @ROOT@  # the root of a launch unless another one is given; None: a launch takes no root
 OWN = @OWN@  # the file of the program's own data; None: inputs are made by rule
 # What is refused, and why.
 PLATFORMS = {
@@ -66,8 +67,15 @@ TABLES = {
 @TABLES@}
 
 
+def place(rank, nranks, root=None):
+    """The rank that has the part of this one where ROOT is the root, in a launch with this root. Only data of the root
+    and results on it differ, so a launch with another root is that launch with its ranks renamed."""
+    return rank if ROOT is None or root is None else (rank + ROOT - root) % nranks
+
+
 def elements(nranks, count, rank):
-    """Elements on a rank of each input and output, in the order of TENSORS, of which they are the first."""
+    """Elements on a rank of each input and output, in the order of TENSORS, of which they are the first. In a launch with
+    a root: on the `place` of the rank."""
     return @LENGTHS@
 
 

@@ -97,7 +97,7 @@ def check(platform, ranks, count, iterations):
 
 
 def run(platform="a2a3sim", device="@DEVICES@", runtime="@RUNTIME@", count=None, sizes=None, iterations=None, seed=0, data="forms",
-        perf=False, warmup=None, repeat=None):
+        perf=False, warmup=None, repeat=None, root=None, cache=None):
     """As the command line; returns the exit code."""
     try:
         devices = device_list(device)
@@ -105,6 +105,8 @@ def run(platform="a2a3sim", device="@DEVICES@", runtime="@RUNTIME@", count=None,
         wanted = work(devices, count, sizes)
         if data == "own" and layout.OWN is None:
             raise Refused("--data own: the program has no data of its own; write forms or exact")
+        if root is not None and layout.ROOT is None:
+            raise Refused("--root: a launch of this kernel takes no root")
         for name, number in (("--iterations", iterations if perf else None), ("--warmup", None if perf else warmup),
                              ("--repeat", None if perf else repeat)):
             if number is not None:
@@ -115,6 +117,8 @@ def run(platform="a2a3sim", device="@DEVICES@", runtime="@RUNTIME@", count=None,
         iterations = 3 if iterations is None else iterations
         calls = warmup + repeat if perf else iterations
         for ranks, counts in wanted:
+            if root is not None and not 0 <= root < ranks:
+                raise Refused(f"--root {root}: there are {ranks} ranks, numbered from 0")
             for n in counts:
                 if data == "own" and n != (layout.DEFAULT_COUNT or 0):
                     raise Refused(f"--data own: the program's own data is for {layout.COUNT} = {layout.DEFAULT_COUNT}")
@@ -126,8 +130,12 @@ def run(platform="a2a3sim", device="@DEVICES@", runtime="@RUNTIME@", count=None,
         os.environ.setdefault("SIMPLER_SCHEDULER_TIMEOUT_MS", str(1000 * seconds))
         os.environ.setdefault("PTO_CPU_SIM_TWAIT_MAX_SPINS", str(20000 * seconds))
         try:
+            here = os.path.dirname(os.path.abspath(__file__))
+            if not os.path.exists(os.path.join(here, "harness.py")):
+                sys.path.append(os.path.dirname(here))  # packages that were written together share one
             import harness
-            return harness.run(platform, runtime, devices, wanted, iterations, seed, data, (warmup, repeat) if perf else None)
+            measured = (warmup, repeat) if perf else None
+            return harness.run(platform, runtime, devices, wanted, iterations, seed, data, measured, root, cache)
         except ModuleNotFoundError as e:
             raise Refused(missing(e)) from e
         except ImportError as e:
@@ -156,6 +164,8 @@ def main():
     parser.add_argument("--seed", type=int, default=0, help="varies exact data")
     parser.add_argument("--data", choices=("own", "forms", "exact"), default="own" if layout.OWN else "forms",
                         help="the program's own data, closed forms where golden.py has one, or exact integers without a period")
+    parser.add_argument("--root", type=int, help=@ROOT_HELP@)
+    parser.add_argument("--cache", metavar="FOLDER", help="where compiled kernels are kept; the runtime's own folder unless given")
     parser.add_argument("--perf", action="store_true", help="measures launches on the devices, on the data of one launch")
     parser.add_argument("--warmup", type=int, help="with --perf: launches before those that are measured, 5 unless given")
     parser.add_argument("--repeat", type=int, help="with --perf: launches that are measured, 20 unless given")

@@ -25,6 +25,7 @@ impl<'d> Reader<'d> {
                 core: Core::Vector,
                 cores: 1,
                 scalars: vec![],
+                root: None,
                 tensors: vec![].into(),
                 tables: vec![],
                 signals: vec![].into(),

@@ -2,7 +2,7 @@
 
 use super::sink::Sink;
 use crate::tile::path::Path;
-use crate::tile::{CALL, CORE, Gm, Kernel, Object, Op, RANK, Stmt, TileId, VArg};
+use crate::tile::{CALL, CORE, Gm, Kernel, NRANKS, Object, Op, RANK, ROOT, Stmt, TileId, VArg};
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
@@ -13,6 +13,8 @@ pub(super) fn check(sink: &mut Sink<'_>) {
     let kernel = sink.kernel;
     declarations(sink);
     let mut scope: Vec<Name> = kernel.scalars.clone();
+    // Numbers are places, and none may depend on the rank that is the root.
+    scope.retain(|s| kernel.root.is_none() || s != ROOT);
     scope.extend([RANK, CALL, CORE].map(Name::from));
     let mut walk = Walk { sink, outside: scope.clone(), scope, path: vec![] };
     walk.block(&kernel.body, 0);
@@ -50,6 +52,13 @@ fn declarations(sink: &mut Sink<'_>) {
         sink.at(
             &[],
             problem(format!("`{CORE}` is a scalar")).note("the launch defines the number of the core"),
+        );
+    }
+    let has = |name: &str| k.scalars.iter().any(|s| s == name);
+    if k.root.is_some() && !(has(ROOT) && has(NRANKS)) {
+        sink.at(
+            &[],
+            problem(format!("places are counted from a root, and `{ROOT}` or `{NRANKS}` is no scalar")),
         );
     }
     if !k.scalars.iter().any(|s| s == CALL) {
