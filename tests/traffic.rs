@@ -387,3 +387,68 @@ fn counts_beside_hand_written_kernels() {
         assert!(text.contains(&line), "the page has no row\n{line}");
     }
 }
+
+/// Times of tasks are bytes, transfers, operations and notifies by the rates of the machine, of the
+/// busiest core where a rate is that of a core. What takes longest bounds the task.
+#[test]
+fn rooflines_follow_from_rates() {
+    let scratch = Scratch::new();
+    let rates = "device: 24 TFLOP/s, 1 TB/s; core_memory: 10 GB/s; core_get: 1 KiB, 700 ns; core_put: 1 KiB, 500 ns; notify: 1 us";
+    let program = |machine: &str, rest: &str| {
+        let text = format!("topology sys = full(4){machine}\nmesh m = sys[tp]\nprogram f{rest}\n");
+        scratch.write("f.kb", text.as_bytes());
+        traffic(scratch.path(), &["f.kb", "--target", "a2a3"])
+    };
+    let reduced =
+        "(x: f32[4096] partial(sum@tp)) -> f32[4096] { all_reduce(x, sum, over: tp, using: two_phase) }";
+    let found = program(&format!(" {{ {rates} }}"), reduced);
+    let roofline = &found["kernel"]["roofline"];
+    assert_eq!(roofline["not_stated"], serde_json::json!([]), "{roofline}");
+    let task = &roofline["tasks"][0];
+    let (executed, whole) = (&found["kernel"]["most"], number(&task["memory_bytes"]));
+    // Each rank sends three blocks of 4 KiB twice.
+    let peers = 6 * 4096;
+    assert_eq!(number(&task["peer_bytes"]), peers);
+    assert_eq!(whole + peers, number(&executed["bytes_loaded"]) + number(&executed["bytes_stored"]));
+    assert_eq!((&task["core"], number(&task["cores"]), number(&task["notifies"])), (&"aiv".into(), 1, 6));
+    let expected = [
+        ("memory", whole as f64 / 1000.0),
+        ("core memory", whole as f64 / 10.0),
+        ("peers", 6.0 * 4.0 * 500.0),
+        ("notifies", 6000.0),
+    ];
+    let times = task["times"].as_object().expect("times");
+    assert_eq!(times.len(), expected.len(), "{task}");
+    for (name, ns) in expected {
+        assert!((times[name].as_f64().expect("a time") - ns).abs() < 1e-6, "{name}: {task}");
+    }
+    let longest = expected.iter().fold(0.0, |a: f64, e| a.max(e.1));
+    assert_eq!((task["bound"].as_str(), task["at_least"].as_f64()), (Some("peers"), Some(longest)));
+    // Four cube cores with equal parts, each with a 24th of the peak.
+    let product = "(x: f32[256, 512], w: f32[512, 512]) -> f32[256, 512] { matmul(x, w) }";
+    let found = program(&format!(" {{ {rates} }}"), product);
+    let task = &found["kernel"]["roofline"]["tasks"][0];
+    let flops = 2 * 256 * 512 * 512;
+    assert_eq!((number(&task["flops"]), number(&task["cores"])), (flops, 4), "{task}");
+    let ns = task["times"]["products"].as_f64().expect("a time");
+    assert!((ns - flops as f64 / 4.0 * 24.0 / 24e12 * 1e9).abs() < 1e-3, "{task}");
+    assert_eq!(task["bound"], "products");
+    // What the machine does not state has no time.
+    let found = program("", reduced);
+    let roofline = &found["kernel"]["roofline"];
+    assert_eq!(roofline["rates"], serde_json::json!([]));
+    assert!(
+        roofline["tasks"][0]["bound"].is_null() && roofline["tasks"][0]["times"] == serde_json::json!({})
+    );
+    let said = kbc(scratch.path(), &["explain", "traffic", "f.kb", "--target", "a2a3"], "").stdout;
+    let words =
+        "no roofline: the program's machine states no device, core_memory, core_get, core_put, notify;";
+    assert!(said.contains(words), "{said}");
+    // A schedule has no machine.
+    assert_eq!(
+        kbc(scratch.path(), &["compile", "f.kb", "--emit", "kir=f.kir", "--passes", "windows"], "").code,
+        0
+    );
+    let found = traffic(scratch.path(), &["f.kir", "--target", "a2a3"]);
+    assert!(found["kernel"]["roofline"].is_null(), "{found}");
+}

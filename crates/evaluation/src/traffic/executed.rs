@@ -4,11 +4,13 @@
 //! verified. What a rank executes is read from its trace ([`kbc_tiles::tile::counts`]). Beside it
 //! are the bytes of the schedule's operations.
 
+use super::roofline::Roofline;
 use super::{MAX_OPERATIONS, ScheduleBytes, count_with_bytes};
 use kbc_compiler::emit;
 use kbc_compiler::watch::Unwatched;
 use kbc_diag::Diagnostics;
 use kbc_ir::schedule::Schedule;
+use kbc_machine::topology::Topology;
 use kbc_tiles::backend::Target;
 use kbc_tiles::family::{Instance, single};
 use kbc_tiles::lower::{Shares, Staging};
@@ -28,6 +30,8 @@ pub struct ExecutedKernel {
     schedule_reads: u64,
     /// Bytes that they write.
     schedule_writes: u64,
+    /// The least time of each task; None for a schedule, which has no machine.
+    roofline: Option<Roofline>,
 }
 
 /// Numbers with the names that a target gives to them.
@@ -43,12 +47,17 @@ impl Serialize for Named {
 }
 
 impl ExecutedKernel {
-    /// Counts what the kernel of a schedule executes.
+    /// Counts what the kernel of a schedule executes. `machine`: the one of its program, and what
+    /// the user calls it.
     ///
     /// # Errors
     /// Returns the errors of the target for this schedule, those of its passes and of the verifier,
     /// and E431 for a kernel with too many operations.
-    pub fn of(schedule: &Schedule, target: &'static dyn Target) -> Result<ExecutedKernel, Diagnostics> {
+    pub fn of(
+        schedule: &Schedule,
+        target: &'static dyn Target,
+        machine: Option<(&Topology, Option<&str>)>,
+    ) -> Result<ExecutedKernel, Diagnostics> {
         let kernel = target.lower(schedule, Staging::Rows, &|_| None, &mut Shares::default())?;
         let ranks = schedule.mesh.ranks();
         let kernel = single(&Instance { ranks, count: 0, kernel });
@@ -57,7 +66,9 @@ impl ExecutedKernel {
         let counts = counts::executed(&kernel, ranks, &BTreeMap::new(), limit)?;
         let (_, bytes) = count_with_bytes(schedule)?;
         let most = |get: fn(&ScheduleBytes) -> u64| bytes.iter().map(get).max().unwrap_or(0);
+        let roofline = machine.map(|m| Roofline::of(&kernel, ranks, target, m)).transpose()?;
         Ok(ExecutedKernel {
+            roofline,
             target: target.name(),
             most: Named { counts, dialect: target.device().dialect() },
             schedule_reads: most(|b| b.read),
@@ -75,6 +86,9 @@ impl ExecutedKernel {
                 _ => String::new(),
             };
             out += &format!("  {:<24} {n:>12}{beside}\n", name.replace('_', " "));
+        }
+        if let Some(roofline) = &self.roofline {
+            out += &roofline.text();
         }
         out
     }

@@ -9,6 +9,7 @@
 pub mod executed;
 pub mod kernel;
 pub mod kernels;
+pub mod roofline;
 pub mod table;
 
 use kbc_diag::{Diagnostic, Diagnostics};

@@ -100,22 +100,24 @@ struct Copied {
 /// # Errors
 /// Returns the errors of compiling or reading the file, and E30x and E354 of counting.
 pub fn traffic(workspace: &mut Workspace, source: &Source, target: Option<&str>) -> Outcome<TrafficReport> {
-    let module = match source.file.ends_with(".kir") {
-        true => read_schedule(workspace, source)?,
+    let (module, machine) = match source.file.ends_with(".kir") {
+        true => (read_schedule(workspace, source)?, None),
         // The schedule from which the target's kernel is made.
         false => {
             let passes = emit::passes(emitted(target)?, "default");
-            build(workspace, source, passes, &mut Unwatched)?.module
+            let built = build(workspace, source, passes, &mut Unwatched)?;
+            (built.module, Some(built.topology))
         }
     };
+    let machine = machine.as_ref().map(|m| (m, source.of.topology.as_deref()));
     let Some(schedule) = module.schedule() else {
         return Err(Diagnostic::error("E991", "the pipeline made no schedule").into());
     };
-    of(&source.file, schedule, target)
+    of(&source.file, schedule, target, machine)
 }
 
 /// Every rank has one link per direction, of one byte per nanosecond.
-fn machine(ranks: u64) -> Outcome<Topology> {
+fn one_link(ranks: u64) -> Outcome<Topology> {
     let n = u32::try_from(ranks).unwrap_or(u32::MAX);
     let link = Some(LinkRate { bandwidth: 1e9, latency_ns: 0.0 });
     Ok(Topology::build(Shape::Switch(n), Settings { link, ..Settings::default() }, Span::NONE)?)
@@ -126,17 +128,22 @@ fn emitted(target: Option<&str>) -> Outcome<Option<&'static dyn Target>> {
     target.map_or(Ok(None), emit::target)
 }
 
-fn of(file: &str, schedule: &Schedule, target: Option<&str>) -> Outcome<TrafficReport> {
+fn of(
+    file: &str,
+    schedule: &Schedule,
+    target: Option<&str>,
+    machine: Option<(&Topology, Option<&str>)>,
+) -> Outcome<TrafficReport> {
     let ranks = schedule.mesh.ranks();
     let options = TimeOptions { path: false, ..TimeOptions::default() };
-    let (_, lower) = timed(schedule, &machine(ranks)?, &options, &mut NoObserver)?;
+    let (_, lower) = timed(schedule, &one_link(ranks)?, &options, &mut NoObserver)?;
     // For a target, the traffic of its kernel.
     let emitted = emitted(target)?;
     let counted = match emitted {
         Some(target) => kernel::count(&target.counts(schedule)?)?,
         None => count(schedule)?,
     };
-    let executed = emitted.map(|target| ExecutedKernel::of(schedule, target)).transpose()?;
+    let executed = emitted.map(|target| ExecutedKernel::of(schedule, target, machine)).transpose()?;
     let mut source = None;
     let mut collectives = vec![];
     let over: Vec<usize> =

@@ -554,7 +554,7 @@ impl fmt::Display for LinkRate {
 
 impl Settings {
     /// Returns the given settings, each as `name: value`.
-    pub(super) fn parts(&self) -> Vec<String> {
+    pub fn parts(&self) -> Vec<String> {
         let mut parts: Vec<String> = vec![];
         let text = |amount, dimension| Quantity { amount, dimension }.to_string();
         if let Some(l) = self.link {

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 /// The number of the launch that is counted: a later one, which waits for credits of earlier ones.
-const CALL_COUNTED: i64 = 4;
+pub(super) const CALL_COUNTED: i64 = 4;
 
 /// Numbers of operations that one rank executes in a launch, over all of its cores. Bytes are those
 /// between a core and device memory, of this rank or of a peer.

@@ -9,6 +9,7 @@
 //! many sizes.
 
 mod apart;
+pub mod core_work;
 pub mod counts;
 mod dialect;
 pub mod hazard;
