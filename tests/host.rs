@@ -293,7 +293,10 @@ fn blocks_change_places() {
 #[test]
 fn a_wrong_element_is_reported() {
     let Some(packages) = Packages::new(&collectives()[3..4]) else { return };
-    let text = packages.source("short_sums").replacen("kbc_add_f32(", "kbc_max_f32(", 1);
+    let text = packages.source("short_sums");
+    let wrong = text.replacen("= v2 + v3;", "= v2 - v3;", 1);
+    assert_ne!(wrong, text);
+    let text = wrong;
     packages.dir.write("short_sums/wrong.c", text.as_bytes());
     let wrong = packages.cc(&packages.dir.path().join("short_sums/wrong.c"), "wrong", &[]);
     let ran = run(&wrong, "-n 2 -c 10 --calls 1 --repeat 0");

@@ -39,7 +39,7 @@ const README: &str = include_str!("templates/README.md");
 const MOST: (usize, usize) = (8, 16);
 
 /// Flags that the C needs.
-const STANDARD: [&str; 3] = ["-std=c11", "-D_GNU_SOURCE", "-ffp-contract=off"];
+const STANDARD: [&str; 4] = ["-std=c11", "-D_GNU_SOURCE", "-ffp-contract=off", "-fno-math-errno"];
 
 /// Flags that a user may replace.
 const OPTIMISE: [&str; 1] = ["-O3"];

@@ -52,6 +52,83 @@ fn what_has_no_form_in_c_is_refused() {
     }
 }
 
+/// Returns a loop over tiles with these statements, and what follows it.
+fn looped(body: &[&str], rest: &[&str]) -> String {
+    let mut all = vec!["tiles i, m in 8 by 4".to_owned()];
+    all.extend(body.iter().map(|l| format!("  {l}")));
+    all.extend(rest.iter().map(|l| (*l).to_owned()));
+    print(&with(&all.iter().map(String::as_str).collect::<Vec<_>>()))
+}
+
+/// Operations on the same elements are one loop: only what is read later is written to a tile.
+#[test]
+fn elementwise_operations_are_one_loop() {
+    let body = ["load $a[m] = %x[i]", "mul $a[m] = $a, 2", "select $b[m] = $a < $c, $a, $c mask $h"];
+    let all = [&body[..], &["store %y[i] = $b[m]"]].concat();
+    let text = looped(&all, &[]);
+    let lines = "        const float v0 = p0[i];\n        const float v1 = v0 * 2.0f;\n        \
+                 const float v2 = p1[i];\n        const float v3 = kbc_choose(v1 < v2, v1, v2);\n        \
+                 p2[i] = v3;\n    }\n";
+    assert!(text.contains(lines), "{text}");
+    assert!(
+        text.contains(
+            "KBC_INSIDE void k_loop_0_of(int64_t n, const float *p0, const float *p1, float *p2) {"
+        )
+    );
+    assert!(text.contains("        k_loop_0(m, x + i, c, y + i);\n    }\n}\n"), "{text}");
+    // A later statement reads a tile, and another one does not: it is overwritten before.
+    let text =
+        looped(&all, &["store @w[0][0] at (0) = $b[1]", "fill $a[4] = 0", "store @w[0][0] at (0) = $a[1]"]);
+    assert!(text.contains("k_loop_0(m, x + i, c, y + i, b);") && text.contains("p3[i] = v3;"), "{text}");
+    // Two equal loops are one function.
+    let twice = all.iter().map(|l| (*l).to_owned()).collect::<Vec<_>>();
+    let again: Vec<String> = ["tiles i, m in 8 by 4".to_owned()]
+        .into_iter()
+        .chain(twice.iter().map(|l| format!("  {l}")))
+        .collect();
+    let text = looped(&all, &again.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(text.matches("k_loop_0(m, ").count() == 2 && !text.contains("k_loop_1"), "{text}");
+}
+
+/// What one loop over elements would do in another order, or in another number, stays outside of it.
+#[test]
+fn other_operations_end_a_loop() {
+    for (why, body, kept) in [
+        (
+            "an element is read after it was overwritten",
+            &["load $a[m] = %y[i + 1]", "add $b[m] = $a, 1", "store %y[i] = $b[m]"][..],
+            "kbc_copy(y + i, b, m, sizeof *b);",
+        ),
+        (
+            "it was stored before",
+            &["add $b[m] = $a, 1", "store %y[i] = $b[m]", "load $c[m] = %y[i]", "store @w[0][i] = $c[m]"],
+            "kbc_copy(c, y + i, m, sizeof *c);",
+        ),
+        (
+            "memory of a peer",
+            &["load $a[m] = @w[0][i] at (1)", "add $b[m] = $a, 1", "store %y[i] = $b[m]"],
+            "kbc_get(me, a, 1, w, i, m, sizeof *a);",
+        ),
+        ("a call", &["add $b[m] = $a, 1", "log $b[m] = $b", "store %y[i] = $b[m]"], "kbc_log_f32(b, b, m);"),
+        (
+            "another number of elements",
+            &["add $a[2] = $b, 1", "add $b[m] = $a, 1", "mul $b[m] = $b, 2"],
+            "kbc_add_by_f32(a, b, 1.0f, 2);",
+        ),
+        (
+            "nothing but copies",
+            &["load $a[m] = %x[i]", "load $b[m] = %x[i]"],
+            "kbc_copy(a, x + i, m, sizeof *a);",
+        ),
+    ] {
+        let text = looped(body, &[]);
+        assert!(text.contains(kept), "{why}: {text}");
+    }
+    // No loop over tiles says that the memory of both is in use at once.
+    let text = print(&with(&["load $a[8] = %x[0]", "add $b[8] = $a, 1", "store %y[0] = $b[8]"]));
+    assert!(!text.contains("k_loop_0"), "{text}");
+}
+
 /// Operations that compute are calls of functions of `kbc_compute.h`, which is included for them
 /// alone. A conversion takes as many elements as its source has.
 #[test]

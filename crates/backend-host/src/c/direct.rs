@@ -29,12 +29,31 @@ impl Carried {
                 written.extend(write.map(|t| t.0));
             }
             stmt.blocks().for_each(|block| self.list(block));
+            // What a block wrote may be read after it.
+            stmt.blocks().for_each(|block| forget(block, &mut written));
         }
+    }
+
+    /// Checks whether elements of a tile may be read that earlier statements wrote.
+    pub(super) fn has(&self, tile: TileId) -> bool {
+        self.0.contains(&tile.0)
+    }
+}
+
+/// Removes the tiles that a block writes.
+fn forget(list: &[Stmt], written: &mut BTreeSet<u32>) {
+    for stmt in list {
+        if let Stmt::Op(op) = stmt
+            && let (_, Some(tile)) = tiles(op)
+        {
+            written.remove(&tile.0);
+        }
+        stmt.blocks().for_each(|block| forget(block, written));
     }
 }
 
 /// Returns the tiles that an operation reads, and the one that it writes.
-fn tiles(op: &Op) -> (Vec<TileId>, Option<TileId>) {
+pub(super) fn tiles(op: &Op) -> (Vec<TileId>, Option<TileId>) {
     match op {
         Op::Load { tile, .. } | Op::LoadRows { tile, .. } | Op::LoadBlock { tile, .. } => {
             (vec![], Some(*tile))

@@ -6,6 +6,7 @@
 mod compute;
 mod direct;
 mod expr;
+mod fused;
 mod lengths;
 mod names;
 mod printer;
@@ -46,6 +47,9 @@ pub fn kernel(k: &Kernel, text: &KernelText) -> Result<String, Diagnostic> {
         if mentions(&code, value) {
             out += &table(&name, ident, t);
         }
+    }
+    for (i, f) in printer.functions.iter().enumerate() {
+        out += &f.print(&printer.function(i));
     }
     let line = |out: &mut String, ident: &str, text: String| {
         if mentions(&code, ident) {

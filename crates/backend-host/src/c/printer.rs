@@ -2,6 +2,7 @@
 
 use super::direct::{Carried, Direct, direct};
 use super::expr::{self, ADD, MUL};
+use super::fused::Function;
 use super::lengths::Lengths;
 use super::names::{Scope, comment, ctype, literal, plain as ident};
 use crate::orders::Orders;
@@ -51,6 +52,10 @@ pub(super) struct Printer<'k> {
     pub chosen: String,
     pub scope: Scope,
     pub names: Names,
+    /// Number of loops over tiles around this place.
+    loops: usize,
+    /// The functions of fused operations, by number.
+    pub functions: Vec<Function>,
     /// The statement of the schedule that the lines come from, for messages of waits.
     pub from: String,
     pub out: String,
@@ -86,6 +91,8 @@ impl<'k> Printer<'k> {
             chosen,
             scope,
             names,
+            loops: 0,
+            functions: vec![],
             from: String::new(),
             out: String::new(),
         }
@@ -103,11 +110,52 @@ impl<'k> Printer<'k> {
 
     pub(super) fn statements(&mut self, list: &[Stmt], depth: usize) -> R<()> {
         let mark = self.scope.enter();
-        for stmt in list {
-            self.statement(stmt, depth)?;
+        let mut at = 0;
+        while at < list.len() {
+            at += match self.fuse(&list[at..], depth) {
+                0 => {
+                    self.statement(&list[at], depth)?;
+                    1
+                }
+                several => several,
+            };
         }
         self.scope.leave(mark);
         Ok(())
+    }
+
+    /// Prints the first operations of a list as one loop, if they are elementwise; returns how many
+    /// statements that are.
+    fn fuse(&mut self, list: &[Stmt], depth: usize) -> usize {
+        if self.loops == 0 {
+            return 0;
+        }
+        let Some(fused) = self.fused(list, &self.carried) else { return 0 };
+        for stmt in &list[..fused.statements] {
+            if let Stmt::Note { place, text } = stmt {
+                self.note(place, text, depth);
+            }
+        }
+        let known = self.functions.iter().position(|f| *f == fused.function);
+        let number = known.unwrap_or(self.functions.len());
+        if known.is_none() {
+            self.functions.push(fused.function);
+        }
+        let name = self.function(number);
+        self.line(depth, &format!("{name}({}, {});", fused.len, fused.arguments.join(", ")));
+        fused.statements
+    }
+
+    /// Returns the name of a function of fused operations.
+    pub(super) fn function(&self, number: usize) -> String {
+        format!("{}_loop_{number}", ident(&self.k.name))
+    }
+
+    fn note(&mut self, place: &str, text: &str, depth: usize) {
+        self.from = format!("{place} {text}").trim().to_owned();
+        let mut out = String::new();
+        comment(&mut out, &self.from);
+        self.line(depth, out.trim_end());
     }
 
     fn statement(&mut self, stmt: &Stmt, depth: usize) -> R<()> {
@@ -147,6 +195,7 @@ impl<'k> Printer<'k> {
                 );
                 self.line(depth + 1, &format!("const int64_t {m} = kbc_min({step}, {end} - {i});"));
                 let around = self.row_loop.take();
+                self.loops += 1;
                 if let Some(rows) = rows {
                     self.row_names(rows, (len, &i, &m), depth + 1);
                 }
@@ -158,6 +207,7 @@ impl<'k> Printer<'k> {
                     None => self.statements(body, depth + 1)?,
                 }
                 self.row_loop = around;
+                self.loops -= 1;
                 self.line(depth, "}");
                 self.scope.leave(mark);
             }
@@ -170,12 +220,7 @@ impl<'k> Printer<'k> {
             Stmt::Turn { .. } => {
                 return Err(refuse(format!("kernel @{} has copies of tiles that take turns", self.k.name)));
             }
-            Stmt::Note { place, text } => {
-                self.from = format!("{place} {text}").trim().to_owned();
-                let mut out = String::new();
-                comment(&mut out, &self.from);
-                self.line(depth, out.trim_end());
-            }
+            Stmt::Note { place, text } => self.note(place, text, depth),
             Stmt::Op(op) => self.operation(op, depth)?,
         }
         Ok(())

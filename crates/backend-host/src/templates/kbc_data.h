@@ -92,7 +92,9 @@ struct kbc_program {
     /* Either the value of an element, or the whole results in steps (kbc_define.h). */
     double (*expected)(const struct kbc_run *run, int result, const int64_t *at);
     void (*definition)(struct kbc_definition *d);
-    void (*compare)(const struct kbc_run *run, struct kbc_rank *k, int64_t call, const struct kbc_held *held);
+    /* Compares what a rank holds after a call with the values. They are known from the comparison before if
+     * `again`: the inputs are the same. */
+    void (*compare)(const struct kbc_run *run, struct kbc_rank *k, int64_t call, const struct kbc_held *held, int again);
     void (*kernel)(struct kbc_rank *k, int64_t count, int64_t call, void *const *tensors);
 };
 
@@ -120,6 +122,8 @@ struct kbc_run {
     struct kbc_control *control;
     unsigned char *windows;
     size_t pitch;
+    unsigned char *shared; /* memory for values of a definition, or 0 */
+    size_t shared_bytes;
     uint32_t launch; /* which makes inputs different from call to call: the call plus the seed */
     uint64_t call;
 };
@@ -415,8 +419,10 @@ static inline double kbc_decode(enum kbc_dtype dtype, const unsigned char *from)
     return (double)i;
 }
 
-static inline void kbc_compare(const struct kbc_run *r, struct kbc_rank *k, int64_t call, const struct kbc_held *held) {
+static inline void kbc_compare(const struct kbc_run *r, struct kbc_rank *k, int64_t call, const struct kbc_held *held,
+                               int again) {
     const int64_t rank = k->rank;
+    (void)again;
     for (int a = 0; a < r->program->arguments; ++a) {
         const struct kbc_held *h = &held[a];
         if (!r->program->argument[a].result) continue;

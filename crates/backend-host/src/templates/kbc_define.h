@@ -2,10 +2,14 @@
  * bounds (kbc_near.h). Written by kbc; the same for all programs.
  *
  * The program as written, on one device: tensors are whole, a collective changes nothing, and an input that
- * is partial over ranks has a leading dimension and stands for the combination of its slices. */
+ * is partial over ranks has a leading dimension and stands for the combination of its slices.
+ *
+ * Ranks of one computer evaluate it together: of a step that takes long each computes a part of the elements,
+ * in memory that all share, and waits for the others. Every rank makes the same steps in the same order. */
 #ifndef KBC_DEFINE_H
 #define KBC_DEFINE_H
 
+#include "kbc_compute.h"
 #include "kbc_near.h"
 
 /* A tensor, row-major. Slices of partial values are the leading dimension. */
@@ -22,9 +26,23 @@ struct kbc_definition {
     struct kbc_tensor *out; /* results */
     void **kept;            /* memory of values, until the evaluation ends */
     int64_t used, room;
+    size_t taken;           /* bytes of the shared memory */
 };
 
+/* What this rank computes of a step: units low to high, of all units if the step is not shared. */
+struct kbc_part {
+    int64_t low, high;
+    int shared;
+    uint64_t coin; /* before the step */
+};
+
+/* A step that takes at least about so many ns is shared. */
+#ifndef KBC_SHARED_FROM
+#define KBC_SHARED_FROM 200000
+#endif
+
 static void kbc_stop(struct kbc_rank *k);
+static void kbc_barrier(struct kbc_rank *k);
 
 static inline void *kbc_take(struct kbc_definition *d, size_t bytes) {
     void *out = malloc(bytes ? bytes : 1);
@@ -52,6 +70,32 @@ static inline struct kbc_tensor kbc_tensor_of(struct kbc_definition *d, int dims
     return t;
 }
 
+/* A tensor that a step computes in so many units, each of which takes about `ns`. */
+static inline struct kbc_tensor kbc_begin(struct kbc_definition *d, int dims, const int64_t *size, int64_t units, double ns,
+                                          struct kbc_part *part) {
+    const int64_t ranks = d->run->options.ranks, n = kbc_elements(dims, size);
+    const size_t bytes = ((size_t)n * sizeof(kbc_x) + KBC_LINE - 1) / KBC_LINE * KBC_LINE;
+    *part = (struct kbc_part){0, units, 0, kbc_coin};
+    if (ranks < 2 || units < 2 || dims > KBC_DIMS + 1 || ns * (double)units < KBC_SHARED_FROM ||
+        bytes > d->run->shared_bytes - d->taken) {
+        return kbc_tensor_of(d, dims, size);
+    }
+    struct kbc_tensor t = {.dims = dims, .n = n, .x = (kbc_x *)(void *)(d->run->shared + d->taken)};
+    for (int i = 0; i < dims; ++i) t.size[i] = size[i];
+    d->taken += bytes;
+    part->shared = 1;
+    part->low = units * d->rank->rank / ranks;
+    part->high = units * (d->rank->rank + 1) / ranks;
+    /* Other coins on each rank, and the same ones on all after the step. */
+    kbc_coin = kbc_mix64(part->coin + 1 + (uint64_t)d->rank->rank);
+    return t;
+}
+static inline void kbc_end(struct kbc_definition *d, const struct kbc_part *part) {
+    if (!part->shared) return;
+    kbc_barrier(d->rank);
+    kbc_coin = kbc_mix64(part->coin);
+}
+
 /* Input `k`. Of a partial one, all slices; or, if `whole`, their combination. */
 static inline struct kbc_tensor kbc_input_of(struct kbc_definition *d, int k, int whole) {
     const struct kbc_run *r = d->run;
@@ -60,14 +104,16 @@ static inline struct kbc_tensor kbc_input_of(struct kbc_definition *d, int k, in
     const int leading = t->combiner != KBC_NONE && !whole;
     int64_t size[KBC_DIMS + 1] = {slices};
     for (int i = 0; i < t->dims; ++i) size[leading + i] = r->sizes.input[k][i];
-    struct kbc_tensor out = kbc_tensor_of(d, leading + t->dims, size);
-    for (int64_t i = 0; i < out.n; ++i) {
+    struct kbc_part part;
+    struct kbc_tensor out = kbc_begin(d, leading + t->dims, size, kbc_elements(leading + t->dims, size), 50, &part);
+    for (int64_t i = part.low; i < part.high; ++i) {
         double v = kbc_given(r, k, (uint64_t)(i % (n ? n : 1)), (uint64_t)n, leading ? i / n : 0);
         for (int64_t s = 1; s < slices && !leading; ++s) {
             v = kbc_combine(t->combiner, v, kbc_given(r, k, (uint64_t)i, (uint64_t)n, s));
         }
         out.x[i] = kbc_is_real(t->dtype) || t->dtype >= KBC_f8e4m3fn ? (kbc_x){{v}, 0} : kbc_whole_number((int64_t)v, 0);
     }
+    kbc_end(d, &part);
     return out;
 }
 
@@ -104,12 +150,23 @@ static inline struct kbc_tensor kbc_raised(struct kbc_tensor t, int dims) {
     return t;
 }
 
+/* Where element number `i` is. */
+static inline void kbc_place(int dims, const int64_t *size, int64_t i, int64_t *at) {
+    for (int k = dims - 1; k >= 0; --k) {
+        at[k] = size[k] ? i % size[k] : 0;
+        i /= size[k] ? size[k] : 1;
+    }
+}
+
 /* Element (i, j, ..) of the result is that at first + i step[0] + j step[1] + .. of the operand. */
 static inline struct kbc_tensor kbc_view(struct kbc_definition *d, struct kbc_tensor t, int dims, const int64_t *size,
                                          int64_t first, const int64_t *step) {
-    struct kbc_tensor out = kbc_tensor_of(d, dims, size);
+    struct kbc_part part;
+    struct kbc_tensor out = kbc_begin(d, dims, size, kbc_elements(dims, size), 5, &part);
     int64_t at[KBC_DIMS + 1] = {0};
-    for (int64_t i = 0; i < out.n; ++i) {
+    kbc_place(dims, size, part.low, at);
+    for (int k = 0; k < dims; ++k) first += at[k] * step[k];
+    for (int64_t i = part.low; i < part.high; ++i) {
         out.x[i] = t.x[first];
         for (int k = dims - 1; k >= 0; --k) {
             first += step[k];
@@ -118,6 +175,7 @@ static inline struct kbc_tensor kbc_view(struct kbc_definition *d, struct kbc_te
             at[k] = 0;
         }
     }
+    kbc_end(d, &part);
     return out;
 }
 static inline void kbc_steps(struct kbc_tensor t, int64_t *step) {
@@ -126,13 +184,13 @@ static inline void kbc_steps(struct kbc_tensor t, int64_t *step) {
 }
 
 static inline struct kbc_tensor kbc_permuted(struct kbc_definition *d, struct kbc_tensor t, const int64_t *from) {
-    int64_t own[KBC_DIMS + 1], step[KBC_DIMS + 1], size[KBC_DIMS + 1];
+    int64_t own[KBC_DIMS + 1] = {0}, step[KBC_DIMS + 1] = {0}, size[KBC_DIMS + 1];
     kbc_steps(t, own);
     for (int i = 0; i < t.dims; ++i) size[i] = t.size[from[i]], step[i] = own[from[i]];
     return kbc_view(d, t, t.dims, size, 0, step);
 }
 static inline struct kbc_tensor kbc_narrowed(struct kbc_definition *d, struct kbc_tensor t, int dim, int64_t from, int64_t n) {
-    int64_t step[KBC_DIMS + 1], size[KBC_DIMS + 1];
+    int64_t step[KBC_DIMS + 1] = {0}, size[KBC_DIMS + 1];
     kbc_steps(t, step);
     memcpy(size, t.size, sizeof size);
     size[dim] = n;
@@ -147,7 +205,7 @@ static inline struct kbc_tensor kbc_entry(struct kbc_definition *d, struct kbc_t
 }
 /* In the shape of a tensor with as many dimensions or more; dimensions of one element are repeated. */
 static inline struct kbc_tensor kbc_spread(struct kbc_definition *d, struct kbc_tensor t, int dims, const int64_t *size) {
-    int64_t own[KBC_DIMS + 1], step[KBC_DIMS + 1];
+    int64_t own[KBC_DIMS + 1] = {0}, step[KBC_DIMS + 1] = {0};
     kbc_steps(t, own);
     for (int i = 0; i < dims; ++i) {
         const int at = i - (dims - t.dims);
@@ -279,8 +337,13 @@ static inline struct kbc_tensor kbc_mapped(struct kbc_definition *d, kbc_x (*f)(
             if (s != 1) size[k] = s;
         }
     }
-    struct kbc_tensor out = kbc_tensor_of(d, dims, size);
-    for (int64_t e = 0; e < out.n; ++e) {
+    struct kbc_part part;
+    struct kbc_tensor out = kbc_begin(d, dims, size, kbc_elements(dims, size), 100, &part);
+    kbc_place(dims, size, part.low, at);
+    for (int k = 0; k < dims; ++k) {
+        for (int i = 0; i < n; ++i) place[i] += at[k] * step[i][k];
+    }
+    for (int64_t e = part.low; e < part.high; ++e) {
         kbc_x a[MOST];
         for (int i = 0; i < n; ++i) a[i] = t[i].x[place[i]];
         out.x[e] = f(a);
@@ -291,6 +354,7 @@ static inline struct kbc_tensor kbc_mapped(struct kbc_definition *d, kbc_x (*f)(
             at[k] = 0;
         }
     }
+    kbc_end(d, &part);
     return out;
 }
 #define KBC_MAPPED(d, f, ...) \
@@ -299,11 +363,13 @@ static inline struct kbc_tensor kbc_mapped(struct kbc_definition *d, kbc_x (*f)(
 
 /* Converted: real: the operand is of floating-point type. */
 static inline struct kbc_tensor kbc_cast(struct kbc_definition *d, struct kbc_tensor t, int real, enum kbc_dtype to) {
-    struct kbc_tensor out = kbc_tensor_of(d, t.dims, t.size);
-    for (int64_t i = 0; i < t.n; ++i) {
+    struct kbc_part part;
+    struct kbc_tensor out = kbc_begin(d, t.dims, t.size, t.n, 20, &part);
+    for (int64_t i = part.low; i < part.high; ++i) {
         if (real) out.x[i] = kbc_is_real(to) ? kbc_stored(t.x[i], to) : kbc_integer(t.x[i], to);
         else out.x[i] = kbc_is_real(to) ? kbc_real_of(t.x[i], to) : kbc_stored(t.x[i], to);
     }
+    kbc_end(d, &part);
     return out;
 }
 
@@ -312,12 +378,14 @@ static inline struct kbc_tensor kbc_cast(struct kbc_definition *d, struct kbc_te
 /* The combination of the slices along the leading dimension, rounded to the type after each, in any order. */
 static inline struct kbc_tensor kbc_combined(struct kbc_definition *d, struct kbc_tensor t, enum kbc_combiner how,
                                              enum kbc_dtype dtype) {
-    struct kbc_tensor out = kbc_tensor_of(d, t.dims - 1, t.size + 1);
+    struct kbc_part part;
     const int64_t slices = t.size[0];
+    struct kbc_tensor out =
+        kbc_begin(d, t.dims - 1, t.size + 1, kbc_elements(t.dims - 1, t.size + 1), 20 * (double)slices, &part);
     const int real = kbc_is_real(dtype);
     const struct kbc_format f = kbc_formats[real ? dtype : KBC_f32];
     const double roundings = (double)(slices - 1), gamma = roundings * f.unit / (1 - roundings * f.unit);
-    for (int64_t i = 0; i < out.n; ++i) {
+    for (int64_t i = part.low; i < part.high; ++i) {
         kbc_x all = t.x[i];
         double passed = all.b, most = all.b, size = real ? fabs(all.v) + all.b : 0, held = fabs(all.v), grown = fmax(size, 1);
         int fits = real && fmod(all.v * 32, 1) == 0;
@@ -353,6 +421,7 @@ static inline struct kbc_tensor kbc_combined(struct kbc_definition *d, struct kb
             out.x[i] = kbc_made(all.v, grown + own >= f.limit ? INFINITY : off + own);
         }
     }
+    kbc_end(d, &part);
     return out;
 }
 
@@ -368,11 +437,12 @@ static inline struct kbc_tensor kbc_along(struct kbc_definition *d, struct kbc_t
         if (i != dim) size[dims++] = t.size[i];
         else if (keep) size[dims++] = 1;
     }
-    struct kbc_tensor out = kbc_tensor_of(d, dims, size);
+    struct kbc_part part;
     const int64_t n = t.size[dim];
+    struct kbc_tensor out = kbc_begin(d, dims, size, kbc_elements(dims, size), 5 * (double)(n + 4), &part);
     const int real = kbc_is_real(dtype);
     const double unit = kbc_formats[KBC_f32].unit, roundings = (double)(n - 1);
-    for (int64_t i = 0; i < out.n; ++i) {
+    for (int64_t i = part.low; i < part.high; ++i) {
         const kbc_x *const x = t.x + i / inner * n * inner + i % inner;
         double v = how == KBC_ALONG_PROD, b = 0, low, high, size_of = 0;
         int64_t w = how == KBC_ALONG_PROD;
@@ -407,68 +477,118 @@ static inline struct kbc_tensor kbc_along(struct kbc_definition *d, struct kbc_t
         if (how == KBC_ALONG_MEAN) all = kbc_x_div(all, kbc_made((double)n, 0));
         out.x[i] = dtype == KBC_f32 ? all : kbc_rounded(all.v, all.b, dtype, 0.5);
     }
+    kbc_end(d, &part);
     return out;
 }
 
 /* --- products of matrices --- */
 
-/* Blocks of the right operand stay in a cache; two rows of the left one share what is loaded of it. */
-#define KBC_DOT(name, attribute) \
-    attribute static inline void name(double *c, const double *a, const double *b, int64_t m, int64_t n, int64_t k) { \
-        for (int64_t g = 0; g < n; g += 256) { \
-            const int64_t width = kbc_min(256, n - g); \
-            for (int64_t q = 0; q < k; q += 64) { \
-                const int64_t end = kbc_min(k, q + 64); \
-                for (int64_t i = 0; i < m; i += 2) { \
-                    const int two = i + 1 < m; \
-                    double *const u = c + i * n + g, *const v = two ? u + n : u; \
-                    const double *const first = a + i * k, *const second = two ? first + k : first; \
-                    int64_t p = q; \
-                    for (; two && p + 4 <= end; p += 4) { \
-                        const double *const x = first + p, *const y = second + p, *const z = b + p * n + g; \
-                        const double x0 = x[0], x1 = x[1], x2 = x[2], x3 = x[3]; \
-                        const double y0 = y[0], y1 = y[1], y2 = y[2], y3 = y[3]; \
-                        KBC_LOOP \
-                        for (int64_t j = 0; j < width; ++j) { \
-                            const double z0 = z[j], z1 = z[n + j], z2 = z[2 * n + j], z3 = z[3 * n + j]; \
-                            u[j] += (x0 * z0 + x1 * z1) + (x2 * z2 + x3 * z3); \
-                            v[j] += (y0 * z0 + y1 * z1) + (y2 * z2 + y3 * z3); \
+/* What of the numbers of a matrix is multiplied. */
+enum kbc_of { KBC_VALUES, KBC_SIZES, KBC_BOUNDS, KBC_MOST };
+static inline void kbc_numbers(double *to, const kbc_x *x, int64_t n, enum kbc_of of) {
+    switch (of) {
+    case KBC_VALUES:
+        for (int64_t i = 0; i < n; ++i) to[i] = x[i].v;
+        return;
+    case KBC_SIZES:
+        for (int64_t i = 0; i < n; ++i) to[i] = fabs(x[i].v);
+        return;
+    case KBC_BOUNDS:
+        for (int64_t i = 0; i < n; ++i) to[i] = x[i].b;
+        return;
+    case KBC_MOST: break;
+    }
+    for (int64_t i = 0; i < n; ++i) to[i] = fabs(x[i].v) + x[i].b;
+}
+
+/* Blocks of a product: rows of the left operand one after another, columns of the right one in panels of
+ * KBC_PANEL, each term by term. Rows are whole groups of KBC_ROWS, and columns whole panels. */
+enum { KBC_ROWS = 6, KBC_PANEL = 16, KBC_SIDE = 192, KBC_ACROSS = 256, KBC_DEEP = 256 };
+struct kbc_blocks {
+    double left[KBC_SIDE * KBC_DEEP], right[KBC_ACROSS * KBC_DEEP], sums[KBC_SIDE * KBC_ACROSS];
+};
+
+#define KBC_DOT(name, attribute, vector, width, load, store, all, zero, add_product) \
+    attribute static inline void name(struct kbc_blocks *w, int64_t m, int64_t n, int64_t k, int add) { \
+        for (int64_t j = 0; j < n; j += KBC_PANEL) { \
+            for (int64_t i = 0; i < m; i += KBC_ROWS) { \
+                for (int64_t h = 0; h < KBC_PANEL; h += 2 * (width)) { \
+                    const double *const a = w->left + i * KBC_DEEP, *const b = w->right + j * KBC_DEEP + h; \
+                    double *const c = w->sums + i * KBC_ACROSS + j + h; \
+                    vector s[KBC_ROWS][2]; \
+                    for (int r = 0; r < KBC_ROWS; ++r) { \
+                        s[r][0] = add ? load(c + r * KBC_ACROSS) : zero; \
+                        s[r][1] = add ? load(c + r * KBC_ACROSS + (width)) : zero; \
+                    } \
+                    for (int64_t p = 0; p < k; ++p) { \
+                        const vector x = load(b + p * KBC_PANEL), y = load(b + p * KBC_PANEL + (width)); \
+                        for (int r = 0; r < KBC_ROWS; ++r) { \
+                            const vector v = all(a[r * KBC_DEEP + p]); \
+                            s[r][0] = add_product(v, x, s[r][0]); \
+                            s[r][1] = add_product(v, y, s[r][1]); \
                         } \
                     } \
-                    for (; p < end; ++p) { \
-                        const double x0 = first[p], y0 = second[p]; \
-                        KBC_LOOP \
-                        for (int64_t j = 0; j < width; ++j) u[j] += x0 * b[p * n + g + j]; \
-                        for (int64_t j = 0; two && j < width; ++j) v[j] += y0 * b[p * n + g + j]; \
+                    for (int r = 0; r < KBC_ROWS; ++r) { \
+                        store(c + r * KBC_ACROSS, s[r][0]); \
+                        store(c + r * KBC_ACROSS + (width), s[r][1]); \
                     } \
                 } \
             } \
         } \
     }
-KBC_DOT(kbc_plain_dot, )
+#define KBC_LOAD_ONE(from) (*(from))
+#define KBC_STORE_ONE(to, v) (*(to) = (v))
+#define KBC_ALL_ONE(v) (v)
+#define KBC_ONE_PRODUCT(v, x, s) ((s) + (v) * (x))
+KBC_DOT(kbc_plain_dot, , double, 1, KBC_LOAD_ONE, KBC_STORE_ONE, KBC_ALL_ONE, 0.0, KBC_ONE_PRODUCT)
 #ifdef KBC_WIDE
-KBC_DOT(kbc_wide_dot, KBC_WIDE)
+KBC_DOT(kbc_fused_dot, __attribute__((target("avx2,fma"))), __m256d, 4, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_set1_pd,
+        _mm256_setzero_pd(), _mm256_fmadd_pd)
+KBC_DOT(kbc_widest_dot, __attribute__((target("avx512f"))), __m512d, 8, _mm512_loadu_pd, _mm512_storeu_pd,
+        _mm512_set1_pd, _mm512_setzero_pd(), _mm512_fmadd_pd)
 #endif
 
-/* c = a b in double. */
-static inline void kbc_dot(double *c, const double *a, const double *b, int64_t m, int64_t n, int64_t k) {
-    memset(c, 0, (size_t)(m * n) * sizeof *c);
+/* The sums of the blocks, or more terms of them. */
+static inline void kbc_dot_block(struct kbc_blocks *w, int64_t m, int64_t n, int64_t k, int add) {
 #ifdef KBC_WIDE
-    if (kbc_is_wide()) {
-        kbc_wide_dot(c, a, b, m, n, k);
-        return;
-    }
+    const int has = kbc_products();
+    if (has == 3) kbc_widest_dot(w, m, n, k, add);
+    else if (has == 2) kbc_fused_dot(w, m, n, k, add);
+    else
 #endif
-    kbc_plain_dot(c, a, b, m, n, k);
+        kbc_plain_dot(w, m, n, k, add);
 }
 
-/* Sizes, bounds and values of one matrix. */
-enum kbc_part { KBC_VALUES, KBC_SIZES, KBC_BOUNDS, KBC_MOST };
-static inline const double *kbc_part_of(double *to, const kbc_x *x, int64_t n, enum kbc_part part) {
-    for (int64_t i = 0; i < n; ++i) {
-        to[i] = part == KBC_VALUES ? x[i].v : part == KBC_BOUNDS ? x[i].b : fabs(x[i].v) + (part == KBC_MOST ? x[i].b : 0);
+/* c = a b in double, of these numbers of the operands. */
+static inline void kbc_dot(struct kbc_blocks *w, double *c, const kbc_x *a, enum kbc_of of_a, const kbc_x *b,
+                           enum kbc_of of_b, int64_t m, int64_t n, int64_t k) {
+    if (k == 0) memset(c, 0, (size_t)(m * n) * sizeof *c);
+    for (int64_t g = 0; g < n && k > 0; g += KBC_ACROSS) {
+        const int64_t width = kbc_min(KBC_ACROSS, n - g), panels = (width + KBC_PANEL - 1) / KBC_PANEL * KBC_PANEL;
+        for (int64_t i = 0; i < m; i += KBC_SIDE) {
+            const int64_t rows = kbc_min(KBC_SIDE, m - i), groups = (rows + KBC_ROWS - 1) / KBC_ROWS * KBC_ROWS;
+            for (int64_t q = 0; q < k; q += KBC_DEEP) {
+                const int64_t deep = kbc_min(KBC_DEEP, k - q);
+                for (int64_t r = 0; r < groups; ++r) {
+                    double *const to = w->left + r * KBC_DEEP;
+                    if (r < rows) kbc_numbers(to, a + (i + r) * k + q, deep, of_a);
+                    else memset(to, 0, (size_t)deep * sizeof *to);
+                }
+                for (int64_t p = 0; p < deep; ++p) {
+                    for (int64_t j = 0; j < panels; j += KBC_PANEL) {
+                        double *const to = w->right + j * KBC_DEEP + p * KBC_PANEL;
+                        const int64_t held = kbc_min(KBC_PANEL, width - j);
+                        kbc_numbers(to, b + (q + p) * n + g + j, held, of_b);
+                        for (int64_t h = held; h < KBC_PANEL; ++h) to[h] = 0;
+                    }
+                }
+                kbc_dot_block(w, groups, panels, deep, q > 0);
+            }
+            for (int64_t r = 0; r < rows; ++r) {
+                memcpy(c + (i + r) * n + g, w->sums + r * KBC_ACROSS, (size_t)width * sizeof *c);
+            }
+        }
     }
-    return to;
 }
 
 /* The shape of a product, whose leading dimensions are broadcast; returns the number of dimensions. */
@@ -502,47 +622,56 @@ static inline struct kbc_tensor kbc_matmul(struct kbc_definition *d, struct kbc_
     const int dims = kbc_product_shape(a, b, size);
     const int64_t m = size[dims - 2], k = a.size[a.dims - 1], n = size[dims - 1];
     const int64_t batch = kbc_elements(dims - 2, size);
-    struct kbc_tensor out = kbc_tensor_of(d, dims, size);
-    double *const x = kbc_take(d, (size_t)(m * k) * sizeof *x), *const y = kbc_take(d, (size_t)(k * n) * sizeof *y);
-    double *const value = kbc_take(d, (size_t)(m * n) * sizeof *x), *const most = kbc_take(d, (size_t)(m * n) * sizeof *x);
-    double *const passed = kbc_take(d, (size_t)(m * n) * sizeof *x), *const more = kbc_take(d, (size_t)(m * n) * sizeof *x);
+    struct kbc_part part;
+    struct kbc_tensor out = kbc_begin(d, dims, size, batch * m, (double)n * (0.1 * (double)k + 20), &part);
+    const int64_t most_rows = kbc_min(m, part.high - part.low);
+    struct kbc_blocks *const w = kbc_take(d, sizeof *w);
+    double *sums[4];
+    for (int i = 0; i < 4; ++i) sums[i] = kbc_take(d, (size_t)(most_rows * n) * sizeof **sums);
+    double *const value = sums[0], *const most = sums[1], *const passed = sums[2], *const more = sums[3];
+    double *const norm = kbc_take(d, (size_t)n * sizeof *norm);
     const struct kbc_format f = kbc_formats[KBC_f32], to = kbc_formats[dtype];
     const double parts = (double)d->run->options.ranks;
     double terms = (double)k;
-    int whole = 1, off = 0;
-    for (int64_t i = 0; i < a.n; ++i) whole &= rint(a.x[i].v) == a.x[i].v, off |= a.x[i].b != 0;
-    for (int64_t i = 0; i < b.n; ++i) whole &= rint(b.x[i].v) == b.x[i].v, off |= b.x[i].b != 0;
+    int whole = 1, off_left = 0, off_right = 0;
+    for (int64_t i = 0; i < a.n; ++i) off_left |= a.x[i].b != 0;
+    for (int64_t i = 0; i < b.n; ++i) off_right |= b.x[i].b != 0;
+    /* Whole numbers make whole sums, which is asked where operands are exact. */
+    for (int64_t i = 0; i < a.n && whole && !off_left; ++i) whole = rint(a.x[i].v) == a.x[i].v;
+    for (int64_t i = 0; i < b.n && whole && !off_right; ++i) whole = rint(b.x[i].v) == b.x[i].v;
     /* Of the roundings that a sum passes, so many fall on one side. */
     if (kbc_coins) terms = fmin(terms, 3 * sqrt(terms));
-    for (int64_t g = 0; g < batch; ++g) {
-        const kbc_x *const left = a.x + kbc_matrix(a, dims, size, g) * m * k;
+    for (int64_t first = part.low, end; first < part.high; first = end) {
+        /* Rows of one matrix. */
+        const int64_t g = first / m, rows = kbc_min((g + 1) * m, part.high) - first;
+        end = first + rows;
+        const kbc_x *const left = a.x + kbc_matrix(a, dims, size, g) * m * k + first % m * k;
         const kbc_x *const right = b.x + kbc_matrix(b, dims, size, g) * k * n;
-        kbc_dot(value, kbc_part_of(x, left, m * k, KBC_VALUES), kbc_part_of(y, right, k * n, KBC_VALUES), m, n, k);
+        kbc_dot(w, value, left, KBC_VALUES, right, KBC_VALUES, rows, n, k);
         if (kbc_coins) {
             /* The product of the norms is not less than the sum of the sizes. */
-            for (int64_t j = 0; j < n; ++j) more[j] = 0;
+            for (int64_t j = 0; j < n; ++j) norm[j] = 0;
             for (int64_t p = 0; p < k; ++p) {
-                for (int64_t j = 0; j < n; ++j) more[j] += y[p * n + j] * y[p * n + j];
+                for (int64_t j = 0; j < n; ++j) norm[j] += right[p * n + j].v * right[p * n + j].v;
             }
-            for (int64_t i = 0; i < m; ++i) {
-                double norm = 0;
-                for (int64_t p = 0; p < k; ++p) norm += x[i * k + p] * x[i * k + p];
-                for (int64_t j = 0; j < n; ++j) most[i * n + j] = sqrt(norm) * sqrt(more[j]);
+            for (int64_t j = 0; j < n; ++j) norm[j] = sqrt(norm[j]);
+            for (int64_t i = 0; i < rows; ++i) {
+                double of_row = 0;
+                for (int64_t p = 0; p < k; ++p) of_row += left[i * k + p].v * left[i * k + p].v;
+                for (int64_t j = 0; j < n; ++j) most[i * n + j] = sqrt(of_row) * norm[j];
             }
         } else {
-            kbc_dot(most, kbc_part_of(x, left, m * k, KBC_MOST), kbc_part_of(y, right, k * n, KBC_MOST), m, n, k);
+            kbc_dot(w, most, left, KBC_MOST, right, KBC_MOST, rows, n, k);
         }
-        if (off) {
-            kbc_dot(passed, kbc_part_of(x, left, m * k, KBC_SIZES), kbc_part_of(y, right, k * n, KBC_BOUNDS), m, n, k);
-            kbc_dot(more, kbc_part_of(x, left, m * k, KBC_BOUNDS), kbc_part_of(y, right, k * n, KBC_MOST), m, n, k);
-        }
-        for (int64_t i = 0; i < m * n; ++i) {
-            const double before = off ? passed[i] + more[i] : 0;
+        if (off_right) kbc_dot(w, passed, left, KBC_SIZES, right, KBC_BOUNDS, rows, n, k);
+        if (off_left) kbc_dot(w, more, left, KBC_BOUNDS, right, KBC_MOST, rows, n, k);
+        for (int64_t i = 0; i < rows * n; ++i) {
+            const double before = (off_right ? passed[i] : 0) + (off_left ? more[i] : 0);
             double bound = before + terms * f.unit / (1 - terms * f.unit) * most[i] + terms * f.least / 2;
             /* Whole numbers that are small enough are exact in any order. */
             if (before == 0 && whole && most[i] * f.unit <= 1) bound = 0;
             else if (most[i] >= f.limit) bound = INFINITY;
-            kbc_x *const e = &out.x[g * m * n + i];
+            kbc_x *const e = &out.x[first * n + i];
             if (dtype == KBC_f32) {
                 *e = kbc_made(value[i], bound);
             } else if (shared) {
@@ -553,6 +682,7 @@ static inline struct kbc_tensor kbc_matmul(struct kbc_definition *d, struct kbc_
             }
         }
     }
+    kbc_end(d, &part);
     return out;
 }
 
@@ -562,8 +692,9 @@ static inline struct kbc_tensor kbc_matmul_of_integers(struct kbc_definition *d,
     int64_t size[KBC_DIMS + 1];
     const int dims = kbc_product_shape(a, b, size);
     const int64_t m = size[dims - 2], k = a.size[a.dims - 1], n = size[dims - 1];
-    struct kbc_tensor out = kbc_tensor_of(d, dims, size);
-    for (int64_t i = 0; i < out.n; ++i) {
+    struct kbc_part part;
+    struct kbc_tensor out = kbc_begin(d, dims, size, kbc_elements(dims, size), 2 * (double)(k + 4), &part);
+    for (int64_t i = part.low; i < part.high; ++i) {
         const int64_t g = i / (m * n), row = i / n % m, col = i % n;
         const kbc_x *const left = a.x + kbc_matrix(a, dims, size, g) * m * k;
         const kbc_x *const right = b.x + kbc_matrix(b, dims, size, g) * k * n;
@@ -576,6 +707,7 @@ static inline struct kbc_tensor kbc_matmul_of_integers(struct kbc_definition *d,
         }
         out.x[i] = kbc_wrapped((int64_t)w, bound, dtype);
     }
+    kbc_end(d, &part);
     return out;
 }
 
@@ -599,7 +731,10 @@ static inline struct kbc_tensor kbc_grouped(struct kbc_definition *d, struct kbc
 
 static inline void kbc_evaluate(struct kbc_definition *d, struct kbc_tensor *out) {
     d->out = out;
+    d->taken = 0;
     d->run->program->definition(d);
+    /* The memory is used again: no rank may still read it. */
+    if (d->taken) kbc_barrier(d->rank);
     for (int64_t i = 0; i < d->used; ++i) free(d->kept[i]);
     d->used = 0;
 }
@@ -639,11 +774,9 @@ static inline void kbc_tighten(const struct kbc_tensor *t, const struct kbc_tens
     }
 }
 
-/* Compares the results of a call with those of the definition. */
-static inline void kbc_compare_defined(const struct kbc_run *r, struct kbc_rank *rank, int64_t call,
-                                       const struct kbc_held *held) {
+/* The results of the definition, with bounds. */
+static inline struct kbc_tensor *kbc_defined(const struct kbc_run *r, struct kbc_rank *rank) {
     const struct kbc_program *p = r->program;
-    struct kbc_control *const c = r->control;
     struct kbc_definition d = {.run = r, .rank = rank};
     struct kbc_tensor *const all = calloc(3 * (size_t)p->results + 1, sizeof *all);
     const int exact = r->sizes.modulus != 0;
@@ -660,6 +793,23 @@ static inline void kbc_compare_defined(const struct kbc_run *r, struct kbc_rank 
     for (int i = 0; i < p->results && loose; ++i) {
         const struct kbc_tensor probe[2] = {all[p->results + i], all[2 * p->results + i]};
         if (kbc_is_real(p->result[i].dtype) && kbc_is_loose(&all[i])) kbc_tighten(&all[i], probe);
+    }
+    for (int i = p->results; i < 3 * p->results; ++i) free(all[i].x);
+    free(d.kept);
+    return all;
+}
+
+/* Compares the results of a call with those of the definition. */
+static inline void kbc_compare_defined(const struct kbc_run *r, struct kbc_rank *rank, int64_t call,
+                                       const struct kbc_held *held, int again) {
+    static _Thread_local struct kbc_tensor *all;
+    const struct kbc_program *p = r->program;
+    struct kbc_control *const c = r->control;
+    const int exact = r->sizes.modulus != 0;
+    if (!again) {
+        for (int i = 0; i < p->results && all; ++i) free(all[i].x);
+        free(all);
+        all = kbc_defined(r, rank);
     }
     for (int a = 0; a < p->arguments; ++a) {
         const struct kbc_held *h = &held[a];
@@ -688,9 +838,6 @@ static inline void kbc_compare_defined(const struct kbc_run *r, struct kbc_rank 
         }
         c->compared[rank->rank] += h->n;
     }
-    for (int i = 0; i < 3 * p->results; ++i) free(all[i].x);
-    free(all);
-    free(d.kept);
 }
 
 #endif

@@ -57,6 +57,7 @@ struct kbc_rank {
     struct kbc_control *control;
     unsigned char *windows; /* of all ranks, one after another */
     size_t pitch;           /* bytes from one window to the next */
+    int64_t round;          /* barriers at which it arrived */
 };
 
 /* Byte `offset` of the window of `peer`, as a pointer to elements. */
@@ -170,14 +171,24 @@ static inline uint16_t kbc_put_f16(float x) {
 }
 
 
+/* x if a comparison holds, else y: by bits, without a branch, so that compilers compute several elements
+ * at a time. */
+static inline float kbc_choose(int holds, float x, float y) {
+    const uint32_t mask = 0u - (uint32_t)holds;
+    return kbc_float((kbc_bits(x) & mask) | (kbc_bits(y) & ~mask));
+}
+static inline int32_t kbc_choose_i32(int holds, int32_t x, int32_t y) { return holds ? x : y; }
+
 /* Of two zeros of different sign -0 is the smaller one; NaN wins. */
 static inline float kbc_op_add(float a, float b) { return a + b; }
 static inline float kbc_op_mul(float a, float b) { return a * b; }
 static inline float kbc_op_min(float a, float b) {
-    return a != a || b != b ? NAN : a < b || (a == b && kbc_bits(a) >> 31) ? a : b;
+    const float least = kbc_choose((a < b) | ((a == b) & (int)(kbc_bits(a) >> 31)), a, b);
+    return kbc_choose((a != a) | (b != b), NAN, least);
 }
 static inline float kbc_op_max(float a, float b) {
-    return a != a || b != b ? NAN : a > b || (a == b && !(kbc_bits(a) >> 31)) ? a : b;
+    const float most = kbc_choose((a > b) | ((a == b) & (int)(~kbc_bits(a) >> 31)), a, b);
+    return kbc_choose((a != a) | (b != b), NAN, most);
 }
 
 static inline int32_t kbc_int_add(int32_t a, int32_t b) { return (int32_t)((uint32_t)a + (uint32_t)b); }
@@ -232,6 +243,26 @@ KBC_FILL(u8, uint8_t, int64_t, (uint8_t)v)
  * the functions for one element. ThreadSanitizer has the plain loops. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(KBC_THREADS) && !defined(KBC_PLAIN)
 #define KBC_WIDE __attribute__((target("avx2,f16c")))
+#endif
+
+/* A loop over elements that does several operations on each, as a function `name` that calls name_of: for
+ * vectors of 16 bytes, and for AVX2 where the processor has it. Both round every operation once. */
+#ifdef __GNUC__
+#define KBC_INSIDE __attribute__((always_inline)) static inline
+#else
+#define KBC_INSIDE static inline
+#endif
+#ifdef KBC_WIDE
+#define KBC_FUSED_LOOP(name, parameters, arguments) \
+    KBC_WIDE static void name##_wide parameters { name##_of arguments; } \
+    static void name##_plain parameters { name##_of arguments; } \
+    static inline void name parameters { \
+        if (kbc_is_wide()) name##_wide arguments; \
+        else name##_plain arguments; \
+    }
+#else
+#define KBC_FUSED_LOOP(name, parameters, arguments) \
+    static inline void name parameters { name##_of arguments; }
 #endif
 
 enum { KBC_PART = 256 };

@@ -67,14 +67,71 @@ static void kbc_call(struct kbc_rank *k, const struct kbc_run *r, int64_t call, 
     kbc_finish(k);
 }
 
-/* What a rank does: the checked calls, one after another and with nothing between the ranks but the
- * schedule, and then the measured ones. */
+/* The most bytes of results that a rank keeps until they are compared. */
+#ifndef KBC_KEPT
+#define KBC_KEPT ((int64_t)1 << 30)
+#endif
+
+/* How many calls are made before their results are compared. Programs that compute make all, if there is
+ * memory for their results: the evaluation of what is expected takes long, and orders the ranks. */
+static int64_t kbc_calls_at_once(const struct kbc_run *r, const struct kbc_held *held) {
+    int64_t bytes = 1;
+    if (!r->program->definition) return 1;
+    for (int a = 0; a < r->program->arguments; ++a) {
+        if (r->program->argument[a].result) bytes += held[a].n * kbc_bytes[held[a].type->dtype];
+    }
+    return kbc_max(1, kbc_min(r->options.calls, KBC_KEPT / bytes));
+}
+
+static void kbc_set_call(struct kbc_run *r, int64_t call) {
+    r->call = (uint64_t)call;
+    r->launch = (uint32_t)(call + r->options.seed);
+}
+
+/* The checked calls, one after another and with nothing between the ranks but the schedule. */
+static void kbc_checked_calls(struct kbc_run *r, struct kbc_rank *k, struct kbc_held *held, void *const *tensors) {
+    const struct kbc_program *p = r->program;
+    const int64_t at_once = kbc_calls_at_once(r, held);
+    const size_t arguments = (size_t)p->arguments + 1;
+    struct kbc_held *const kept = calloc((size_t)at_once * arguments, sizeof *kept);
+    if (!kept) kbc_stop(k);
+    for (int64_t i = 0; i < at_once * p->arguments; ++i) {
+        const int64_t a = i % p->arguments;
+        struct kbc_held *const h = &kept[i / p->arguments * (int64_t)arguments + a];
+        *h = held[a];
+        if (p->argument[a].result && at_once > 1) h->data = kbc_get_memory(k, h->n * kbc_bytes[h->type->dtype]);
+    }
+    for (int64_t first = 0; first < r->options.calls; first += at_once) {
+        const int64_t end = kbc_min(first + at_once, r->options.calls);
+        for (int64_t call = first; call < end; ++call) {
+            kbc_set_call(r, call);
+            kbc_fill_inputs(r, k->rank, held);
+            if (r->options.delays) kbc_sleep(kbc_mix((uint32_t)call, (uint32_t)k->rank, (uint32_t)r->options.seed) % 200000);
+            kbc_call(k, r, call, tensors);
+            const struct kbc_held *const own = kept + (size_t)(call - first) * arguments;
+            for (int a = 0; a < p->arguments && at_once > 1; ++a) {
+                if (p->argument[a].result) kbc_copy(own[a].data, held[a].data, own[a].n, (size_t)kbc_bytes[own[a].type->dtype]);
+            }
+        }
+        for (int64_t call = first; call < end; ++call) {
+            kbc_set_call(r, call);
+            p->compare(r, k, call, kept + (size_t)(call - first) * arguments, 0);
+        }
+    }
+    for (int64_t i = 0; i < at_once * p->arguments && at_once > 1; ++i) {
+        const int64_t a = i % p->arguments;
+        if (p->argument[a].result) free(kept[i / p->arguments * (int64_t)arguments + a].data);
+    }
+    free(kept);
+}
+
+/* What a rank does: the checked calls, and then the measured ones. */
 static void kbc_run_rank(struct kbc_run r, int64_t rank) {
     const struct kbc_program *p = r.program;
     struct kbc_rank k = kbc_join(&r, rank);
     struct kbc_held *held = calloc((size_t)p->arguments + 1, sizeof *held);
     void **tensors = calloc((size_t)p->arguments + 1, sizeof *tensors);
-    int64_t round = 0, call = 0;
+    int64_t call = r.options.calls;
     if (!held || !tensors) kbc_stop(&k);
     k.tiles = kbc_get_memory(&k, p->tiles);
     /* Conversions work on whole tiles, also where nothing was loaded. */
@@ -87,16 +144,14 @@ static void kbc_run_rank(struct kbc_run r, int64_t rank) {
         h->n = kbc_elements(h->type->dims, h->length);
         tensors[a] = h->data = kbc_get_memory(&k, h->n * kbc_bytes[h->type->dtype]);
     }
-    for (; call < r.options.calls; ++call) {
-        r.call = (uint64_t)call;
-        r.launch = (uint32_t)(call + r.options.seed);
+    if (call > 0) {
+        kbc_checked_calls(&r, &k, held, tensors);
+    } else {
+        kbc_set_call(&r, 0);
         kbc_fill_inputs(&r, rank, held);
-        if (r.options.delays) kbc_sleep(kbc_mix((uint32_t)call, (uint32_t)rank, (uint32_t)r.options.seed) % 200000);
-        kbc_call(&k, &r, call, tensors);
-        p->compare(&r, &k, call, held);
     }
     if (r.options.repeat != 0) {
-        kbc_barrier(&k, &round);
+        kbc_barrier(&k);
         if (rank == 0) {
             /* About 20 ms a block, unless the number of calls is given. */
             const double start = kbc_now();
@@ -110,13 +165,14 @@ static void kbc_run_rank(struct kbc_run r, int64_t rank) {
         }
         ++call;
         for (int b = 0; b < KBC_BLOCKS; ++b) {
-            kbc_barrier(&k, &round);
+            kbc_barrier(&k);
             const int64_t repeat = r.control->repeat;
             const double start = kbc_now();
             for (int64_t i = 0; i < repeat; ++i) kbc_call(&k, &r, call++, tensors);
             r.control->seconds[b][rank] = (kbc_now() - start) / (double)kbc_max(repeat, 1);
         }
-        p->compare(&r, &k, call - 1, held);
+        /* The inputs are those of the last checked call. */
+        p->compare(&r, &k, call - 1, held, r.options.calls > 0);
     }
     for (int a = 0; a < p->arguments; ++a) free(held[a].data);
     free(k.tiles);

@@ -43,8 +43,7 @@ static void kbc_wait_long(struct kbc_rank *k, int64_t offset, int64_t value, con
 }
 
 /* Lets no rank continue before all have arrived, and tells all what rank 0 measures. */
-static void kbc_barrier(struct kbc_rank *k, int64_t *round) {
-    ++*round;
+static void kbc_barrier(struct kbc_rank *k) {
     MPI_Bcast(&k->control->repeat, 1, MPI_INT64_T, 0, MPI_COMM_WORLD);
     MPI_Barrier(MPI_COMM_WORLD);
 }
@@ -94,6 +93,9 @@ static int kbc_launch(struct kbc_run *r, int rank) {
     static struct kbc_control control;
     memset(&control, 0, sizeof control);
     r->control = &control;
+    /* The values of a definition are not shared: each rank evaluates all. */
+    r->shared = 0;
+    r->shared_bytes = 0;
     int code = 1;
     if (kbc_make_windows(r, rank)) {
         if (rank == 0) kbc_watch_input(&r->options);

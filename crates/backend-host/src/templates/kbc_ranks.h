@@ -56,17 +56,17 @@ void kbc_wait_long(struct kbc_rank *k, _Atomic uint32_t *counter, int64_t value,
     }
 }
 
-/* Lets no rank continue before all have arrived for the `round`th time. */
-static void kbc_barrier(struct kbc_rank *k, int64_t *round) {
-    ++*round;
+/* Lets no rank continue before all have arrived as often as this one. */
+static void kbc_barrier(struct kbc_rank *k) {
+    ++k->round;
     atomic_fetch_add_explicit(&k->control->arrived, 1, memory_order_acq_rel);
-    kbc_wait_long(k, &k->control->arrived, *round * k->nranks, 1, "arrived", 0, "the barrier between measurements");
+    kbc_wait_long(k, &k->control->arrived, k->round * k->nranks, 1, "arrived", 0, "a barrier between calls");
 }
 
 /* A rank, before its first call. */
 static struct kbc_rank kbc_join(const struct kbc_run *r, int64_t rank) {
     unsigned char *const window = r->windows + (size_t)rank * r->pitch;
-    return (struct kbc_rank){rank, r->options.ranks, window, 0, r->control, r->windows, r->pitch};
+    return (struct kbc_rank){rank, r->options.ranks, window, 0, r->control, r->windows, r->pitch, 0};
 }
 
 #ifdef KBC_THREADS
@@ -92,6 +92,8 @@ static int kbc_launch(struct kbc_run *r, size_t bytes) {
     memset(&control, 0, sizeof control);
     r->windows = windows;
     r->control = &control;
+    r->shared_bytes = r->program->definition ? (size_t)64 << 20 : 0;
+    r->shared = r->shared_bytes ? malloc(r->shared_bytes) : 0;
     for (int64_t i = 0; i < r->options.ranks; ++i) {
         rank[i] = (struct kbc_thread){*r, i};
         if (pthread_create(&thread[i], 0, kbc_thread_main, &rank[i]) != 0) return kbc_usage("a thread did not start");
@@ -99,6 +101,7 @@ static int kbc_launch(struct kbc_run *r, size_t bytes) {
     kbc_watch_input(&r->options);
     for (int64_t i = 0; i < r->options.ranks; ++i) pthread_join(thread[i], 0);
     const int code = kbc_report(r);
+    free(r->shared);
     free(windows);
     return code;
 }
@@ -152,6 +155,25 @@ static void kbc_bind(int64_t rank) {
 #endif
 }
 
+/* Addresses for the values of a definition, which the ranks evaluate together. Memory is taken when it is
+ * written; without addresses each rank evaluates all. */
+static void kbc_share_values(struct kbc_run *r) {
+    const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+    r->shared = 0;
+    r->shared_bytes = 0;
+    if (!r->program->definition || r->options.ranks < 2 || pages <= 0 || bytes <= 0) return;
+    const size_t half = (size_t)pages / 2 * (size_t)bytes;
+#ifdef MAP_NORESERVE
+    const int how = MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE;
+#else
+    const int how = MAP_SHARED | MAP_ANONYMOUS;
+#endif
+    void *const at = mmap(0, half, PROT_READ | PROT_WRITE, how, -1, 0);
+    if (at == MAP_FAILED) return;
+    r->shared = at;
+    r->shared_bytes = half;
+}
+
 static int kbc_launch(struct kbc_run *r, size_t bytes) {
     const size_t control = (sizeof *r->control + 4095) / 4096 * 4096;
     pid_t pid[KBC_MAX_RANKS];
@@ -159,6 +181,7 @@ static int kbc_launch(struct kbc_run *r, size_t bytes) {
     r->control = kbc_shared(control + bytes);
     if (!r->control) return 1;
     r->windows = (unsigned char *)r->control + control;
+    kbc_share_values(r);
     kbc_launcher = getpid();
     fflush(0);
     int64_t running = 0;
@@ -221,6 +244,7 @@ static int kbc_launch(struct kbc_run *r, size_t bytes) {
     }
     const int code = failed ? 1 : kbc_report(r);
     munmap(r->control, control + bytes);
+    if (r->shared) munmap(r->shared, r->shared_bytes);
     return code;
 }
 
