@@ -1,7 +1,7 @@
 //! Tests of `--target host` on programs that compute: every program of `specs`, all functions and
 //! element types, and what is found where a kernel computes or orders something else.
 
-use crate::common::{Scratch, free_sizes, kbc, root};
+use crate::common::{Scratch, free_sizes, kbc, npy, root};
 use crate::host::{Packages, run};
 use crate::needs::{MPI_VARS, Need, found};
 use std::path::Path;
@@ -226,6 +226,71 @@ fn a_sanitizer_judges_programs_that_compute() {
         let ran = run(&built, "-n 2 --calls 8 --repeat 0 --delays --limit 10");
         assert!(ran.stderr.contains("WARNING: ThreadSanitizer: data race"), "{order}: {ran:?}");
     }
+}
+
+/// Inputs of files are in the folder, with a hash: the kernel and the definition have their values.
+/// A folder that was emitted without executing anything has none.
+#[test]
+fn inputs_of_files_are_in_the_folder() {
+    let Some(compiler) = found(Need::C) else { return };
+    let dir = Scratch::new();
+    let bytes = |of: &[f32]| of.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+    dir.write("x.npy", &npy("<f4", &[5], &bytes(&[0.25, -1.5, 3.0e8, 7.0, -0.0])));
+    dir.write("ids.npy", &npy("<i4", &[3], &[2u8, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0]));
+    let text = "program given(x: f32[5] = \"x.npy\", ids: i32[3] = \"ids.npy\", y: f32[5, 2@tp]) -> (f32[5], f32[3, 2]) {\n\
+                let rows = embedding(y, ids)\nlet all: f32[3, 2] = rows;\n(x + 1, all) }\n";
+    dir.write("given.kb", format!("{HEAD}{text}").as_bytes());
+    let ran = kbc(dir.path(), &["compile", "given.kb", "--target", "host", "-o", "given", "-q"], "");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let data = std::fs::read(dir.path().join("given/data.bin")).expect("the inputs");
+    assert_eq!(data.len(), 5 * 4 + 3 * 4);
+    let source = std::fs::read_to_string(dir.path().join("given/given.c")).expect("C");
+    let build = |text: &str, out: &str| {
+        dir.write("given/changed.c", text.as_bytes());
+        let program = dir.path().join("given").join(out);
+        let built = Command::new(&compiler)
+            .args([
+                "-std=c11",
+                "-D_GNU_SOURCE",
+                "-ffp-contract=off",
+                "-O1",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-o",
+            ])
+            .args([&program, &dir.path().join("given/changed.c")])
+            .args(["-lm", "-pthread", "-lrt"])
+            .output()
+            .expect("the compiler starts");
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        program
+    };
+    let program = build(&source, "right");
+    right(&program, "-n 2 --calls 2 --repeat 0");
+    assert!(run(&program, "-n 2 --repeat 0").stdout.contains("inputs of files are those of data.bin"));
+    // The values are those of the file: 0.25 + 1.
+    let wrong = build(&source.replace("= v0 + 1.0f;", "= v0 + 2.0f;"), "wrong");
+    let ran = run(&wrong, "-n 2 --calls 1 --repeat 0");
+    assert!(ran.code == 1 && ran.stderr.contains("element 0 of out0 is 2.25, expected 1.25"), "{ran:?}");
+    // Others, if asked.
+    let ran = run(&wrong, "-n 2 --calls 1 --repeat 0 --generated");
+    assert!(ran.code == 1 && !ran.stderr.contains("expected 1.25"), "{ran:?}");
+    dir.write("given/other.bin", &data[1..]);
+    let other = dir.path().join("given/other.bin");
+    let ran = run(&program, &format!("-n 2 --data {}", other.display()));
+    assert!(
+        ran.code == 2 && ran.stderr.contains("other.bin does not hold the inputs of this program"),
+        "{ran:?}"
+    );
+    let ran = run(&program, "-n 2 --data none.bin");
+    assert!(ran.code == 2 && ran.stderr.contains("the inputs cannot be read: none.bin: "), "{ran:?}");
+    // `kbc launch` reads them, too.
+    let ran = kbc(dir.path(), &["launch", "given.kb", "--calls", "2", "--repeat", "0"], "");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let args = ["compile", "given.kb", "--target", "host", "--no-data", "-o", "without", "-q"];
+    assert_eq!(kbc(dir.path(), &args, "").code, 0);
+    assert!(!dir.path().join("without/data.bin").exists());
 }
 
 /// A program that computes runs over MPI, too.

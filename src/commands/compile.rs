@@ -265,7 +265,7 @@ pub fn steps(
             (None, Some(call)) if asked.out.is_some() => {
                 emit::own_data(&built.typed, built.module.mesh.ranks(), call)?
             }
-            _ => None,
+            _ => emit::OwnData::default(),
         };
         report.emitted = emitted(session, args, &asked, prepared, &report, (own, receiver))?;
     }
@@ -283,7 +283,7 @@ fn emitted(
     asked: &EmitRequest,
     prepared: &Prepared,
     report: &Report,
-    (own, receiver): (Option<Vec<u8>>, &mut dyn PackageReceiver),
+    (own, receiver): (emit::OwnData, &mut dyn PackageReceiver),
 ) -> Outcome<Option<EmitReport>> {
     crash::stage(Stage::Emit);
     let mut texts = vec![];

@@ -53,10 +53,14 @@ pub fn run(session: &mut Session, args: &Launch) -> Outcome {
     session.progress("building");
     let package = args.output.as_ref().map_or_else(|| folder.package(), PathBuf::from);
     let program = folder.path().join("program");
-    let launcher = build(args, &kernel, &package, &program)?;
+    let (launcher, stored) = build(args, &kernel, &package, &program)?;
     session.progress("running");
     let ranks: u64 = report.mesh.iter().map(|a| a.size).product();
-    let ended = started(&program, &arguments(args, ranks), launcher.map(|l| (l, ranks)), folder)?;
+    let mut given = arguments(args, ranks);
+    let stored = std::path::absolute(package.join(stored)).ok().filter(|p| p.exists());
+    given.extend(stored.iter().flat_map(|p| ["--data".to_owned(), p.to_string_lossy().into_owned()]));
+    let needed = launcher.is_some() || stored.is_some();
+    let ended = started(&program, &given, launcher.map(|l| (l, ranks)), (folder, needed))?;
     show(session, args, &mut report, &kernel, &ended)
 }
 
@@ -116,13 +120,14 @@ fn place(folder: Option<&str>) -> String {
     }
 }
 
-/// Compiles the C of a kernel. Returns the launcher of its processes, if it needs one.
+/// Compiles the C of a kernel. Returns the launcher of its processes, if it needs one, and the name
+/// of the file with inputs that the package may have.
 fn build(
     args: &Launch,
     kernel: &str,
     package: &Path,
     program: &Path,
-) -> Result<Option<NativeTool>, Diagnostic> {
+) -> Result<(Option<NativeTool>, &'static str), Diagnostic> {
     let Some(build) = backends::native_target().native_build(kernel) else {
         return Err(Diagnostic::error("E991", "the packages of the target are not built on this computer"));
     };
@@ -144,7 +149,7 @@ fn build(
     let title = format!("the compiler `{}` does not compile the C of {kernel}", compiler.command());
     host_program::build(&compiler, (&build, &build.source, with), package, program)
         .map_err(|said| lines(Diagnostic::error("E564", title), &said).help(help))?;
-    Ok(launcher)
+    Ok((launcher, build.stored))
 }
 
 /// Returns the arguments of the program. Its sizes are those for which it was compiled.
@@ -166,20 +171,19 @@ fn arguments(args: &Launch, ranks: u64) -> Vec<String> {
     out
 }
 
-/// Runs the program to its end. Its folder is removed as soon as it runs; a launcher, which starts
-/// a number of processes of the program, needs it longer.
+/// Runs the program to its end. Its folder is removed as soon as it runs, unless it is needed: by a
+/// launcher, which starts a number of processes of the program, or for the inputs in it.
 fn started(
     program: &Path,
     args: &[String],
     launcher: Option<(NativeTool, u64)>,
-    folder: Temporary,
+    (folder, needed): (Temporary, bool),
 ) -> Result<Output, Diagnostic> {
     let failed = |e: std::io::Error| {
         Diagnostic::error("E567", "the program that was built does not start")
             .note(format!("{}: {}", program.display(), words(&e)))
             .help("TMPDIR names another folder for temporary files, in which programs may run")
     };
-    let launched = launcher.is_some();
     let mut command = match launcher {
         None => Command::new(program),
         Some((launcher, ranks)) => {
@@ -190,7 +194,7 @@ fn started(
     };
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(failed)?;
-    let folder = launched.then_some(folder);
+    let folder = needed.then_some(folder);
     // The program ends when this pipe is closed, so it does not outlive kbc however that ends.
     let held = child.stdin.take();
     let ended = child.wait_with_output().map_err(failed);

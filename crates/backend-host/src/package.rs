@@ -33,7 +33,11 @@ const NEAR: &str = include_str!("templates/kbc_near.h");
 const DEFINE: &str = include_str!("templates/kbc_define.h");
 const MPI_RANKS: &str = include_str!("templates/kbc_mpi_ranks.h");
 const MAKEFILE: &str = include_str!("templates/Makefile");
+const CMAKE: &str = include_str!("templates/CMakeLists.txt");
 const README: &str = include_str!("templates/README.md");
+
+/// The row of the README for [`STORED`].
+const STORED_ROW: &str = "| `data.bin` | the inputs that the program takes from files |\n";
 
 /// Most dimensions of a tensor, and most mesh axes (`KBC_DIMS`, `KBC_AXES` of `kbc_data.h`).
 const MOST: (usize, usize) = (8, 16);
@@ -59,6 +63,7 @@ pub fn build(name: &str) -> NativeBuild {
         mpi: &WITH_MPI,
         optimise: &OPTIMISE,
         libraries: LIBRARIES.0.into_iter().chain(linux).collect(),
+        stored: STORED,
     }
 }
 
@@ -97,7 +102,21 @@ pub fn files(package: &Package<'_>) -> Result<Vec<(String, Vec<u8>)>, Diagnostic
             ("TSAN", &tsan),
         ],
     );
-    Ok(vec![
+    let cmake_checks: String =
+        ranks.iter().map(|r| format!("add_test(NAME ranks_{r} COMMAND {name} -n {r})\n")).collect();
+    let cmake = fill(
+        CMAKE,
+        &[
+            ("NAME", name),
+            ("STANDARD", &STANDARD.join(" ")),
+            ("MPI", &WITH_MPI.join(" ")),
+            ("DATA", STORED),
+            ("RANK", &ranks.last().map_or_else(String::new, u64::to_string)),
+            ("CMAKE_CHECKS", &cmake_checks),
+        ],
+    );
+    let mut files = vec![
+        ("CMakeLists.txt".into(), text(cmake)),
         ("Makefile".into(), text(makefile)),
         ("README.md".into(), text(readme(package, &ranks))),
         (format!("{name}.c"), text(program)),
@@ -110,7 +129,9 @@ pub fn files(package: &Package<'_>) -> Result<Vec<(String, Vec<u8>)>, Diagnostic
         ("kbc_mpi_ranks.h".into(), text(MPI_RANKS.to_owned())),
         ("kbc_near.h".into(), text(NEAR.to_owned())),
         ("kbc_ranks.h".into(), text(RANKS.to_owned())),
-    ])
+    ];
+    files.extend(stored(package).map(|content| (STORED.to_owned(), content)));
+    Ok(files)
 }
 
 /// Returns at most two claimed numbers of ranks that suit a small machine.
@@ -151,6 +172,7 @@ fn readme(package: &Package<'_>, ranks: &[u64]) -> String {
             ("RESULTS", &globals(&package.program.results)),
             ("RANKS", &(numbers.join(", ") + &because(claim.reasons.ranks.as_ref()))),
             ("SIZES", &(sizes + &because(claim.reasons.sizes.as_ref()))),
+            ("STORED", if stored(package).is_some() { STORED_ROW } else { "" }),
             ("EVIDENCE", evidence.trim_end()),
         ],
     )
@@ -173,8 +195,8 @@ fn program(package: &Package<'_>, layout: &Layout) -> Result<String, Diagnostic>
     for (what, all) in [("input", &program.inputs), ("result", &program.results)] {
         let mut rows = String::new();
         for (i, g) in all.iter().enumerate() {
-            let data = program.graph.inputs.get(i).filter(|_| what == "input").and_then(|i| i.data.as_ref());
-            rows += &format!("    {},\n", global(&name, (g, given(data)?), &axes, &mut lengths)?);
+            let input = (what == "input").then_some(i);
+            rows += &format!("    {},\n", global(&name, (g, given(package, input)?), &axes, &mut lengths)?);
         }
         let rows = if rows.is_empty() { "    {0}\n".to_owned() } else { rows };
         let _ = write!(lengths, "static const struct kbc_type {name}_{what}[] = {{\n{rows}}};\n");
@@ -209,6 +231,9 @@ fn program(package: &Package<'_>, layout: &Layout) -> Result<String, Diagnostic>
     let count = package.claim.count.as_ref();
     let (_, tiles) = places(&kernel.tiles);
     let because = package.claim.reasons.ranks.as_deref().map_or_else(|| "0".to_owned(), literal);
+    let held = stored(package);
+    let (held_bytes, held_hash) = held.as_ref().map_or((0, 0), |h| (h.len(), fnv_of(h.iter().copied())));
+    let held = held.map_or_else(|| "0".to_owned(), |_| literal(STORED));
     let identity = fnv(&[&out, DATA, TRANSPORT, COMPUTE, NEAR, DEFINE, PROGRAM, MPI, MPI_RANKS, RANKS]);
     let _ = write!(
         out,
@@ -218,6 +243,7 @@ fn program(package: &Package<'_>, layout: &Layout) -> Result<String, Diagnostic>
             .claimed = {},\n    .ranks = {name}_ranks,\n    .one_because = {because},\n    \
             .axes = {},\n    .inputs = {},\n    .results = {},\n    .arguments = {},\n    \
             .input = {name}_input,\n    .result = {name}_result,\n    .argument = {name}_argument,\n    \
+            .stored = {held},\n    .stored_bytes = {held_bytes},\n    .stored_hash = {held_hash:#018x},\n    \
             .tiles = {tiles},\n    .bus = {},\n    .sizes = {name}_sizes,\n    {how},\n    \
             .kernel = {name}_kernel,\n}};\n\n\
          #ifndef KBC_LIBRARY\n\
@@ -240,19 +266,46 @@ fn program(package: &Package<'_>, layout: &Layout) -> Result<String, Diagnostic>
 
 /// Returns the FNV-1a hash of texts. `kbc_mpi_ranks.h` continues it over the arguments of a run.
 fn fnv(texts: &[&str]) -> u64 {
-    let bytes = texts.iter().flat_map(|t| t.bytes());
-    bytes.fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+    fnv_of(texts.iter().flat_map(|t| t.bytes()))
 }
 
-/// Returns what an input holds: its generator, and the seed.
-fn given(data: Option<&DataSource>) -> Result<(&'static str, u64), Diagnostic> {
-    Ok(match data {
-        // Data of files are not in the folder.
-        None | Some(DataSource::File { .. }) => ("KBC_BY_RULE", 0),
+fn fnv_of(mut bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.by_ref().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Name of the file with the inputs that come from files, one after another.
+const STORED: &str = "data.bin";
+
+/// Returns the content of the file [`STORED`]; nothing if no input comes from a file.
+fn stored(package: &Package<'_>) -> Option<Vec<u8>> {
+    let all: Vec<&[u8]> = package.stored.iter().flatten().map(Vec::as_slice).collect();
+    (!all.is_empty()).then(|| all.concat())
+}
+
+/// What an input holds: its generator with the seed, or where it begins in [`STORED`], and the
+/// number of its elements there.
+struct Given {
+    rule: &'static str,
+    seed: u64,
+    elements: u64,
+}
+
+/// Returns what an input holds; `None` stands for a result.
+fn given(package: &Package<'_>, input: Option<usize>) -> Result<Given, Diagnostic> {
+    let of = |rule, seed| Given { rule, seed, elements: 0 };
+    let Some(at) = input else { return Ok(of("KBC_BY_RULE", 0)) };
+    if let Some(Some(own)) = package.stored.get(at) {
+        let before: usize = package.stored[..at].iter().flatten().map(Vec::len).sum();
+        let each = package.program.inputs[at].ty.dtype.bytes();
+        return Ok(Given { rule: "KBC_STORED", seed: before as u64, elements: own.len() as u64 / each });
+    }
+    Ok(match package.program.graph.inputs.get(at).and_then(|i| i.data.as_ref()) {
+        // Nothing was executed, or the form of the file has no such data.
+        None | Some(DataSource::File { .. }) => of("KBC_BY_RULE", 0),
         Some(DataSource::Generator { name, args, span }) => match (name.as_str(), &args[..]) {
-            ("exact", []) => ("KBC_BY_RULE", 0),
-            ("ones", []) => ("KBC_ONES", 0),
-            ("normal", [seed]) if *seed >= 0.0 && seed.fract() == 0.0 => ("KBC_NORMAL", *seed as u64),
+            ("exact", []) => of("KBC_BY_RULE", 0),
+            ("ones", []) => of("KBC_ONES", 0),
+            ("normal", [seed]) if *seed >= 0.0 && seed.fract() == 0.0 => of("KBC_NORMAL", *seed as u64),
             (other, _) => {
                 return Err(refused(format!("the C has no generator `{other}`")).primary(*span, "named here"));
             }
@@ -263,7 +316,7 @@ fn given(data: Option<&DataSource>) -> Result<(&'static str, u64), Diagnostic> {
 /// Prints a global tensor as a `struct kbc_type`. Lengths of explicit parts are added before it.
 fn global(
     name: &str,
-    (g, (given, seed)): (&Global, (&str, u64)),
+    (g, held): (&Global, Given),
     axes: &[&Name],
     lengths: &mut String,
 ) -> Result<String, Diagnostic> {
@@ -315,10 +368,13 @@ fn global(
     };
     let (n, of) = (g.ty.dims.len(), g.ty.dtype);
     Ok(format!(
-        "{{{}, KBC_{of}, {n}, {cuts}, {combiner}, {}, {}, {only}, {given}, {seed}u}}",
+        "{{{}, KBC_{of}, {n}, {cuts}, {combiner}, {}, {}, {only}, {}, {}u, {}}}",
         literal(&g.name),
         over.len(),
-        list(over)?
+        list(over)?,
+        held.rule,
+        held.seed,
+        held.elements
     ))
 }
 

@@ -89,6 +89,6 @@ impl Built {
             return Err(Diagnostic::error("E416", title).into());
         };
         let prepared = emit::prepare(workspace, self, self.schedule()?, target, &mut Unwatched)?;
-        Ok(emit::contents(&prepared, report, None)?)
+        Ok(emit::contents(&prepared, report, emit::OwnData::default())?)
     }
 }

@@ -74,6 +74,8 @@ pub struct NativeBuild {
     pub optimise: &'static [&'static str],
     /// Flags behind the file: libraries.
     pub libraries: Vec<&'static str>,
+    /// The file of the package with inputs that come from files, if there is one.
+    pub stored: &'static str,
 }
 
 /// A backend: a family of targets that share passes and a printer.

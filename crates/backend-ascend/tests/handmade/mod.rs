@@ -95,6 +95,7 @@ pub fn package<'a>(kernel: &'a Kernel, text: &str) -> Package<'a> {
         kernel,
         sources,
         own: None,
+        stored: vec![],
         program: PackagedProgram {
             name: "sum_of_all".into(),
             file: "all_reduce.kb".into(),

@@ -48,7 +48,9 @@ struct CValue {
 /// Checks whether integers stay exact on all numbers of ranks of a package, with inputs by rule.
 pub fn exact(package: &Package<'_>) -> bool {
     let normal = |i: &kbc_ir::graph::Input| matches!(&i.data, Some(DataSource::Generator { name, .. }) if name.as_str() == "normal");
-    package.moduli.values().all(Option::is_some) && !package.program.graph.inputs.iter().any(normal)
+    package.moduli.values().all(Option::is_some)
+        && !package.program.graph.inputs.iter().any(normal)
+        && package.stored.iter().all(Option::is_none)
 }
 
 /// Returns the definition of a program. `name` is that of its kernel in C, `exact` whether integers

@@ -13,8 +13,8 @@ enum { KBC_DIMS = 8, KBC_AXES = 16, KBC_BLOCKS = 5 };
 enum kbc_dtype { KBC_f32, KBC_f16, KBC_bf16, KBC_i64, KBC_i32, KBC_i16, KBC_i8, KBC_u8, KBC_f8e4m3fn, KBC_f8e5m2 };
 enum kbc_rule { KBC_WHOLE, KBC_EVEN, KBC_CEIL, KBC_LENGTHS };
 enum kbc_combiner { KBC_NONE, KBC_SUM, KBC_PROD, KBC_MIN, KBC_MAX };
-/* What an input holds: by the rule of the program, or always the same. */
-enum kbc_generator { KBC_BY_RULE, KBC_ONES, KBC_NORMAL };
+/* What an input holds: by the rule of the program, always the same, or what the file beside the program has. */
+enum kbc_generator { KBC_BY_RULE, KBC_ONES, KBC_NORMAL, KBC_STORED };
 /* busbw / algbw on p ranks: (p - 1) / p, twice that, or 1; and whether the size is that of one rank's part. */
 enum kbc_bus { KBC_NO_BUS, KBC_SHARE, KBC_TWICE, KBC_ONE, KBC_SHARE_OF_PART };
 
@@ -36,7 +36,8 @@ struct kbc_type {
     int only_axis; /* the axis of which one coordinate alone holds the tensor, or -1 */
     int64_t only;
     enum kbc_generator given; /* of an input */
-    uint64_t seed;
+    uint64_t seed;            /* or the first byte in the file */
+    int64_t stored;           /* elements in the file */
 };
 
 /* Blocks that a collective moves: block at + i * at_step of the result holds block from + i * from_step
@@ -86,6 +87,9 @@ struct kbc_program {
     int axes, inputs, results, arguments;
     const struct kbc_type *input, *result;
     const struct kbc_argument *argument;
+    const char *stored; /* the file with inputs, or 0; its bytes, and their hash (FNV-1a) */
+    int64_t stored_bytes;
+    uint64_t stored_hash;
     int64_t tiles; /* bytes */
     enum kbc_bus bus;
     void (*sizes)(int64_t nranks, int64_t count, struct kbc_sizes *out);
@@ -113,6 +117,8 @@ struct kbc_options {
     int64_t ranks, count, calls, repeat, seed;
     int delays, json, until_eof, bind;
     double limit;
+    int generated;     /* makes inputs although the program has some in a file */
+    const char *data; /* that file, if it is not beside the program */
 };
 
 struct kbc_run {
@@ -124,6 +130,7 @@ struct kbc_run {
     size_t pitch;
     unsigned char *shared; /* memory for values of a definition, or 0 */
     size_t shared_bytes;
+    unsigned char *data;   /* inputs of the file, or 0 */
     uint32_t launch; /* which makes inputs different from call to call: the call plus the seed */
     uint64_t call;
 };
@@ -243,6 +250,33 @@ static inline double kbc_normal(enum kbc_dtype dtype, uint64_t seed, uint64_t ca
     return kbc_nearest(dtype, sqrt(-2 * log(near)) * cos(angle));
 }
 
+/* The value of an element of an integer type; of others its bits. */
+static inline int64_t kbc_decode_integer(enum kbc_dtype dtype, const unsigned char *from) {
+    uint64_t bits = 0;
+    memcpy(&bits, from, (size_t)kbc_bytes[dtype]);
+    switch (dtype) {
+    case KBC_i32: return (int32_t)(uint32_t)bits;
+    case KBC_i16: return (int16_t)(uint16_t)bits;
+    case KBC_i8: return (int8_t)(uint8_t)bits;
+    default: return (int64_t)bits;
+    }
+}
+static inline double kbc_decode(enum kbc_dtype dtype, const unsigned char *from) {
+    const int64_t i = kbc_decode_integer(dtype, from);
+    switch (dtype) {
+    case KBC_f32: return (double)kbc_float((uint32_t)i);
+    case KBC_f16: return (double)kbc_get_f16((uint16_t)i);
+    case KBC_bf16: return (double)kbc_get_bf16((uint16_t)i);
+    default: return (double)i;
+    }
+}
+
+/* Element `i` of input `k` in the file of inputs; 0 if it is not there. */
+static inline const unsigned char *kbc_stored_at(const struct kbc_run *r, int k, uint64_t i) {
+    const struct kbc_type *t = &r->program->input[k];
+    return t->given == KBC_STORED && r->data ? r->data + t->seed + i * (uint64_t)kbc_bytes[t->dtype] : 0;
+}
+
 /* Element `i` of what contributor `slice` gives to input `k`, an input of `n` elements: by the rule of
  * `kbc run`. Exact integers if the program keeps them exact; otherwise normal numbers, and integers below
  * the number of rows that they choose from. */
@@ -250,6 +284,8 @@ static inline double kbc_given(const struct kbc_run *r, int k, uint64_t i, uint6
     const struct kbc_type *t = &r->program->input[k];
     const int exact = r->sizes.modulus && r->sizes.modulus[k] > 0;
     uint32_t below = exact ? r->sizes.modulus[k] : 2;
+    const unsigned char *const stored = kbc_stored_at(r, k, i);
+    if (stored) return kbc_decode(t->dtype, stored);
     if (t->given == KBC_ONES) return 1;
     if (t->given == KBC_NORMAL || (!exact && kbc_is_real(t->dtype))) {
         const uint64_t seed = t->given == KBC_NORMAL ? t->seed : (uint64_t)r->options.seed;
@@ -393,30 +429,12 @@ static void kbc_fill_inputs(const struct kbc_run *r, int64_t rank, struct kbc_he
         const uint64_t whole = kbc_whole_length(r, k);
         for (int64_t i = 0; i < h->n; ++i) {
             const uint64_t e = kbc_linear(h->type->dims, r->sizes.input[k], at);
-            kbc_encode(h->type->dtype, kbc_given(r, k, e, whole, slice), h->data + (size_t)i * bytes);
+            const unsigned char *const stored = kbc_stored_at(r, k, e);
+            if (stored) memcpy(h->data + (size_t)i * bytes, stored, bytes);
+            else kbc_encode(h->type->dtype, kbc_given(r, k, e, whole, slice), h->data + (size_t)i * bytes);
             kbc_next(h->type->dims, h->low, h->length, at);
         }
     }
-}
-
-static inline double kbc_decode(enum kbc_dtype dtype, const unsigned char *from) {
-    uint64_t bits = 0;
-    uint16_t half;
-    int64_t i = 0;
-    float f;
-    memcpy(&bits, from, (size_t)kbc_bytes[dtype]);
-    memcpy(&half, from, kbc_bytes[dtype] < 2 ? 1 : 2);
-    switch (dtype) {
-    case KBC_f32: memcpy(&f, from, sizeof f); return (double)f;
-    case KBC_f16: return (double)kbc_get_f16(half);
-    case KBC_bf16: return (double)kbc_get_bf16(half);
-    case KBC_i64: i = (int64_t)bits; break;
-    case KBC_i32: i = (int32_t)(uint32_t)bits; break;
-    case KBC_i16: i = (int16_t)(uint16_t)bits; break;
-    case KBC_i8: i = (int8_t)(uint8_t)bits; break;
-    default: i = (int64_t)bits;
-    }
-    return (double)i;
 }
 
 static inline void kbc_compare(const struct kbc_run *r, struct kbc_rank *k, int64_t call, const struct kbc_held *held,

@@ -107,6 +107,11 @@ static inline struct kbc_tensor kbc_input_of(struct kbc_definition *d, int k, in
     struct kbc_part part;
     struct kbc_tensor out = kbc_begin(d, leading + t->dims, size, kbc_elements(leading + t->dims, size), 50, &part);
     for (int64_t i = part.low; i < part.high; ++i) {
+        const unsigned char *const stored = kbc_stored_at(r, k, (uint64_t)i);
+        if (stored && !kbc_is_real(t->dtype)) {
+            out.x[i] = kbc_whole_number(kbc_decode_integer(t->dtype, stored), 0);
+            continue;
+        }
         double v = kbc_given(r, k, (uint64_t)(i % (n ? n : 1)), (uint64_t)n, leading ? i / n : 0);
         for (int64_t s = 1; s < slices && !leading; ++s) {
             v = kbc_combine(t->combiner, v, kbc_given(r, k, (uint64_t)i, (uint64_t)n, s));

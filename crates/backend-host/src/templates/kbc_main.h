@@ -261,6 +261,7 @@ static void kbc_print_text(const struct kbc_run *r, const struct kbc_outcome *fo
     if (found->wrong != 0) printf("%lld differ\n", (long long)found->wrong);
     else if (exact) printf("all are equal\n");
     else printf("all are right, at most %.2g of the bound\n", found->worst);
+    if (r->data) printf("  inputs of files are those of %s\n", p->stored);
     if (found->unknown != 0) printf("  %lld elements have no known bound\n", (long long)found->unknown);
     if (o->repeat == 0) return;
     printf("  time %.3f us (median of %d blocks of %lld calls; %.3f to %.3f)", 1e6 * found->time, KBC_BLOCKS,
@@ -347,6 +348,10 @@ static void kbc_help(const struct kbc_program *p) {
     printf("  --limit SECONDS  longest that a wait may take (default: 30)\n");
     printf("  --seed SEED      other inputs\n");
     printf("  --delays         random delays between calls\n");
+    if (p->stored) {
+        printf("  --data FILE      the inputs of files (default: %s beside this program)\n", p->stored);
+        printf("  --generated      make these inputs, too\n");
+    }
 #ifndef KBC_MPI
     printf("  --bind           keep every rank on one processor (Linux)\n");
 #endif
@@ -357,7 +362,7 @@ static void kbc_help(const struct kbc_program *p) {
 /* Reads the arguments; returns 0, or an exit code plus 1. */
 static int kbc_arguments(const struct kbc_program *p, int64_t started, int argc, char **argv, struct kbc_options *o) {
     const int64_t ranks = started ? started : p->claimed == 1 ? p->ranks[0] : 0;
-    *o = (struct kbc_options){ranks, p->standard, p->definition ? 3 : 10, -1, 0, 0, 0, 0, 0, 30};
+    *o = (struct kbc_options){ranks, p->standard, p->definition ? 3 : 10, -1, 0, 0, 0, 0, 0, 30, 0, 0};
     for (int i = 1; i < argc; ++i) {
         const char *a = argv[i];
         int64_t seconds = 0, *to = 0;
@@ -369,11 +374,17 @@ static int kbc_arguments(const struct kbc_program *p, int64_t started, int argc,
         if (strcmp(a, "--delays") == 0) flag = &o->delays;
         if (strcmp(a, "--json") == 0) flag = &o->json;
         if (strcmp(a, "--until-eof") == 0) flag = &o->until_eof;
+        if (strcmp(a, "--generated") == 0 && p->stored) flag = &o->generated;
 #ifndef KBC_MPI
         if (strcmp(a, "--bind") == 0) flag = &o->bind;
 #endif
         if (flag) {
             *flag = 1;
+            continue;
+        }
+        if (strcmp(a, "--data") == 0 && p->stored) {
+            if (++i == argc) return 1 + kbc_usage("--data needs a file");
+            o->data = argv[i];
             continue;
         }
         if (strcmp(a, "-n") == 0) to = &o->ranks;
@@ -409,6 +420,36 @@ static int kbc_arguments(const struct kbc_program *p, int64_t started, int argc,
     return 0;
 }
 
+/* Reads the inputs of files; returns 0, or an exit code plus 1. Without a path, the file is where the program
+ * is. */
+static int kbc_read_data(struct kbc_run *r, const char *self) {
+    const struct kbc_program *p = r->program;
+    if (!p->stored || r->options.generated) return 0;
+    char path[4096];
+    const char *const slash = strrchr(self, '/');
+    const int folder = slash ? (int)(slash - self) + 1 : 0;
+    if (r->options.data) snprintf(path, sizeof path, "%s", r->options.data);
+    else snprintf(path, sizeof path, "%.*s%s", folder, self, p->stored);
+    for (int k = 0; k < p->inputs; ++k) {
+        const int64_t needed = kbc_elements(p->input[k].dims, r->sizes.input[k]);
+        if (p->input[k].given == KBC_STORED && p->input[k].stored != needed) {
+            return 1 + kbc_usage("%s has %lld elements in the file, and has to have %lld at this size: add --generated",
+                                 p->input[k].name, (long long)p->input[k].stored, (long long)needed);
+        }
+    }
+    FILE *const file = fopen(path, "rb");
+    if (!file) return 1 + kbc_usage("the inputs cannot be read: %s: %s (see --data)", path, strerror(errno));
+    r->data = malloc((size_t)p->stored_bytes + 1);
+    const size_t read = r->data ? fread(r->data, 1, (size_t)p->stored_bytes + 1, file) : 0;
+    fclose(file);
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < read; ++i) hash = (hash ^ r->data[i]) * 0x100000001b3u;
+    if (read != (size_t)p->stored_bytes || hash != p->stored_hash) {
+        return 1 + kbc_usage("%s does not hold the inputs of this program", path);
+    }
+    return 0;
+}
+
 /* Reads the arguments and computes the sizes; returns 0, or an exit code plus 1. `started` is the number
  * of ranks, if they have been started already. */
 static int kbc_prepare(const struct kbc_program *p, int64_t started, int argc, char **argv, struct kbc_run *r) {
@@ -427,13 +468,14 @@ static int kbc_prepare(const struct kbc_program *p, int64_t started, int argc, c
         return 1 + kbc_usage("a window serves %lld calls before a counter leaves its 32 bits", (long long)r->sizes.calls);
     }
     r->pitch = ((size_t)r->sizes.window + 4095) / 4096 * 4096;
-    return 0;
+    return kbc_read_data(r, argc > 0 ? argv[0] : "");
 }
 
 static void kbc_free_sizes(struct kbc_run *r) {
     free(r->sizes.input);
     free(r->sizes.result);
     free(r->sizes.rows);
+    free(r->data);
 }
 
 #endif

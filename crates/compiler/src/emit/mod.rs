@@ -260,11 +260,11 @@ fn file_name(report: &Report) -> String {
 }
 
 /// Returns the files of a package for a kernel whose schedule was proven and, if `report` says so,
-/// executed. `own` is the program's own data (see [`own_data`]).
+/// executed. `own` is the data that the program has from files (see [`own_data`]).
 ///
 /// # Errors
 /// Returns the errors of the printer and of the package.
-pub fn contents(prepared: &Prepared, report: &Report, own: Option<Vec<u8>>) -> Result<Contents, Diagnostics> {
+pub fn contents(prepared: &Prepared, report: &Report, own: OwnData) -> Result<Contents, Diagnostics> {
     let Prepared { emitted, claim } = prepared;
     let Emitted { family, kernel, profile } = emitted;
     let sources = sources(prepared, report)?;
@@ -290,23 +290,44 @@ pub fn contents(prepared: &Prepared, report: &Report, own: Option<Vec<u8>>) -> R
     let count = claim.count.as_ref().map_or(count, |c| c.default);
     let executed = Executed::of(kernel, ranks, count)?;
     let claim = claim.clone();
-    let package = Package { kernel, sources: &sources, program, claim, moduli, evidence, executed, own };
+    let package = Package {
+        kernel,
+        sources: &sources,
+        program,
+        claim,
+        moduli,
+        evidence,
+        executed,
+        own: own.npz,
+        stored: own.stored,
+    };
     let files = profile.files(&package)?;
     let report = report_of(prepared, &files);
     Ok(Contents { files, report })
 }
 
-/// Returns the program's own data in the form that a package stores: all inputs, and the error
-/// bounds of the results from the reference evaluator. Returns `None` unless every input comes from
-/// a file and none is partial or has a type that the format lacks.
+/// A program's own data, in the forms that packages store.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct OwnData {
+    /// All inputs, and the error bounds of the results from the reference evaluator, as an `.npz`;
+    /// `None` unless every input is in `stored`.
+    pub npz: Option<Vec<u8>>,
+    /// For each input its elements in C order, little-endian; `None` for one that does not come from a file, is
+    /// partial, or has a type that `.npz` lacks.
+    pub stored: Vec<Option<Vec<u8>>>,
+}
+
+/// Returns the data that a program has from files.
 ///
 /// # Errors
 /// Returns the errors of the evaluator.
-pub fn own_data(typed: &Graph, ranks: u64, inputs: &[Tensor]) -> Result<Option<Vec<u8>>, Diagnostics> {
+pub fn own_data(typed: &Graph, ranks: u64, inputs: &[Tensor]) -> Result<OwnData, Diagnostics> {
     let given = |i: &kbc_ir::graph::Input| matches!(i.data, Some(DataSource::File { .. }));
     let known = |i: &kbc_ir::graph::Input| i.ty.partial.is_none() && i.ty.dtype.row().numpy.is_some();
-    if typed.inputs.is_empty() || !typed.inputs.iter().all(|i| given(i) && known(i)) {
-        return Ok(None);
+    let held = typed.inputs.iter().zip(inputs);
+    let stored: Vec<_> = held.map(|(i, t)| (given(i) && known(i)).then(|| t.data().to_bytes())).collect();
+    if stored.is_empty() || stored.contains(&None) {
+        return Ok(OwnData { npz: None, stored });
     }
     let options = EvalOptions { max_parts: ranks, accuracy: Accuracy::Others, terms: false };
     let mut list: Vec<(String, Tensor)> =
@@ -316,7 +337,7 @@ pub fn own_data(typed: &Graph, ranks: u64, inputs: &[Tensor]) -> Result<Option<V
         let bound = r.bound.iter().map(|b| if *b == 0.0 { 0.0 } else { (*b as f32).next_up() }).collect();
         list.extend(Tensor::new(r.shape, Data::F32(bound)).map(|t| (format!("bound_{i}"), t)));
     }
-    Ok(Some(write_npz(&list)?))
+    Ok(OwnData { npz: Some(write_npz(&list)?), stored })
 }
 
 /// Returns a text of the kernel, one of [`TEXTS`].

@@ -178,6 +178,9 @@ pub struct Package<'a> {
     /// `input_0` and so on, and for each result `bound_0` and so on, how far each of its elements
     /// may be off.
     pub own: Option<Vec<u8>>,
+    /// The elements of the inputs that come from files, whole, in C order and little-endian; `None`
+    /// or no entry for an input that is generated.
+    pub stored: Vec<Option<Vec<u8>>>,
 }
 
 /// Name of the file with the program's own data.
