@@ -78,7 +78,7 @@ fn elementwise_operations_are_one_loop() {
     assert!(text.contains("        k_loop_0(m, x + i, c, y + i);\n    }\n}\n"), "{text}");
     // A later statement reads a tile, and another one does not: it is overwritten before.
     let text =
-        looped(&all, &["store @w[0][0] at (0) = $b[1]", "fill $a[4] = 0", "store @w[0][0] at (0) = $a[1]"]);
+        looped(&all, &["store @w[0][0] at (0) = $b[1]", "fill $a[1] = 0", "store @w[0][0] at (0) = $a[1]"]);
     assert!(text.contains("k_loop_0(m, x + i, c, y + i, b);") && text.contains("p3[i] = v3;"), "{text}");
     // Two equal loops are one function.
     let twice = all.iter().map(|l| (*l).to_owned()).collect::<Vec<_>>();

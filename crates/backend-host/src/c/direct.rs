@@ -7,48 +7,90 @@
 
 use kbc_ir::expr::Expr;
 use kbc_tiles::tile::{Gm, Kernel, Op, Stmt, TileId, VArg, VecOp};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// The tiles that some statements read before they write them: elements of earlier statements.
-pub struct Carried(BTreeSet<u32>);
+/// Which tiles later statements may read, after every statement of a kernel.
+pub struct Live {
+    after: BTreeMap<*const Stmt, BTreeSet<u32>>,
+    /// Tiles of which some list writes or reads different numbers of elements: what is written may
+    /// then be a part of what is read, so it is never taken for overwritten.
+    mixed: BTreeSet<u32>,
+}
 
-impl Carried {
+impl Live {
     /// Returns those of a kernel.
-    pub fn of(kernel: &Kernel) -> Carried {
-        let mut out = Carried(BTreeSet::new());
-        out.list(&kernel.body);
+    pub fn of(kernel: &Kernel) -> Live {
+        let mut out = Live { after: BTreeMap::new(), mixed: BTreeSet::new() };
+        out.lengths(&kernel.body);
+        out.before(&kernel.body, BTreeSet::new());
         out
     }
 
-    fn list(&mut self, list: &[Stmt]) {
-        let mut written: BTreeSet<u32> = BTreeSet::new();
-        for stmt in list {
-            if let Stmt::Op(op) = stmt {
-                let (read, write) = tiles(op);
-                self.0.extend(read.iter().map(|t| t.0).filter(|t| !written.contains(t)));
-                written.extend(write.map(|t| t.0));
-            }
-            stmt.blocks().for_each(|block| self.list(block));
-            // What a block wrote may be read after it.
-            stmt.blocks().for_each(|block| forget(block, &mut written));
-        }
+    /// Checks whether a statement behind this one, also in a later iteration, may read a tile that
+    /// this one or one before it wrote.
+    pub(super) fn after(&self, stmt: &Stmt, tile: TileId) -> bool {
+        let known = self.after.get(&std::ptr::from_ref(stmt));
+        self.mixed.contains(&tile.0) || known.is_none_or(|live| live.contains(&tile.0))
     }
 
-    /// Checks whether elements of a tile may be read that earlier statements wrote.
-    pub(super) fn has(&self, tile: TileId) -> bool {
-        self.0.contains(&tile.0)
+    /// Returns what is read before it is written from the beginning of a list on. `live` is what is
+    /// read behind it.
+    fn before(&mut self, list: &[Stmt], mut live: BTreeSet<u32>) -> BTreeSet<u32> {
+        for stmt in list.iter().rev() {
+            self.after.entry(std::ptr::from_ref(stmt)).or_default().extend(&live);
+            if let Stmt::Op(op) = stmt {
+                let (read, written) = tiles(op);
+                if let Some(tile) = written.filter(|t| length(op).is_some() && !self.mixed.contains(&t.0)) {
+                    live.remove(&tile.0);
+                }
+                live.extend(read.iter().map(|t| t.0));
+                continue;
+            }
+            let behind = live.clone();
+            let repeats = matches!(stmt, Stmt::For { .. } | Stmt::Tiles { .. });
+            for block in stmt.blocks() {
+                let first = self.before(block, behind.clone());
+                live.extend(&first);
+                if repeats {
+                    // What an iteration reads before it writes it is read behind the one before it.
+                    let mut again = behind.clone();
+                    again.extend(&first);
+                    live.extend(self.before(block, again));
+                }
+            }
+        }
+        live
+    }
+
+    fn lengths(&mut self, list: &[Stmt]) {
+        let mut known: BTreeMap<u32, &Expr> = BTreeMap::new();
+        for stmt in list {
+            if let Stmt::Op(op) = stmt
+                && let Some(len) = length(op)
+            {
+                let (read, written) = tiles(op);
+                for tile in read.into_iter().chain(written) {
+                    if known.insert(tile.0, len).is_some_and(|before| before != len) {
+                        self.mixed.insert(tile.0);
+                    }
+                }
+            }
+            stmt.blocks().for_each(|block| self.lengths(block));
+        }
     }
 }
 
-/// Removes the tiles that a block writes.
-fn forget(list: &[Stmt], written: &mut BTreeSet<u32>) {
-    for stmt in list {
-        if let Stmt::Op(op) = stmt
-            && let (_, Some(tile)) = tiles(op)
-        {
-            written.remove(&tile.0);
-        }
-        stmt.blocks().for_each(|block| forget(block, written));
+/// Returns how many elements an operation reads and writes, from the first one of each of its tiles
+/// on; nothing for an operation of another kind.
+fn length(op: &Op) -> Option<&Expr> {
+    match op {
+        Op::Load { len, .. }
+        | Op::Store { len, .. }
+        | Op::Vector { len, .. }
+        | Op::Select { len, .. }
+        | Op::LoadRows { len, .. }
+        | Op::StoreRows { len, .. } => Some(len),
+        _ => None,
     }
 }
 
@@ -113,7 +155,7 @@ pub enum Direct<'k> {
 }
 
 /// Returns what the body of a loop does without tiles, if it needs none.
-pub fn direct<'k>(body: &'k [Stmt], carried: &Carried) -> Option<Direct<'k>> {
+pub fn direct<'k>(body: &'k [Stmt], live: &Live) -> Option<Direct<'k>> {
     let ops: Vec<&Op> = body
         .iter()
         .map(|s| match s {
@@ -121,7 +163,8 @@ pub fn direct<'k>(body: &'k [Stmt], carried: &Carried) -> Option<Direct<'k>> {
             _ => None,
         })
         .collect::<Option<_>>()?;
-    let free = |t: &TileId| !carried.0.contains(&t.0);
+    let last = body.last()?;
+    let free = |t: &TileId| !live.after(last, *t);
     match &ops[..] {
         [Op::Load { tile, len, from }, Op::Store { to, tile: stored, len: n }] => {
             let apart = from.object != to.object && (from.peer.is_none() || to.peer.is_none());
@@ -147,4 +190,25 @@ pub fn direct<'k>(body: &'k [Stmt], carried: &Carried) -> Option<Direct<'k>> {
         }
         _ => None,
     }
+}
+
+/// Returns the run of this rank's memory that the body of a loop loads into a tile, and does nothing
+/// else than to store that tile: then the memory can be read in the place of the tile.
+pub fn passed_on<'k>(body: &'k [Stmt], live: &Live) -> Option<(TileId, &'k Gm)> {
+    let [Stmt::Op(Op::Load { tile, len, from }), rest @ ..] = body else { return None };
+    let free = from.peer.is_none() && !rest.is_empty() && !live.after(body.last()?, *tile);
+    (free && only_stores(rest, (*tile, len, from))).then_some((*tile, from))
+}
+
+/// Checks that statements only store a tile, to other memory than it was loaded from.
+fn only_stores(list: &[Stmt], loaded: (TileId, &Expr, &Gm)) -> bool {
+    let (tile, len, from) = loaded;
+    list.iter().all(|s| match s {
+        Stmt::Op(Op::Store { to, tile: stored, len: n }) => {
+            *stored == tile && n == len && (to.peer.is_some() || to.object != from.object)
+        }
+        Stmt::Op(_) | Stmt::Tiles { .. } | Stmt::Turn { .. } | Stmt::Task { .. } => false,
+        Stmt::For { .. } | Stmt::If { .. } => s.blocks().all(|b| only_stores(b, loaded)),
+        Stmt::Let { .. } | Stmt::Note { .. } => true,
+    })
 }

@@ -6,7 +6,7 @@
 //! statement may read it. Loads and stores of this rank's memory are part of the loop. Every
 //! operation rounds as it does alone, so the bits are the same.
 
-use super::direct::{Carried, tiles};
+use super::direct::Live;
 use super::mentions;
 use super::names::ctype;
 use super::printer::Printer;
@@ -104,7 +104,7 @@ fn computes(dtype: DType) -> bool {
 impl Printer<'_> {
     /// Returns the longest run of operations at the beginning of a list that one loop computes, if
     /// that is more than one operation. The list is a part of the body of a loop over tiles.
-    pub(super) fn fused(&self, list: &[Stmt], carried: &Carried) -> Option<Fused> {
+    pub(super) fn fused(&self, list: &[Stmt], live: &Live) -> Option<Fused> {
         let mut maker = Maker::default();
         let mut len: Option<&Expr> = None;
         // The operations up to the last one that computes or stores, and what is known there.
@@ -130,9 +130,9 @@ impl Printer<'_> {
         if operations < 2 || computed == 0 {
             return None;
         }
-        let (rest, len) = (&list[statements..], len?);
+        let (last, len) = (list.get(statements.checked_sub(1)?)?, len?);
         for tile in maker.written.clone() {
-            if carried.may_be_read(tile, len, rest) {
+            if live.after(last, tile) {
                 let ty = ctype(self.k.tile(tile).dtype);
                 let to = maker.element(format!("{ty} *"), self.tile(tile).to_owned());
                 let value = maker.values.get(&tile.0)?.clone();
@@ -303,44 +303,4 @@ fn sign(op: CompareOp) -> &'static str {
         CompareOp::Gt => ">",
         CompareOp::Ge => ">=",
     }
-}
-
-impl Carried {
-    /// Checks whether a later statement may read what an operation wrote to the first `len` elements
-    /// of a tile. `rest` is what follows in the list of the operation.
-    fn may_be_read(&self, tile: TileId, len: &Expr, rest: &[Stmt]) -> bool {
-        if self.has(tile) {
-            return true;
-        }
-        for stmt in rest {
-            if let Stmt::Op(op) = stmt {
-                let (read, write) = tiles(op);
-                if read.contains(&tile) {
-                    return true;
-                }
-                if write == Some(tile) && overwrites(op, len) {
-                    return false;
-                }
-            } else if reads(stmt, tile) {
-                return true;
-            }
-        }
-        false
-    }
-}
-
-/// Checks whether an operation writes the first `len` elements of its tile.
-fn overwrites(op: &Op, len: &Expr) -> bool {
-    match op {
-        Op::Load { len: n, .. } | Op::Vector { len: n, .. } | Op::Select { len: n, .. } => n == len,
-        _ => false,
-    }
-}
-
-/// Checks whether a block reads a tile.
-fn reads(stmt: &Stmt, tile: TileId) -> bool {
-    stmt.blocks().flatten().any(|s| match s {
-        Stmt::Op(op) => tiles(op).0.contains(&tile),
-        other => reads(other, tile),
-    })
 }

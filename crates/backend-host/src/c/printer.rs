@@ -1,6 +1,6 @@
 //! Printer of the statements of a kernel: names, control flow, transfers, notifies and waits.
 
-use super::direct::{Carried, Direct, direct};
+use super::direct::{Direct, Live, direct, passed_on};
 use super::expr::{self, ADD, MUL};
 use super::fused::Function;
 use super::lengths::Lengths;
@@ -44,7 +44,9 @@ pub(super) struct Names {
 pub(super) struct Printer<'k> {
     pub k: &'k Kernel,
     pub orders: Orders,
-    pub carried: Carried,
+    pub live: Live,
+    /// A tile that is not loaded, and the pointer to the memory that is read in its place.
+    instead: Option<(TileId, String)>,
     pub lengths: Lengths,
     /// The loop around this place whose tiles hold rows.
     pub row_loop: Option<RowLoop>,
@@ -80,12 +82,13 @@ impl<'k> Printer<'k> {
             pitches: names(k.tiles.iter().map(|t| &t.name).collect(), "_pitch"),
             tables,
         };
-        let (orders, carried, lengths) = (Orders::of(k), Carried::of(k), Lengths::of_kernel(k));
+        let (orders, live, lengths) = (Orders::of(k), Live::of(k), Lengths::of_kernel(k));
         let chosen = scope.fresh("chosen");
         Printer {
             k,
             orders,
-            carried,
+            live,
+            instead: None,
             lengths,
             row_loop: None,
             chosen,
@@ -130,7 +133,7 @@ impl<'k> Printer<'k> {
         if self.loops == 0 {
             return 0;
         }
-        let Some(fused) = self.fused(list, &self.carried) else { return 0 };
+        let Some(fused) = self.fused(list, &self.live) else { return 0 };
         for stmt in &list[..fused.statements] {
             if let Stmt::Note { place, text } = stmt {
                 self.note(place, text, depth);
@@ -199,12 +202,19 @@ impl<'k> Printer<'k> {
                 if let Some(rows) = rows {
                     self.row_names(rows, (len, &i, &m), depth + 1);
                 }
-                match direct(body, &self.carried).filter(|_| rows.is_none()) {
-                    Some(what) => {
-                        let text = self.direct(&what);
-                        self.line(depth + 1, &text);
-                    }
-                    None => self.statements(body, depth + 1)?,
+                let whole = rows.is_none();
+                if let Some(what) = direct(body, &self.live).filter(|_| whole) {
+                    let text = self.direct(&what);
+                    self.line(depth + 1, &text);
+                } else if let Some((tile, from)) = passed_on(body, &self.live).filter(|_| whole) {
+                    let ty = ctype(self.k.tile(tile).dtype);
+                    let (place, from) = (self.place(from), self.scope.fresh("from"));
+                    self.line(depth + 1, &format!("const {ty} *const {from} = {place};"));
+                    self.instead = Some((tile, from));
+                    self.statements(&body[1..], depth + 1)?;
+                    self.instead = None;
+                } else {
+                    self.statements(body, depth + 1)?;
                 }
                 self.row_loop = around;
                 self.loops -= 1;
@@ -271,7 +281,10 @@ impl<'k> Printer<'k> {
     }
 
     pub(super) fn tile(&self, id: TileId) -> &str {
-        &self.names.tiles[id.0 as usize]
+        match &self.instead {
+            Some((tile, from)) if *tile == id => from,
+            _ => &self.names.tiles[id.0 as usize],
+        }
     }
 
     /// Returns a number of an element type, as an argument of the functions of `kbc_host.h`.
