@@ -68,7 +68,7 @@ fn package(bencher: Bencher, algorithm: &str) {
     let mut job = proven(algorithm);
     bencher.bench_local(|| {
         let prepared = job.prepared();
-        emit::contents(&prepared, &job.report, None).expect("the library is packaged")
+        emit::contents(&prepared, &job.report, emit::OwnData::default()).expect("the library is packaged")
     });
 }
 
@@ -103,6 +103,9 @@ fn part_verify(bencher: Bencher, algorithm: &str) {
 fn part_files(bencher: Bencher, algorithm: &str) {
     let mut job = proven(algorithm);
     let prepared = job.prepared();
-    bencher
-        .bench_local(|| emit::contents(&prepared, &job.report, None).expect("the library is packaged").files);
+    bencher.bench_local(|| {
+        emit::contents(&prepared, &job.report, emit::OwnData::default())
+            .expect("the library is packaged")
+            .files
+    });
 }

@@ -10,6 +10,7 @@
 
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -147,6 +148,10 @@ STAND int MPI_Info_free(int *info) { return *info = 0; }
 STAND int MPI_Comm_get_errhandler(int comm, int *out) { return (void)comm, *out = 0; }
 STAND int MPI_Comm_set_errhandler(int comm, int set) { return (void)comm, (void)set, 0; }
 STAND int MPI_Errhandler_free(int *handler) { return *handler = 0; }
+enum { MPI_MAX_ERROR_STRING = 256 };
+STAND int MPI_Error_string(int error, char *text, int *length) {
+    return *length = snprintf(text, MPI_MAX_ERROR_STRING, "error %d", error), 0;
+}
 
 STAND int MPI_Win_allocate(MPI_Aint size, int unit, int info, int comm, void *base, int *win) {
     (void)unit, (void)info;

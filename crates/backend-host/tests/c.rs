@@ -90,7 +90,7 @@ fn elementwise_operations_are_one_loop() {
     assert!(text.matches("k_loop_0(m, ").count() == 2 && !text.contains("k_loop_1"), "{text}");
 }
 
-/// What one loop over elements would do in another order, or in another number, stays outside of it.
+/// What one loop over elements would do in another order or number stays outside of it.
 #[test]
 fn other_operations_end_a_loop() {
     for (why, body, kept) in [

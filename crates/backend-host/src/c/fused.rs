@@ -7,8 +7,8 @@
 //! operation rounds as it does alone, so the bits are the same.
 
 use super::direct::Live;
-use super::mentions;
-use super::names::ctype;
+use super::function::Function;
+use super::names::{ctype, mentions};
 use super::printer::Printer;
 use crate::device::places;
 use kbc_ir::expr::Expr;
@@ -30,32 +30,6 @@ pub(super) struct Fused {
     pub arguments: Vec<String>,
     /// Number of elements, in C.
     pub len: String,
-}
-
-/// A function with a loop. Two that are equal are printed once.
-#[derive(Clone, PartialEq, Eq)]
-pub(super) struct Function {
-    parameters: Vec<String>,
-    lines: Vec<String>,
-}
-
-impl Function {
-    /// Prints the function, under a name.
-    pub(super) fn print(&self, name: &str) -> String {
-        let mut out = format!("KBC_INSIDE void {name}_of(int64_t n");
-        self.parameters.iter().enumerate().for_each(|(i, p)| out += &format!(", {p}p{i}"));
-        out += ") {\n    KBC_LOOP\n    for (int64_t i = 0; i < n; ++i) {\n";
-        self.lines.iter().for_each(|l| out += &format!("        {l}\n"));
-        let typed: Vec<String> =
-            self.parameters.iter().enumerate().map(|(i, p)| format!("{p}p{i}")).collect();
-        let plain: Vec<String> = (0..self.parameters.len()).map(|i| format!("p{i}")).collect();
-        out += "    }\n}\n";
-        out + &format!(
-            "KBC_FUSED_LOOP({name}, (int64_t n, {}), (n, {}))\n\n",
-            typed.join(", "),
-            plain.join(", ")
-        )
-    }
 }
 
 /// A loop that is being made.

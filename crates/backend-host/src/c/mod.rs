@@ -6,6 +6,7 @@
 mod compute;
 mod direct;
 mod expr;
+mod function;
 mod fused;
 mod lengths;
 mod names;
@@ -22,7 +23,7 @@ use kbc_ir::expr::Expr;
 use kbc_tiles::args::incomplete as refuse;
 use kbc_tiles::package::KernelText;
 use kbc_tiles::tile::*;
-use names::comment;
+use names::{comment, mentions};
 use printer::Printer;
 
 /// Prints a kernel as a C function, with the functions of its tables before it.
@@ -142,11 +143,4 @@ fn code_of(text: &str) -> String {
         out.push('\n');
     }
     out
-}
-
-/// Checks whether a text has an identifier as a word.
-fn mentions(text: &str, ident: &str) -> bool {
-    let inner = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    text.match_indices(ident)
-        .any(|(at, _)| !text[..at].ends_with(inner) && !text[at + ident.len()..].starts_with(inner))
 }

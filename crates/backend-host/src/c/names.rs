@@ -109,6 +109,13 @@ pub fn literal(text: &str) -> String {
     out + "\""
 }
 
+/// Checks whether a text has an identifier as a word.
+pub(super) fn mentions(text: &str, ident: &str) -> bool {
+    let inner = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.match_indices(ident)
+        .any(|(at, _)| !text[..at].ends_with(inner) && !text[at + ident.len()..].starts_with(inner))
+}
+
 /// Names in scope, each with its identifier. No two of them share one. Identifiers of loops and
 /// declarations without a name of their own are in scope too.
 #[derive(Default)]

@@ -2,7 +2,7 @@
 
 use super::direct::{Direct, Live, direct, passed_on};
 use super::expr::{self, ADD, MUL};
-use super::fused::Function;
+use super::function::Function;
 use super::lengths::Lengths;
 use super::names::{Scope, comment, ctype, literal, plain as ident};
 use crate::orders::Orders;

@@ -71,8 +71,16 @@ static int kbc_make_windows(struct kbc_run *r, int rank) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, usual);
     MPI_Errhandler_free(&usual);
     MPI_Info_free(&info);
-    if (error != MPI_SUCCESS || posix_memalign(&kbc_staging, KBC_LINE, KBC_STAGED) != 0) {
-        kbc_say("rank %d has no memory for a window of %zu bytes (take a smaller count)", rank, r->pitch);
+    if (error != MPI_SUCCESS) {
+        /* Not only for lack of memory: an engine may have no windows between these computers. */
+        char why[MPI_MAX_ERROR_STRING] = "";
+        int length = 0;
+        MPI_Error_string(error, why, &length);
+        kbc_say("rank %d gets no window of %zu bytes from MPI: %s", rank, r->pitch, why);
+        kbc_stop(0);
+    }
+    if (posix_memalign(&kbc_staging, KBC_LINE, KBC_STAGED) != 0) {
+        kbc_say("rank %d has no memory for messages", rank);
         kbc_stop(0);
     }
     MPI_Win_get_attr(kbc_windows, MPI_WIN_MODEL, &model, &found);
