@@ -1,6 +1,6 @@
 /* Runs of f16 and bf16 give the bits of the functions for one element, whatever code runs them. A NaN
  * that is computed from two NaNs may be that of either. */
-#include "kbc_host.h"
+#include "kbc_halves.h"
 
 #include <stdio.h>
 

@@ -29,6 +29,7 @@ const PROGRAM: &str = include_str!("templates/kbc_main.h");
 const RANKS: &str = include_str!("templates/kbc_ranks.h");
 const MPI: &str = include_str!("templates/kbc_mpi.h");
 const COMPUTE: &str = include_str!("templates/kbc_compute.h");
+const HALVES: &str = include_str!("templates/kbc_halves.h");
 const NEAR: &str = include_str!("templates/kbc_near.h");
 const DEFINE: &str = include_str!("templates/kbc_define.h");
 const DOT: &str = include_str!("templates/kbc_dot.h");
@@ -125,6 +126,7 @@ pub fn files(package: &Package<'_>) -> Result<Vec<(String, Vec<u8>)>, Diagnostic
         ("kbc_data.h".into(), text(DATA.to_owned())),
         ("kbc_define.h".into(), text(DEFINE.to_owned())),
         ("kbc_dot.h".into(), text(DOT.to_owned())),
+        ("kbc_halves.h".into(), text(HALVES.to_owned())),
         ("kbc_host.h".into(), text(TRANSPORT.to_owned())),
         ("kbc_main.h".into(), text(PROGRAM.to_owned())),
         ("kbc_mpi.h".into(), text(MPI.to_owned())),
@@ -236,7 +238,8 @@ fn program(package: &Package<'_>, layout: &Layout) -> Result<String, Diagnostic>
     let held = stored(package);
     let (held_bytes, held_hash) = held.as_ref().map_or((0, 0), |h| (h.len(), fnv_of(h.iter().copied())));
     let held = held.map_or_else(|| "0".to_owned(), |_| literal(STORED));
-    let identity = fnv(&[&out, DATA, TRANSPORT, COMPUTE, NEAR, DOT, DEFINE, PROGRAM, MPI, MPI_RANKS, RANKS]);
+    let identity =
+        fnv(&[&out, DATA, TRANSPORT, HALVES, COMPUTE, NEAR, DOT, DEFINE, PROGRAM, MPI, MPI_RANKS, RANKS]);
     let _ = write!(
         out,
         "static const struct kbc_program {name}_program = {{\n    \

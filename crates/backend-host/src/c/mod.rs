@@ -20,6 +20,7 @@ use crate::device;
 use compute::computes;
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::Expr;
+use kbc_ir::types::DType;
 use kbc_tiles::args::incomplete as refuse;
 use kbc_tiles::package::KernelText;
 use kbc_tiles::tile::*;
@@ -41,7 +42,12 @@ pub fn kernel(k: &Kernel, text: &KernelText) -> Result<String, Diagnostic> {
     let by = format!("{name}: emitted by kbc from {}.", text.source);
     comment(&mut out, &format!("{by} Do not edit: change the program and emit again."));
     text.notes.iter().for_each(|n| comment(&mut out, n));
-    let header = if computes(&k.body) { "kbc_compute.h" } else { "kbc_host.h" };
+    let halves = k.tiles.iter().any(|t| matches!(t.dtype, DType::F16 | DType::BF16));
+    let header = match computes(&k.body) {
+        true => "kbc_compute.h",
+        false if halves => "kbc_halves.h",
+        false => "kbc_host.h",
+    };
     out += &format!("\n#include \"{header}\"\n\n");
     for (t, (value, ident)) in k.tables.iter().zip(&names.tables) {
         // C compilers complain about functions that nothing calls.

@@ -6,7 +6,7 @@
 #ifndef KBC_COMPUTE_H
 #define KBC_COMPUTE_H
 
-#include "kbc_host.h"
+#include "kbc_halves.h"
 
 /* --- functions of one element --- */
 
