@@ -61,6 +61,18 @@ fn work_beside_a_root() {
     }
 }
 
+/// Tasks take the root as the kernel of a collective does.
+#[test]
+fn tasks_with_a_root() {
+    let body = "matmul(relu(broadcast(x, over: tp, from: 1)), w)";
+    let mut case = emitted("(x: f32[12, 16] only(1@tp), w: f32[16, 24]) -> f32[12, 24]", body);
+    assert!(case.kernel.root == Some(1) && case.sources.len() > 1);
+    for root in 0..3 {
+        case.root = Some(root);
+        case.check(&[(3, 0)], 2);
+    }
+}
+
 /// Parts of a split value belong to ranks, and a program without a root has none.
 #[test]
 fn no_root() {

@@ -383,9 +383,9 @@ submitted = []
 orch = NS(submit_next_level_group=lambda handle, members, config, workers: submitted.append(members))
 domain = {w: NS(buffers={"window": MagicMock()}, device_ctx=7) for w in (5, 1, 3)}
 tensors = [{t.name: None for t in layout.TENSORS} for _ in range(3)]
-def launch(root):
+def launch(root, call=0):
     try:
-        entry.launch(orch, None, None, domain, (5, 1, 3), tensors, 0, 1000, root)
+        entry.launch(orch, None, None, domain, (5, 1, 3), tensors, call, 1000, root)
     except ValueError as e:
         return str(e)
     at = layout.SCALARS.index("root")
@@ -393,6 +393,9 @@ def launch(root):
 
 assert launch(None) == {layout.ROOT} and launch(2) == {2}, launch(2)
 assert launch(3) == "root 3: there are 3 ranks, numbered from 0" and launch(-1).startswith("root -1")
+# Counters continue, so a domain has one root.
+assert launch(2, 1) == {2} and launch(0, 2) == "root 0: the launches of this domain have root 2; another root takes another domain"
+assert launch(0) == {0} and launch(0, 1) == {0}
 for nranks in (2, 3, 8):
     for root in range(nranks):
         has = [layout.elements(nranks, 1000, layout.place(rank, nranks, root))[0] for rank in range(nranks)]

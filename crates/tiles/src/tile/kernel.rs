@@ -29,7 +29,8 @@ pub struct Kernel {
     /// The program's root, if a launch may take another one (scalar [`ROOT`]). The kernel is then
     /// written in *places*: `rank` is the place of this rank, which is its number plus this root
     /// minus that of the launch, modulo `nranks`, and numbers of peers are places too. So the
-    /// launch's root has the place of the program's root.
+    /// launch's root has the place of the program's root. Counters belong to places, so all
+    /// launches of a domain have the same root.
     ///
     /// [`ROOT`]: super::ROOT
     pub root: Option<u64>,

@@ -54,6 +54,10 @@ STATUS_WORDS = 16  # one line of 64 bytes a block of a kernel
 BLOCKS = [(task, block) for task in layout.TASKS for block in range(layout.KERNELS[task.kernel].blocks)]
 
 
+# The root of the launches of each domain, which is told by the memory of its chips.
+ROOTS = {}
+
+
 class Unable(Exception):
     """The kernel cannot run here, or a run would prove nothing."""
 
@@ -170,7 +174,8 @@ def domain(orch, workers, count=0):
 
 
 def launch(orch, handle, config, domain, workers, tensors, call, count=0, root=None):
-    """Submits launch number `call` of a domain on its workers, with this root or else layout.ROOT. `tensors` has a dictionary for each rank: what the runtime
+    """Submits launch number `call` of a domain on its workers, with this root or else layout.ROOT; all
+    launches of a domain have the same one, because its counters continue from launch to launch. `tensors` has a dictionary for each rank: what the runtime
     takes for each tensor of layout.TENSORS but the window, by name. A tensor with another size than layout.elements says,
     or a number of a launch that was used before, is wrong and not noticed."""
     workers = list(workers)
@@ -190,6 +195,11 @@ def launch(orch, handle, config, domain, workers, tensors, call, count=0, root=N
         raise ValueError(f"a launch of {layout.KERNEL} takes no root")
     elif not 0 <= root < nranks:
         raise ValueError(f"root {root}: there are {nranks} ranks, numbered from 0")
+    chips = tuple(domain[worker].device_ctx for worker in workers)
+    if call == 0:
+        ROOTS[chips] = root
+    elif ROOTS.get(chips, root) != root:
+        raise ValueError(f"root {root}: the launches of this domain have root {ROOTS[chips]}; another root takes another domain")
     size = window_size(nranks, count)
     members = []
     for rank, worker in enumerate(workers):
