@@ -318,7 +318,7 @@ pub fn not_written(e: &io::Error) -> Diagnostic {
 }
 
 /// Checks whether a path is a device or a pipe, which is written to and never replaced.
-fn is_device(path: &Path) -> bool {
+pub fn is_device(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir())
 }
 
@@ -341,23 +341,4 @@ pub fn write_here(path: &Path, bytes: &[u8]) -> Result<(), Diagnostic> {
         return fs::write(path, bytes).map_err(|e| failure(path, "write", &e));
     }
     exchange(path, |temporary| fs::write(temporary, bytes))
-}
-
-#[cfg(all(test, unix))]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::FileTypeExt;
-
-    /// With the rights of root, a rename would replace the device by the file.
-    #[test]
-    fn a_device_is_written_to_and_not_replaced() {
-        let null = Path::new("/dev/null");
-        assert!(is_device(null) && !is_device(Path::new("/")) && !is_device(Path::new("/no such file")));
-        write_file(null, b"gone").expect("it takes everything");
-        let mut draft = Draft::new(null).expect("it opens");
-        draft.write_all(b"gone").expect("it takes everything");
-        draft.keep().expect("it stays");
-        drop(Draft::new(null).expect("it opens"));
-        assert!(fs::metadata(null).expect("it is there").file_type().is_char_device());
-    }
 }

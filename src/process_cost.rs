@@ -126,28 +126,3 @@ fn wait(mut child: std::process::Child) -> Result<Waited, Diagnostic> {
     Err(Diagnostic::error("E416", "this system does not say what a single process took")
         .note("kbc measures processes with wait4, which only Unix has"))
 }
-
-#[cfg(all(test, unix))]
-mod tests {
-    use super::*;
-
-    fn shell(line: &str) -> Ended {
-        let folder = tempfile::tempdir().expect("a folder");
-        let arguments = ["-c".to_owned(), line.to_owned()];
-        measured(Path::new("/bin/sh"), &arguments, folder.path(), true).expect("a shell")
-    }
-
-    #[test]
-    fn a_process_has_a_cost_or_says_why_not() {
-        let cost = shell("echo '{\"other\": [1], \"messages\": 7}'").expect("it succeeds");
-        assert_eq!(cost.messages, Some(7));
-        assert!(cost.cpu_seconds >= 0.0 && cost.wall_seconds > 0.0 && cost.peak_bytes > 100_000, "{cost:?}");
-        assert_eq!(shell("echo no report").expect("it succeeds").messages, None);
-        assert_eq!(shell("echo; echo first >&2; echo second >&2; exit 3"), Err("first".into()));
-        assert_eq!(shell("exit 3"), Err("exit status: 3".into()));
-        assert!(shell("kill -9 $$").is_err_and(|why| why.contains("signal: 9")));
-        let folder = tempfile::tempdir().expect("a folder");
-        let lost = measured(&folder.path().join("nothing"), &[], folder.path(), false);
-        assert_eq!(lost.expect_err("there is no program").code, "E412");
-    }
-}

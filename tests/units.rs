@@ -5,8 +5,13 @@ use kbc::cli::{Cli, Command};
 use kbc::commands::report::command;
 use kbc::crash::{Record, Stage, bundle, command_in_module};
 use kbc::memory_limit::bytes;
+#[cfg(unix)]
+use kbc::outdir::{Draft, is_device, write_file};
+#[cfg(unix)]
+use kbc::process_cost::{Ended, measured};
 use kbc_diag::FileId;
 use kbc_ir::text;
+use std::path::Path;
 use std::sync::Arc;
 
 #[test]
@@ -97,4 +102,42 @@ fn shlex(line: &str) -> Vec<String> {
     }
     words.retain(|w| !w.is_empty());
     words
+}
+
+/// With the rights of root, a rename would replace the device by the file.
+#[test]
+#[cfg(unix)]
+fn a_device_is_written_to_and_not_replaced() {
+    use std::io::Write;
+    use std::os::unix::fs::FileTypeExt;
+    let null = Path::new("/dev/null");
+    assert!(is_device(null) && !is_device(Path::new("/")) && !is_device(Path::new("/no such file")));
+    write_file(null, b"gone").expect("it takes everything");
+    let mut draft = Draft::new(null).expect("it opens");
+    draft.write_all(b"gone").expect("it takes everything");
+    draft.keep().expect("it stays");
+    drop(Draft::new(null).expect("it opens"));
+    assert!(std::fs::metadata(null).expect("it is there").file_type().is_char_device());
+}
+
+#[cfg(unix)]
+fn shell(line: &str) -> Ended {
+    let folder = tempfile::tempdir().expect("a folder");
+    let arguments = ["-c".to_owned(), line.to_owned()];
+    measured(Path::new("/bin/sh"), &arguments, folder.path(), true).expect("a shell")
+}
+
+#[test]
+#[cfg(unix)]
+fn a_process_has_a_cost_or_says_why_not() {
+    let cost = shell("echo '{\"other\": [1], \"messages\": 7}'").expect("it succeeds");
+    assert_eq!(cost.messages, Some(7));
+    assert!(cost.cpu_seconds >= 0.0 && cost.wall_seconds > 0.0 && cost.peak_bytes > 100_000, "{cost:?}");
+    assert_eq!(shell("echo no report").expect("it succeeds").messages, None);
+    assert_eq!(shell("echo; echo first >&2; echo second >&2; exit 3"), Err("first".into()));
+    assert_eq!(shell("exit 3"), Err("exit status: 3".into()));
+    assert!(shell("kill -9 $$").is_err_and(|why| why.contains("signal: 9")));
+    let folder = tempfile::tempdir().expect("a folder");
+    let lost = measured(&folder.path().join("nothing"), &[], folder.path(), false);
+    assert_eq!(lost.expect_err("there is no program").code, "E412");
 }

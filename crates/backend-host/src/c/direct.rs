@@ -192,8 +192,8 @@ pub fn direct<'k>(body: &'k [Stmt], live: &Live) -> Option<Direct<'k>> {
     }
 }
 
-/// Returns the run of this rank's memory that the body of a loop loads into a tile, if all else that
-/// it does is to store that tile: then the memory can be read in the place of the tile.
+/// Returns the run of this rank's memory that the body of a loop loads into a tile, if all else
+/// that it does is to store that tile: then the memory can be read in the place of the tile.
 pub fn passed_on<'k>(body: &'k [Stmt], live: &Live) -> Option<(TileId, &'k Gm)> {
     let [Stmt::Op(Op::Load { tile, len, from }), rest @ ..] = body else { return None };
     let free = from.peer.is_none() && !rest.is_empty() && !live.after(body.last()?, *tile);

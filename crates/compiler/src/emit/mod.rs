@@ -312,8 +312,8 @@ pub struct OwnData {
     /// All inputs, and the error bounds of the results from the reference evaluator, as an `.npz`;
     /// `None` unless every input is in `stored`.
     pub npz: Option<Vec<u8>>,
-    /// For each input its elements in C order, little-endian; `None` for one that does not come from
-    /// a file, is partial, or has a type that `.npz` lacks.
+    /// For each input its elements in C order, little-endian; `None` for one that does not come
+    /// from a file, is partial, or has a type that `.npz` lacks.
     pub stored: Vec<Option<Vec<u8>>>,
 }
 

@@ -6,7 +6,7 @@
  *
  * Barriers part the phases of a call, so no phase waits for another rank. Every rank prints the mean
  * time of a call in each measured block, by phase. */
-#include "kbc_host.h"
+#include "kbc_halves.h"
 
 #include "kbc_main.h"
 
