@@ -130,7 +130,7 @@ fn no_flush_or_sync_is_missing() {
         ("flush of a get", replaced("MPI_Win_flush((int)peer, k->windows);", "")),
     ] {
         // All in one folder, so that the first headers found are the changed ones.
-        for (name, from) in ["kbc_host.h", "kbc_data.h", "kbc_main.h", "kbc_mpi_ranks.h"]
+        for (name, from) in ["kbc_host.h", "kbc_halves.h", "kbc_data.h", "kbc_main.h", "kbc_mpi_ranks.h"]
             .map(|h| (h.to_owned(), read(h)))
             .into_iter()
             .chain(chosen.map(|n| (format!("{n}.c"), packages.source(n))))

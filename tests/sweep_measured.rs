@@ -124,7 +124,7 @@ fn rows_that_are_not_measured_say_why() {
     assert!(ran.stderr.contains("broken"), "{}", ran.stderr);
     assert!(all.iter().all(|r| r["status"] == "refused" && r["why"].starts_with("E567")), "{all:?}");
 
-    let wrong = "sed -i.old 's/kbc_add_f32(/kbc_max_f32(/' p.c\nexec \"$REAL\" \"$@\"";
+    let wrong = "sed -i.old 's/= v0 + v1/= v0 - v1/' p.c\nexec \"$REAL\" \"$@\"";
     let (ran, all) = run(&[("CC", &tool("wrong", wrong))], "--only engine=host --only n=64");
     assert!(ran.stderr.contains("p: rank 0, call 0: element "), "{}", ran.stderr);
     assert_eq!((&*all[0]["status"], &*all[0]["time_ns"]), ("wrong", ""), "{all:?}");
