@@ -24,8 +24,9 @@ struct Counted {
     messages: Option<u64>,
 }
 
-/// Runs a program in a folder, which also holds what it prints. `counted` says that it prints a
-/// report as JSON, whose messages are read.
+/// Runs a program in a folder, which also holds what it prints. `cache` is the folder of what kbc
+/// keeps from one run to another. `counted` says that the program prints a report as JSON, whose
+/// messages are read.
 ///
 /// # Errors
 /// Returns E412 if the program cannot be started, E410 if the folder cannot be written, and E416 on
@@ -33,7 +34,7 @@ struct Counted {
 pub fn measured(
     program: &Path,
     arguments: &[String],
-    folder: &Path,
+    (folder, cache): (&Path, &Path),
     counted: bool,
 ) -> Result<Ended, Diagnostic> {
     let (answer, messages) = (folder.join("standard-output"), folder.join("standard-error"));
@@ -42,7 +43,7 @@ pub fn measured(
     };
     let create = |path: &Path| File::create(path).map_err(unwritten);
     let mut command = Command::new(program);
-    command.args(arguments).current_dir(folder).stdin(Stdio::null());
+    command.args(arguments).current_dir(folder).env("KBC_CACHE", cache).stdin(Stdio::null());
     command.stdout(create(&answer)?).stderr(create(&messages)?);
     as_copy(&mut command);
     let begin = Instant::now();

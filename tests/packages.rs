@@ -475,6 +475,16 @@ fn packages_share_a_harness() {
         let ran = compile(programs, more);
         assert!(ran.code == 2 && ran.stderr.contains(why), "{programs} {more:?}: {}", ran.stderr);
     }
+    // One JSON object has the reports of all.
+    let ran = compile("sent,added", &["--target", "a2a3", "-o", "json", "--format", "json"]);
+    let found: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let outs: Vec<&str> = found["programs"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|p| p["emitted"]["out"].as_str())
+        .collect();
+    assert_eq!(outs, ["json/sent", "json/added"]);
     let ran = compile("sent,missing", &["--target", "a2a3", "-o", "none"]);
     assert!(ran.code != 0 && ran.stderr.contains("unknown program `missing`"), "{}", ran.stderr);
     assert!(!dir.path().join("none").exists());

@@ -124,7 +124,7 @@ fn a_device_is_written_to_and_not_replaced() {
 fn shell(line: &str) -> Ended {
     let folder = tempfile::tempdir().expect("a folder");
     let arguments = ["-c".to_owned(), line.to_owned()];
-    measured(Path::new("/bin/sh"), &arguments, folder.path(), true).expect("a shell")
+    measured(Path::new("/bin/sh"), &arguments, (folder.path(), folder.path()), true).expect("a shell")
 }
 
 #[test]
@@ -138,6 +138,6 @@ fn a_process_has_a_cost_or_says_why_not() {
     assert_eq!(shell("exit 3"), Err("exit status: 3".into()));
     assert!(shell("kill -9 $$").is_err_and(|why| why.contains("signal: 9")));
     let folder = tempfile::tempdir().expect("a folder");
-    let lost = measured(&folder.path().join("nothing"), &[], folder.path(), false);
+    let lost = measured(&folder.path().join("nothing"), &[], (folder.path(), folder.path()), false);
     assert_eq!(lost.expect_err("there is no program").code, "E412");
 }

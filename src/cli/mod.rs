@@ -44,7 +44,7 @@ pub struct Cli {
     ///
     /// Comparisons of algorithms, and finished rows of sweeps. By default the folder in KBC_CACHE,
     /// else `kbc` in the user's cache folder.
-    #[arg(hide_short_help = true, long, value_name = "DIR", global = true, help_heading = "Cache")]
+    #[arg(hide_short_help = true, long, value_name = "DIR", global = true, value_parser = clap::builder::NonEmptyStringValueParser::new(), help_heading = "Cache")]
     pub cache: Option<String>,
     /// Neither reads nor writes that folder.
     #[arg(hide_short_help = true, long, global = true, conflicts_with = "cache", help_heading = "Cache")]

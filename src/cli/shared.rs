@@ -45,7 +45,7 @@ pub struct Selection {
     pub set: Vec<String>,
     /// The program, if the file has several.
     ///
-    /// Several with commas between them, for a target that writes a folder for each.
+    /// `kbc compile --target` takes several with commas between them, and writes a folder for each.
     #[arg(long, value_name = "NAME", help_heading = "Program")]
     pub program: Option<String>,
     /// The algorithm of a file without a program: `'my_ring(d: -1)'`.

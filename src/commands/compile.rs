@@ -159,8 +159,19 @@ fn together(session: &mut Session, args: &Compile, names: &[String]) -> Outcome 
     if reports.iter().all(|(_, report, _)| report.ok) {
         let files: Vec<_> = files.into_iter().collect();
         outdir::write(Path::new(&out), &files, args.execution.watch.force)?;
+    } else {
+        // Nothing was written.
+        reports.iter_mut().for_each(|(_, report, _)| report.emitted = None);
     }
-    reports.iter().try_for_each(|(session, report, print)| finish(session, report, *print))
+    if session.is_json() {
+        let all: Vec<&Report> = reports.iter().map(|(_, report, _)| report).collect();
+        session.json(&serde_json::json!({ "programs": all }))?;
+    }
+    let ends: Vec<Outcome> = reports
+        .iter()
+        .map(|(own, report, print)| finish(own, report, *print && !session.is_json()))
+        .collect();
+    ends.into_iter().collect()
 }
 
 /// Does everything up to the report, and returns that, with whether it is to be printed. There is

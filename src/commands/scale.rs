@@ -78,7 +78,10 @@ fn row(
         session.progress(&format!("{}{size}: {} of {repeat}", case.name, turn + 1));
         for (program, side) in programs.iter().zip(&mut sides) {
             let Ok(costs) = side else { continue };
-            match measured(program, &arguments, folder.path(), case.messages)? {
+            // What an earlier process has found out would change the time of a later one.
+            let cache = tempfile::tempdir_in(folder.path())
+                .map_err(|e| Diagnostic::error("E410", format!("cannot create a temporary folder: {e}")))?;
+            match measured(program, &arguments, (folder.path(), cache.path()), case.messages)? {
                 Ended::Ok(cost) => costs.push(cost),
                 Ended::Err(why) => *side = Err(why),
             }

@@ -49,6 +49,10 @@ fn key(question: &str) -> String {
 }
 
 impl RankingStore for Rankings<'_> {
+    fn digest(&self, text: &str) -> String {
+        key(text)
+    }
+
     fn find(&self, question: &str) -> Option<Ranking> {
         let key = key(question);
         match entries::load::<StoredRanking>(self.entries, FORM, &key) {

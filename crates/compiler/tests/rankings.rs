@@ -9,7 +9,8 @@ use kbc_compiler::{Built, Options, Source, Workspace, compile};
 use kbc_diag::{Diagnostics, SourceMap};
 use kbc_ir::text::{PrintOptions, print};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Entries in memory, and the codes of messages.
 #[derive(Default)]
@@ -18,16 +19,35 @@ struct Memory {
     codes: Mutex<Vec<&'static str>>,
 }
 
+/// Entries, and how many were found and kept.
 #[derive(Default)]
-struct Kept(Mutex<BTreeMap<String, Vec<u8>>>);
+struct Kept {
+    all: Mutex<BTreeMap<String, Vec<u8>>>,
+    found: AtomicUsize,
+    kept: AtomicUsize,
+}
+
+impl Kept {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Vec<u8>>> {
+        self.all.lock().expect("no panic")
+    }
+
+    /// Returns how many were found and kept since the last time.
+    fn counts(&self) -> (usize, usize) {
+        (self.found.swap(0, Ordering::Relaxed), self.kept.swap(0, Ordering::Relaxed))
+    }
+}
 
 impl Entries for Kept {
     fn load(&self, key: &str) -> Option<Vec<u8>> {
-        self.0.lock().expect("no panic").get(key).cloned()
+        let entry = self.all().get(key).cloned();
+        self.found.fetch_add(usize::from(entry.is_some()), Ordering::Relaxed);
+        entry
     }
 
     fn keep(&self, key: &str, entry: &[u8]) {
-        self.0.lock().expect("no panic").insert(key.to_owned(), entry.to_owned());
+        self.kept.fetch_add(1, Ordering::Relaxed);
+        self.all().insert(key.to_owned(), entry.to_owned());
     }
 
     fn name(&self, key: &str) -> String {
@@ -55,7 +75,7 @@ fn with(memory: &Arc<Memory>, text: &str, of: &Selection) -> (Built, usize) {
     workspace.give("p.kb", text);
     let source = Source { of: of.clone(), ..Source::of("p.kb") };
     let built = compile(&mut workspace, &source, &Options::default()).expect("it compiles");
-    (built, memory.entries.0.lock().expect("no panic").len())
+    (built, memory.entries.all().len())
 }
 
 /// Two collectives with one answer, two with answers of their own, and one that names its
@@ -79,10 +99,10 @@ fn a_kept_ranking_gives_what_is_found_without_one() {
         let memory = Arc::new(Memory::default());
         let (first, kept) = with(&memory, text, &Selection::default());
         assert!(kept > 0);
-        let before = memory.entries.0.lock().expect("no panic").clone();
+        assert_eq!(memory.entries.counts(), (0, kept));
         let (again, _) = with(&memory, text, &Selection::default());
         // Nothing was asked that was not known.
-        assert_eq!(*memory.entries.0.lock().expect("no panic"), before);
+        assert_eq!(memory.entries.counts(), (kept, 0));
         for built in [&first, &again] {
             assert_eq!(built.select, expected.select);
             let text = |of: &Built| print(&of.module, &PrintOptions::default());
@@ -116,13 +136,15 @@ fn another_question_is_not_answered_with_what_was_kept() {
         format!(
             "{SUM}
 param k = {n}
-algorithm mine: all_reduce over (r mod p) {{
+algorithm mine: all_reduce over (r mod p) where p > k {{
     for s in 1..p   {{ put [r - s mod p] -> r + 1 reduce }}
-    for s in 0..p-k {{ put [r - s mod p] -> r + 1 }}
+    for s in 0..p-1 {{ put [r - s mod p] -> r + 1 }}
 }}"
         )
     };
     asks(&own("1"), &plain, "an algorithm of the program");
+    let other = Selection { define: vec!["k=2".into()], ..Selection::default() };
+    asks(&own("1"), &other, "a parameter of the program");
     asks(
         &own("1").replace("-> r + 1 }", "-> r + 1 reduce }").replace("reduce reduce", "reduce"),
         &plain,
@@ -151,13 +173,13 @@ fn a_damaged_entry_is_told_and_found_again() {
     let memory = Arc::new(Memory::default());
     let plain = Selection::default();
     let (first, _) = with(&memory, SUM, &plain);
-    let whole = memory.entries.0.lock().expect("no panic").clone();
-    for entry in memory.entries.0.lock().expect("no panic").values_mut() {
+    let whole = memory.entries.all().clone();
+    for entry in memory.entries.all().values_mut() {
         let at = entry.len() - 2;
         entry[at] ^= 1;
     }
     let (again, _) = with(&memory, SUM, &plain);
     assert_eq!(again.select, first.select);
     assert_eq!(*memory.codes.lock().expect("no panic"), ["E592"]);
-    assert_eq!(*memory.entries.0.lock().expect("no panic"), whole, "it is as before");
+    assert_eq!(*memory.entries.all(), whole, "it is as before");
 }

@@ -237,6 +237,9 @@ pub trait OrderModel {
 /// A question has everything that a ranking follows from, besides the code and the built-in library
 /// of kbc, which an implementation adds.
 pub trait RankingStore {
+    /// Returns a short text that stands for a long one in questions: other texts have other ones.
+    fn digest(&self, text: &str) -> String;
+
     /// Returns the ranking that was kept for a question. None if there is none, or if what was kept
     /// cannot be read.
     fn find(&self, question: &str) -> Option<Ranking>;

@@ -227,8 +227,15 @@ impl Pass for Select {
             .into());
         }
         let known = transfer::TransferCache::default();
-        let chooser =
-            Chooser { cx, mesh: &mesh, machine, topology, options: &self.options, transfers: &known };
+        let chooser = Chooser {
+            cx,
+            mesh: &mesh,
+            machine,
+            topology,
+            options: &self.options,
+            transfers: &known,
+            surroundings: &Default::default(),
+        };
         if let Body::Local(l) = &mut module.body {
             let requested = l.parts.iter_mut().map(|p| ask(&mut p.graph, cx)).fold(false, |a, b| a | b);
             let chosen = local::run(l, &chooser)?;
@@ -292,6 +299,8 @@ struct Chooser<'a> {
     options: &'a Options,
     /// Results of earlier comparisons of push and pull.
     transfers: &'a transfer::TransferCache,
+    /// What the questions to a store of rankings have in common.
+    surroundings: &'a stored::SurroundingsCache,
 }
 
 /// A collective with the data needed to look up and price its algorithms.

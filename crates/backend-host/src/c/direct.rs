@@ -39,27 +39,42 @@ impl Live {
         for stmt in list.iter().rev() {
             self.after.entry(std::ptr::from_ref(stmt)).or_default().extend(&live);
             if let Stmt::Op(op) = stmt {
-                let (read, written) = tiles(op);
-                if let Some(tile) = written.filter(|t| length(op).is_some() && !self.mixed.contains(&t.0)) {
-                    live.remove(&tile.0);
-                }
-                live.extend(read.iter().map(|t| t.0));
+                self.pass(op, &mut live);
                 continue;
             }
             let behind = live.clone();
             let repeats = matches!(stmt, Stmt::For { .. } | Stmt::Tiles { .. });
             for block in stmt.blocks() {
-                let first = self.before(block, behind.clone());
-                live.extend(&first);
+                let mut inside = behind.clone();
                 if repeats {
                     // What an iteration reads before it writes it is read behind the one before it.
-                    let mut again = behind.clone();
-                    again.extend(&first);
-                    live.extend(self.before(block, again));
+                    inside.extend(self.first_reads(block));
                 }
+                live.extend(self.before(block, inside));
             }
         }
         live
+    }
+
+    /// Returns what a list may read before it writes it.
+    fn first_reads(&self, list: &[Stmt]) -> BTreeSet<u32> {
+        let mut live = BTreeSet::new();
+        for stmt in list.iter().rev() {
+            match stmt {
+                Stmt::Op(op) => self.pass(op, &mut live),
+                other => other.blocks().for_each(|block| live.extend(self.first_reads(block))),
+            }
+        }
+        live
+    }
+
+    /// Changes what is read behind an operation to what is read from it on.
+    fn pass(&self, op: &Op, live: &mut BTreeSet<u32>) {
+        let (read, written) = tiles(op);
+        if let Some(tile) = written.filter(|t| length(op).is_some() && !self.mixed.contains(&t.0)) {
+            live.remove(&tile.0);
+        }
+        live.extend(read.iter().map(|t| t.0));
     }
 
     fn lengths(&mut self, list: &[Stmt]) {

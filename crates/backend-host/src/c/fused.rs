@@ -10,14 +10,14 @@ use super::direct::Live;
 use super::function::Function;
 use super::names::{ctype, mentions};
 use super::printer::Printer;
-use crate::device::places;
 use kbc_ir::expr::Expr;
 use kbc_ir::scalar::CompareOp;
 use kbc_ir::types::DType;
 use kbc_tiles::tile::{Gm, Op, Space, Stmt, TileId, VArg, VecOp};
 use std::collections::BTreeMap;
 
-/// Most operations of a loop, and most pointers that it has: more would not stay in registers.
+/// A loop ends before it has more operations, and before it reads memory by more pointers: their
+/// values would not stay in registers. Tiles that are read later get pointers of their own.
 const MOST: (usize, usize) = (160, 14);
 
 /// Consecutive statements as one loop.
@@ -156,7 +156,9 @@ impl Printer<'_> {
                 maker.stored.iter().all(|s| s.object != to.object)
                     && maker.loaded.iter().all(|l| l.object != to.object || l == to)
             }
-            _ => true,
+            Op::Vector { .. } | Op::Select { .. } | Op::Convert { .. } => true,
+            // No other operation is a part of a loop.
+            _ => false,
         }
     }
 
@@ -228,10 +230,9 @@ impl Maker {
     /// Checks a tile that the loop stores: its memory may be that of a tile that the loop reads or
     /// stored before only if their elements are at the same addresses.
     fn stored_tiles(&self, tile: TileId, printer: &Printer<'_>) -> Option<()> {
-        let (all, _) = places(&printer.k.tiles);
         let range = |t: TileId| {
             let of = printer.k.tile(t);
-            let at = *all.get(t.0 as usize)?;
+            let at = *printer.places.get(t.0 as usize)?;
             Some((at?, at? + of.all_bytes(), of.dtype.bytes()))
         };
         let (low, high, bytes) = range(tile)?;

@@ -5,6 +5,7 @@ use super::expr::{self, ADD, MUL};
 use super::function::Function;
 use super::lengths::Lengths;
 use super::names::{Scope, comment, ctype, literal, plain as ident};
+use crate::device::places;
 use crate::orders::Orders;
 use crate::refused::no_form;
 use kbc_diag::Diagnostic;
@@ -47,6 +48,8 @@ pub(super) struct Printer<'k> {
     pub live: Live,
     /// A tile that is not loaded, and the pointer to the memory that is read in its place.
     instead: Option<(TileId, String)>,
+    /// The place of each tile in the memory of a rank, in bytes.
+    pub places: Vec<Option<u64>>,
     pub lengths: Lengths,
     /// The loop around this place whose tiles hold rows.
     pub row_loop: Option<RowLoop>,
@@ -89,6 +92,7 @@ impl<'k> Printer<'k> {
             orders,
             live,
             instead: None,
+            places: places(&k.tiles).0,
             lengths,
             row_loop: None,
             chosen,

@@ -1,6 +1,6 @@
 /* Runs of f16 and bf16: a part at a time is converted, combined and rounded. Written by kbc; the same for
- * all programs. Programs without these types do not include it, because the headers of vector instructions
- * take compilers longer than all the rest. */
+ * all programs. Programs that only move and combine elements of other types do not include it,
+ * because the headers of vector instructions take compilers longer than all the rest. */
 #ifndef KBC_HALVES_H
 #define KBC_HALVES_H
 

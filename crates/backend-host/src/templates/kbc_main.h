@@ -440,7 +440,8 @@ static int kbc_read_data(struct kbc_run *r, const char *self) {
     FILE *const file = fopen(path, "rb");
     if (!file) return 1 + kbc_usage("the inputs cannot be read: %s: %s (see --data)", path, strerror(errno));
     r->data = malloc((size_t)p->stored_bytes + 1);
-    const size_t read = r->data ? fread(r->data, 1, (size_t)p->stored_bytes + 1, file) : 0;
+    if (!r->data) return 1 + kbc_usage("there is no memory for the inputs");
+    const size_t read = fread(r->data, 1, (size_t)p->stored_bytes + 1, file);
     fclose(file);
     uint64_t hash = 0xcbf29ce484222325u;
     for (size_t i = 0; i < read; ++i) hash = (hash ^ r->data[i]) * 0x100000001b3u;

@@ -94,6 +94,7 @@ static int kbc_launch(struct kbc_run *r, size_t bytes) {
     r->control = &control;
     r->shared_bytes = r->program->definition ? (size_t)64 << 20 : 0;
     r->shared = r->shared_bytes ? malloc(r->shared_bytes) : 0;
+    if (!r->shared) r->shared_bytes = 0;
     for (int64_t i = 0; i < r->options.ranks; ++i) {
         rank[i] = (struct kbc_thread){*r, i};
         if (pthread_create(&thread[i], 0, kbc_thread_main, &rank[i]) != 0) return kbc_usage("a thread did not start");

@@ -89,11 +89,7 @@ impl Roofline {
     /// Formats the roofline for people.
     pub fn text(&self) -> String {
         if self.rates.is_empty() {
-            return format!(
-                "no roofline: {} states no {}; specs/topologies/ascend_a2.yaml has published rates\n",
-                self.machine,
-                self.not_stated.join(", ")
-            );
+            return format!("no roofline: {} states no {}\n", self.machine, self.not_stated.join(", "));
         }
         let mut out =
             format!("roofline of a rank, by the rates of {}: {}\n", self.machine, self.rates.join("; "));

@@ -2,15 +2,15 @@
 //!
 //! Pricing and simulating candidates is most of the work of a short compilation, and its result
 //! follows from few things. [`Chooser::question`] writes all of them as a text. The caller may keep
-//! rankings by these texts ([`RankingStore`](crate::RankingStore)), on disk for example; this crate
-//! knows no files. The schedule of the chosen algorithm is made, proven and timed as always,
-//! whatever a store says.
+//! rankings by these texts ([`RankingStore`]), on disk for example; this crate knows no files. The
+//! schedule of the chosen algorithm is made, proven and timed as always, whatever a store says.
 
 use super::{Chooser, SelectSite};
 use crate::findings::select::Ranking;
-use crate::pass::PassCx;
+use crate::pass::{PassCx, RankingStore};
 use kbc_diag::Diagnostic;
 use kbc_ir::graph::Collective;
+use std::cell::OnceCell;
 
 impl Chooser<'_> {
     /// Returns the candidates of a collective, cheapest first, and what else was searched: from the
@@ -19,7 +19,7 @@ impl Chooser<'_> {
         let Some(store) = self.cx.rankings.filter(|_| site.coll.using.is_none()) else {
             return self.candidates(site);
         };
-        let question = self.question(site);
+        let question = self.question(site, store);
         if let Some(known) = store.find(&question) {
             return Ok(known);
         }
@@ -29,9 +29,9 @@ impl Chooser<'_> {
     }
 
     /// Returns everything that a ranking follows from, besides the code and the built-in library of
-    /// kbc. All fields are listed, so that none is forgotten.
-    fn question(&self, site: &SelectSite<'_>) -> String {
-        let Chooser { cx, mesh, machine: _, topology: _, options, transfers: _ } = self;
+    /// kbc. All fields of the structures of this pass are listed, so that none is forgotten.
+    fn question(&self, site: &SelectSite<'_>, store: &dyn RankingStore) -> String {
+        let Chooser { cx, mesh, machine: _, topology: _, options, transfers: _, surroundings } = self;
         let PassCx {
             library: _,
             topology: _,
@@ -48,26 +48,40 @@ impl Chooser<'_> {
             slots: _,
             rankings: _,
         } = cx;
-        // The name of the program and of the value are texts of messages. The file decides what
-        // the collective can see, which is among the declarations; its number is not the same in
-        // every run.
+        // The name of the program and of the value are texts of messages. The file decides which
+        // declarations the collective sees.
         let SelectSite { graph: _, op, coll, operand, axis, id: _, file, elements } = site;
         let coll = Collective { using: None, ..(*coll).clone() };
-        let declared = cx.library.user_declarations();
-        let seen_from = if declared.is_empty() { String::new() } else { format!("{file:?}") };
+        let around = surroundings.0.get_or_init(|| self.surroundings(store));
+        let seen_from = if around.declares { format!("{file:?}") } else { String::new() };
         format!(
-            "{coll:?}\n{operand:?}\n{:?}\n{elements}\n{axis:?}\n{mesh:?}\n{}\n{options}\neffort {effort:?} fixed \
-             {fixed_order} time {} order {}\n{seen_from}\n{declared}",
+            "{coll:?}\n{operand:?}\n{:?}\n{elements}\n{axis:?}\n{mesh:?}\n{options}\neffort {effort:?} fixed \
+             {fixed_order} time {} order {}\n{seen_from}\n{}",
             op.ty,
-            self.machine_text(),
             time.is_some(),
             order.is_some(),
+            around.digest,
         )
     }
 
-    /// Returns the machine as a text that differs for different machines.
-    fn machine_text(&self) -> String {
+    /// Returns what all collectives of a program have in common: the machine, and what the user's
+    /// files declare.
+    fn surroundings(&self, store: &dyn RankingStore) -> Surroundings {
+        let declared = self.cx.library.user_declarations();
         let paces: Vec<_> = self.topology.paces().collect();
-        format!("{}\n{paces:?}\n{:?}", self.topology, self.topology.placements())
+        let text = format!("{}\n{paces:?}\n{:?}\n{declared}", self.topology, self.topology.placements());
+        Surroundings { digest: store.digest(&text), declares: !declared.is_empty() }
     }
+}
+
+/// What the questions of all collectives of a program have in common, once it is known.
+#[derive(Default)]
+pub(super) struct SurroundingsCache(OnceCell<Surroundings>);
+
+/// The machine and the declarations of the user's files.
+struct Surroundings {
+    /// A digest of them.
+    digest: String,
+    /// Whether there are such declarations.
+    declares: bool,
 }

@@ -94,7 +94,21 @@ impl<'k> TraceSink<'k> for Sink<'k> {
                 self.work.flops = self.work.flops.saturating_add(product.saturating_mul(self.times));
             }
             TraceEvent::Notify { .. } => self.work.notifies += self.times,
-            _ => {}
+            // Neither in memory outside of the core, nor a product, nor a notify.
+            TraceEvent::Tiles { .. }
+            | TraceEvent::Rows { .. }
+            | TraceEvent::Turn { .. }
+            | TraceEvent::Vector { .. }
+            | TraceEvent::Select { .. }
+            | TraceEvent::Convert { .. }
+            | TraceEvent::Reduce { .. }
+            | TraceEvent::Expand { .. }
+            | TraceEvent::Spread { .. }
+            | TraceEvent::Index { .. }
+            | TraceEvent::Choose { .. }
+            | TraceEvent::Move { .. }
+            | TraceEvent::Wait { .. }
+            | TraceEvent::Order(_) => {}
         }
         ControlFlow::Continue(())
     }

@@ -170,6 +170,9 @@ impl<'k> TraceProgram<'k> {
         limit: usize,
         sink: &mut impl TraceSink<'k>,
     ) -> R<ControlFlow<()>> {
+        if let Some(root) = self.kernel.root.filter(|r| i64::try_from(*r).is_ok_and(|r| r >= launch.nranks)) {
+            return Err(fault(launch, "the kernel", &format!("has root {root} of {} ranks", launch.nranks)));
+        }
         let mut values = vec![0; self.slots];
         values[..4].copy_from_slice(&[launch.nranks, launch.rank, launch.call, launch.core]);
         for (i, s) in self.kernel.scalars.iter().enumerate() {

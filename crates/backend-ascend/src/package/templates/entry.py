@@ -198,7 +198,7 @@ def launch(orch, handle, config, domain, workers, tensors, call, count=0, root=N
     chips = tuple(domain[worker].device_ctx for worker in workers)
     if call == 0:
         ROOTS[chips] = root
-    elif ROOTS.get(chips, root) != root:
+    elif ROOTS.setdefault(chips, root) != root:
         raise ValueError(f"root {root}: the launches of this domain have root {ROOTS[chips]}; another root takes another domain")
     size = window_size(nranks, count)
     members = []
