@@ -442,7 +442,7 @@ fn rooflines_follow_from_rates() {
     );
     let said = kbc(scratch.path(), &["explain", "traffic", "f.kb", "--target", "a2a3"], "").stdout;
     let words =
-        "no roofline: the program's machine states no device, core_memory, core_get, core_put, notify;";
+        "no roofline: the program's machine states no device, core_memory, core_get, core_put, notify\n";
     assert!(said.contains(words), "{said}");
     // A schedule has no machine.
     assert_eq!(
