@@ -4,6 +4,8 @@
 //! complete ones.
 
 use kbc_compiler::entries::Entries;
+use kbc_compiler::workspace::words;
+use kbc_diag::Diagnostic;
 use kbc_evaluation::sweep::cache::{Cache, RowEntries};
 use std::fs;
 use std::io::Write;
@@ -19,6 +21,18 @@ pub fn folder(given: Option<&str>, no_cache: bool) -> Option<Folder> {
         .or_else(|| named("XDG_CACHE_HOME").map(|d| d.join("kbc")))
         .or_else(|| named("HOME").map(|d| d.join(".cache").join("kbc")));
     folder.filter(|_| !no_cache).map(Folder)
+}
+
+/// Checks whether files can be written to a folder that the command line names. It is created.
+///
+/// # Errors
+/// Returns E410 if they cannot.
+pub fn check(folder: &str) -> Result<(), Diagnostic> {
+    let made = fs::create_dir_all(folder).and_then(|()| tempfile::NamedTempFile::new_in(folder));
+    made.map(drop).map_err(|e| {
+        Diagnostic::error("E410", format!("cannot write to {folder}: {}", words(&e)))
+            .help("--cache names another folder, and --no-cache none")
+    })
 }
 
 /// Opens the rows of sweeps in a folder. Returns `None` if kbc cannot read its own executable.

@@ -7,7 +7,7 @@ use kbc::cli::help::{asked, screen};
 use kbc::cli::messages::{before, color_of, failure, for_programs, usage};
 use kbc::outdir::written;
 use kbc::session::{Failure, Session};
-use kbc::{commands, confine, crash, heap, memory_limit};
+use kbc::{cache, commands, confine, crash, heap, memory_limit};
 use kbc_diag::{Diagnostic, escape_controls};
 use std::borrow::Cow;
 use std::process::ExitCode;
@@ -77,7 +77,8 @@ fn main() -> ExitCode {
     memory_limit::guard(cli.diagnostics);
     crash::begin(&words);
     let mut session = Session::new(&cli);
-    let ready = memory_limit::check_variable().map_err(Failure::from);
+    let usable = cli.cache.as_deref().map_or(Ok(()), cache::check).map_err(|d| Failure::Usage(d.into()));
+    let ready = usable.and_then(|()| memory_limit::check_variable().map_err(Failure::from));
     let outcome = ready.and_then(|()| commands::dispatch(&mut session, &cli.command));
     session.end(outcome.as_ref().err());
     let code = outcome.map_or_else(

@@ -178,6 +178,19 @@ fn a_full_disk_leaves_nothing_beside() {
     }
 }
 
+/// A folder that the user names for the cache is not ignored where nothing can be kept in it.
+#[test]
+fn a_cache_that_cannot_be_written_is_refused() {
+    let s = Scratch::new();
+    s.write("a.kb", RING.as_bytes());
+    for (args, code) in [(["--cache", "a.kb"], 2), (["--cache", "new/kept"], 0)] {
+        let ran = kbc(s.path(), &[&["check", "a.kb"], &args[..]].concat(), "");
+        assert_eq!(ran.code, code, "{args:?}: {}", ran.stderr);
+        assert_eq!(ran.stderr.contains("[E410] error: cannot write to a.kb"), code == 2, "{}", ran.stderr);
+    }
+    assert!(names(&s).iter().any(|f| f.starts_with("new/kept/")), "{:?}", names(&s));
+}
+
 #[test]
 fn what_a_terminal_obeys_comes_out_as_text() {
     let s = Scratch::new();

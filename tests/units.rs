@@ -136,6 +136,8 @@ fn a_process_has_a_cost_or_says_why_not() {
     assert_eq!(shell("echo no report").expect("it succeeds").messages, None);
     assert_eq!(shell("echo; echo first >&2; echo second >&2; exit 3"), Err("first".into()));
     assert_eq!(shell("exit 3"), Err("exit status: 3".into()));
+    // It does not find what other processes have kept.
+    assert!(shell("[ \"$KBC_CACHE\" = \"$PWD\" ]").is_ok());
     assert!(shell("kill -9 $$").is_err_and(|why| why.contains("signal: 9")));
     let folder = tempfile::tempdir().expect("a folder");
     let lost = measured(&folder.path().join("nothing"), &[], (folder.path(), folder.path()), false);

@@ -317,3 +317,16 @@ fn turns_are_in_traces() {
     assert!(short.len() < 50, "{}", short.len());
     assert_eq!(short[2].print(&panels), "turn by 0");
 }
+
+/// Places are counted from the root, so a domain without that rank has none.
+#[test]
+fn a_root_beyond_the_ranks_is_no_root() {
+    let kernel = read("rooted");
+    let ends = |kernel: &Kernel| {
+        let events = trace(kernel, &launch(4, 0, 0, 8), Loops::Unrolled, 1000);
+        events.map(drop).map_err(|d| (d.code, d.title))
+    };
+    assert_eq!(ends(&kernel), Ok(()));
+    let beyond = Kernel { root: Some(4), ..kernel };
+    assert_eq!(ends(&beyond), Err(("E459", "the kernel: has root 4 of 4 ranks".to_owned())));
+}

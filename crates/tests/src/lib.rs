@@ -1,1 +1,1 @@
-//! Nothing: this package holds tests of other crates, which its manifest names.
+//! Tests of other crates, which the manifest of this package names. This file holds nothing.

@@ -11,7 +11,6 @@ use super::function::Function;
 use super::names::{ctype, mentions};
 use super::printer::Printer;
 use kbc_ir::expr::Expr;
-use kbc_ir::scalar::CompareOp;
 use kbc_ir::types::DType;
 use kbc_tiles::tile::{Gm, Op, Space, Stmt, TileId, VArg, VecOp};
 use std::collections::BTreeMap;
@@ -206,7 +205,8 @@ impl Printer<'_> {
                 let dtype = self.k.tile(*dst).dtype;
                 let [a, b, x, y] = [a, b, x, y].map(|t| self.read(*t, maker));
                 let choose = if dtype == DType::F32 { "kbc_choose" } else { "kbc_choose_i32" };
-                let value = maker.value(ctype(dtype), &format!("{choose}({a} {} {b}, {x}, {y})", sign(*cmp)));
+                let value =
+                    maker.value(ctype(dtype), &format!("{choose}({a} {} {b}, {x}, {y})", cmp.symbol()));
                 maker.set(*dst, value);
             }
             Op::Convert { dst, src, .. } => {
@@ -266,16 +266,5 @@ fn computed(op: VecOp, dtype: DType, args: &[String]) -> String {
         VecOp::Add | VecOp::Sub | VecOp::Mul | VecOp::Div | VecOp::Max | VecOp::Min => {
             format!("kbc_int_{}({a}, {b})", op.name())
         }
-    }
-}
-
-fn sign(op: CompareOp) -> &'static str {
-    match op {
-        CompareOp::Eq => "==",
-        CompareOp::Ne => "!=",
-        CompareOp::Lt => "<",
-        CompareOp::Le => "<=",
-        CompareOp::Gt => ">",
-        CompareOp::Ge => ">=",
     }
 }
