@@ -107,6 +107,7 @@ struct kbc_control {
     _Atomic uint32_t failed; /* 1 + the rank that ended first */
     _Atomic uint32_t signal; /* that killed it; 0: it printed an error */
     _Atomic uint32_t arrived;
+    int crowded; /* whether there are more ranks than processors */
     int64_t repeat;
     int64_t compared[KBC_MAX_RANKS], wrong[KBC_MAX_RANKS], unknown[KBC_MAX_RANKS];
     double worst[KBC_MAX_RANKS]; /* largest error as a part of its bound */

@@ -49,6 +49,11 @@ static inline void kbc_copy(void *to, const void *from, int64_t n, size_t bytes)
 #define KBC_SPINS 2000
 #endif
 
+/* The same where ranks share processors: the one that a wait is for may be ready to run on this one. */
+#ifndef KBC_SPINS_CROWDED
+#define KBC_SPINS_CROWDED 10
+#endif
+
 /* A rank, as its own process (or thread) sees it. */
 struct kbc_rank {
     int64_t rank, nranks;
@@ -58,6 +63,8 @@ struct kbc_rank {
     unsigned char *windows; /* of all ranks, one after another */
     size_t pitch;           /* bytes from one window to the next */
     int64_t round;          /* barriers at which it arrived */
+    int spins;              /* loads of a counter before a wait lets others run */
+    int crowded;            /* whether there are more ranks than processors */
 };
 
 /* Byte `offset` of the window of `peer`, as a pointer to elements. */
@@ -96,11 +103,11 @@ static inline void kbc_notify(struct kbc_rank *k, int64_t peer, int64_t offset, 
         _Atomic uint32_t *const kbc_c = KBC_OWN(_Atomic uint32_t, k, offset); \
         const int64_t kbc_v = (value); \
         int kbc_i = 0; \
-        while (kbc_i < KBC_SPINS && (int64_t)atomic_load_explicit(kbc_c, order) < kbc_v) { \
+        while (kbc_i < (k)->spins && (int64_t)atomic_load_explicit(kbc_c, order) < kbc_v) { \
             kbc_relax(); \
             ++kbc_i; \
         } \
-        if (kbc_i == KBC_SPINS) kbc_wait_long(k, kbc_c, kbc_v, (order) == memory_order_acquire, what, index, from); \
+        if (kbc_i == (k)->spins) kbc_wait_long(k, kbc_c, kbc_v, (order) == memory_order_acquire, what, index, from); \
     } while (0)
 
 /* Called at the end of a call of the kernel. */

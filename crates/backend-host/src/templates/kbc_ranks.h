@@ -51,8 +51,8 @@ void kbc_wait_long(struct kbc_rank *k, _Atomic uint32_t *counter, int64_t value,
                     (long long)k->rank, kbc_limit, what, (long long)index, seen, (long long)value, from);
             kbc_stop(k);
         }
-        if (round < 50) sched_yield();
-        else kbc_sleep(round < 1000 ? 20000 : 1000000);
+        if (round < (k->crowded ? 1000 : 50)) sched_yield();
+        else kbc_sleep(round < 2000 ? 20000 : 1000000);
     }
 }
 
@@ -63,10 +63,21 @@ static void kbc_barrier(struct kbc_rank *k) {
     kbc_wait_long(k, &k->control->arrived, k->round * k->nranks, 1, "arrived", 0, "a barrier between calls");
 }
 
+/* Whether there are more ranks than processors on which this process may run. */
+static int kbc_crowded(int64_t ranks) {
+#ifdef __linux__
+    cpu_set_t own;
+    if (sched_getaffinity(0, sizeof own, &own) == 0) return ranks > CPU_COUNT(&own);
+#endif
+    return ranks > sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 /* A rank, before its first call. */
 static struct kbc_rank kbc_join(const struct kbc_run *r, int64_t rank) {
     unsigned char *const window = r->windows + (size_t)rank * r->pitch;
-    return (struct kbc_rank){rank, r->options.ranks, window, 0, r->control, r->windows, r->pitch, 0};
+    const int crowded = r->control->crowded;
+    return (struct kbc_rank){rank, r->options.ranks, window, 0, r->control, r->windows, r->pitch, 0,
+                             crowded ? KBC_SPINS_CROWDED : KBC_SPINS, crowded};
 }
 
 #ifdef KBC_THREADS
@@ -90,6 +101,7 @@ static int kbc_launch(struct kbc_run *r, size_t bytes) {
     if (posix_memalign(&windows, 4096, bytes + 4096) != 0) return kbc_usage("there is no memory for the windows");
     memset(windows, 0, bytes);
     memset(&control, 0, sizeof control);
+    control.crowded = kbc_crowded(r->options.ranks);
     r->windows = windows;
     r->control = &control;
     r->shared_bytes = r->program->definition ? (size_t)64 << 20 : 0;
@@ -182,6 +194,7 @@ static int kbc_launch(struct kbc_run *r, size_t bytes) {
     r->control = kbc_shared(control + bytes);
     if (!r->control) return 1;
     r->windows = (unsigned char *)r->control + control;
+    r->control->crowded = kbc_crowded(n);
     kbc_share_values(r);
     kbc_launcher = getpid();
     fflush(0);
