@@ -4,7 +4,7 @@
 //! they compute.
 
 use super::abi;
-use super::module::{Code, Helper};
+use super::module::{Code, Effort, Helper};
 use cranelift::codegen::Context;
 use cranelift::codegen::ir::{FuncRef, UserFuncName};
 use cranelift::module::{FuncId, Module};
@@ -54,7 +54,7 @@ pub(super) fn kernel(
     k.b.seal_all_blocks();
     let Kernel { code, b, .. } = k;
     b.finalize(code.module.target_config());
-    code.define(id, &mut context)?;
+    code.define(id, context, Effort::Kernel)?;
     code.kernels.insert(name, id);
     Ok(id)
 }

@@ -104,6 +104,7 @@ pub fn compile(schedule: &Schedule) -> Result<Compiled<'_>, Diagnostics> {
         }
         bodies.push(roles);
     }
+    code.compile().map_err(refused)?;
     code.module.finalize_definitions().map_err(|e| refused(e.to_string()))?;
     let entries = bodies
         .into_iter()

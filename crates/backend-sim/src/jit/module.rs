@@ -7,15 +7,18 @@ use super::calls;
 use super::recipe::Recipe;
 use cranelift::codegen::Context;
 use cranelift::codegen::control::ControlPlane;
+use cranelift::codegen::isa::OwnedTargetIsa;
 use cranelift::codegen::verify_function;
 use cranelift::jit::{JITBuilder, JITModule};
-use cranelift::module::{FuncId, Linkage, Module, default_libcall_names};
+use cranelift::module::{FuncId, Linkage, Module, ModuleReloc, default_libcall_names};
 use cranelift::prelude::*;
 use kbc_ir::dtype::DType;
 use kbc_ir::scalar::ScalarUn;
 use kbc_numerics::element::*;
 use kbc_numerics::functions::function;
+use kbc_numerics::threads::shared_out;
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 macro_rules! helpers {
     ($($variant:ident = $symbol:literal, $function:path, ($($param:ident),*) $(-> $ret:ident)?;)*) => {
@@ -135,9 +138,34 @@ helpers! {
 /// mostly call kernels.
 pub(super) const QUICK: u32 = 4_000;
 
-/// Functions compiled so far.
+/// Number of functions that are compiled together.
+const BATCH: usize = 256;
+
+/// Multiplications that take as long as the compilation of an instruction, a microsecond.
+const INSTRUCTION: usize = 1 << 15;
+
+/// How much work the compiler puts into a function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Effort {
+    /// For kernels, which work on every element.
+    Kernel,
+    /// For bodies, whose operations run once or a few times and mostly call kernels.
+    Body,
+}
+
+/// A function that is not compiled yet.
+struct Pending {
+    id: FuncId,
+    context: Context,
+    effort: Effort,
+}
+
+/// Functions of a program.
 pub(super) struct Code {
     pub(super) module: JITModule,
+    /// Target of bodies.
+    quick: OwnedTargetIsa,
+    pending: Vec<Pending>,
     helpers: BTreeMap<Helper, FuncId>,
     /// Kernels, by name.
     pub(super) kernels: BTreeMap<String, FuncId>,
@@ -155,19 +183,14 @@ pub(super) struct Code {
 
 impl Code {
     pub(super) fn new(ops: u32) -> Result<Code, String> {
-        let mut flags = settings::builder();
-        let mut set = |name: &str, value: &str| flags.set(name, value).map_err(|e| e.to_string());
-        set("use_colocated_libcalls", "false")?;
-        set("is_pic", "false")?;
-        set("opt_level", if ops > QUICK { "none" } else { "speed" })?;
-        // `define` checks what kbc generates. What cranelift makes of it is cranelift's to test.
-        set("enable_verifier", "false")?;
-        let isa =
-            cranelift::native::builder()?.finish(settings::Flags::new(flags)).map_err(|e| e.to_string())?;
+        let quick = target("none")?;
+        let isa = if ops > QUICK { quick.clone() } else { target("speed")? };
         let mut builder = JITBuilder::with_isa(isa, default_libcall_names());
         symbols(&mut builder);
         Ok(Code {
             module: JITModule::new(builder),
+            quick,
+            pending: vec![],
             helpers: BTreeMap::new(),
             kernels: BTreeMap::new(),
             chains: BTreeMap::new(),
@@ -196,17 +219,54 @@ impl Code {
         self.module.declare_function(name, Linkage::Local, sig).map_err(|e| e.to_string())
     }
 
-    pub(super) fn define(&mut self, id: FuncId, context: &mut Context) -> Result<(), String> {
+    /// Defines a function, which is compiled with others later.
+    pub(super) fn define(&mut self, id: FuncId, context: Context, effort: Effort) -> Result<(), String> {
         if cfg!(debug_assertions) {
             let verdict = verify_function(&context.func, self.module.isa());
             verdict.map_err(|e| format!("the generated function is wrong: {e}"))?;
         }
-        self.module
-            .define_function_with_control_plane(id, context, &mut ControlPlane::default())
-            .map_err(|e| format!("{e:?}"))?;
-        self.functions += 1;
-        self.bytes += context.compiled_code().map_or(0, |c| c.code_buffer().len() as u64);
-        self.module.clear_context(context);
+        self.pending.push(Pending { id, context, effort });
+        if self.pending.len() < BATCH { Ok(()) } else { self.compile() }
+    }
+
+    /// Compiles the functions that are not compiled yet, on all cores.
+    pub(super) fn compile(&mut self) -> Result<(), String> {
+        let mut pending = std::mem::take(&mut self.pending);
+        let (kernels, bodies) = (self.module.isa(), &*self.quick);
+        let wrong = Mutex::new(BTreeMap::new());
+        let size: usize = pending.iter().map(|p| p.context.func.dfg.num_insts()).sum();
+        shared_out(size * INSTRUCTION, pending.iter_mut(), |p| {
+            let isa = if p.effort == Effort::Kernel { kernels } else { bodies };
+            if let Err(e) = p.context.compile(isa, &mut ControlPlane::default()) {
+                let words = format!("{:?}", e.inner);
+                wrong.lock().unwrap_or_else(PoisonError::into_inner).insert(p.id, words);
+            }
+        });
+        let wrong = wrong.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(words) = wrong.into_values().next() {
+            return Err(words);
+        }
+        for Pending { id, context, .. } in pending {
+            let code = context.compiled_code().ok_or("a function has no code")?;
+            let relocs = code.buffer.relocs().iter();
+            let relocs: Vec<_> = relocs.map(|r| ModuleReloc::from_mach_reloc(r, &context.func, id)).collect();
+            let (bytes, alignment) = (code.code_buffer(), u64::from(code.buffer.alignment));
+            self.module.define_function_bytes(id, alignment, bytes, &relocs).map_err(|e| format!("{e:?}"))?;
+            self.functions += 1;
+            self.bytes += bytes.len() as u64;
+        }
         Ok(())
     }
+}
+
+/// Returns this computer as a target, for a level of optimisation.
+fn target(level: &str) -> Result<OwnedTargetIsa, String> {
+    let mut flags = settings::builder();
+    let mut set = |name: &str, value: &str| flags.set(name, value).map_err(|e| e.to_string());
+    set("use_colocated_libcalls", "false")?;
+    set("is_pic", "false")?;
+    set("opt_level", level)?;
+    // `define` checks what kbc generates. What cranelift makes of it is cranelift's to test.
+    set("enable_verifier", "false")?;
+    cranelift::native::builder()?.finish(settings::Flags::new(flags)).map_err(|e| e.to_string())
 }

@@ -9,7 +9,7 @@ use super::abi::{self, AWAITS, DONE, EMPTY, FAULT, FULL, Frame, WAITS, YIELDS};
 use super::address::MemoryRange;
 use super::kernel::combine;
 use super::local::kernel_of;
-use super::module::{Code, Helper};
+use super::module::{Code, Effort, Helper};
 use super::number::{Emit, Num};
 use super::recipe::computes;
 use super::tables::Tables;
@@ -94,7 +94,7 @@ pub(super) fn body(
     let Builder { mut e, code, .. } = m;
     e.b.seal_all_blocks();
     e.b.finalize(code.module.target_config());
-    code.define(function, &mut context)?;
+    code.define(function, context, Effort::Body)?;
     Ok(Body { function, frame })
 }
 
