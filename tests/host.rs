@@ -57,7 +57,7 @@ impl Packages {
     pub fn cc(&self, file: &Path, out: &str, flags: &[&str]) -> PathBuf {
         let out = self.dir.path().join(out);
         let ran = Command::new(&self.compiler)
-            .args(["-std=c11", "-D_GNU_SOURCE", "-ffp-contract=off", "-O1", "-Wall", "-Wextra", "-Werror"])
+            .args(["-std=c11", "-D_GNU_SOURCE", "-ffp-contract=off", "-O0", "-Wall", "-Wextra", "-Werror"])
             .args(flags)
             .arg("-o")
             .arg(&out)

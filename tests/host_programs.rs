@@ -253,7 +253,7 @@ fn inputs_of_files_are_in_the_folder() {
                 "-std=c11",
                 "-D_GNU_SOURCE",
                 "-ffp-contract=off",
-                "-O1",
+                "-O0",
                 "-Wall",
                 "-Wextra",
                 "-Werror",

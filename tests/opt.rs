@@ -4,7 +4,7 @@
 use crate::common;
 use crate::validate::validate;
 
-use common::{Scratch, kbc, root};
+use common::{Scratch, all_cases, kbc, root};
 use kbc_diag::FileId;
 use kbc_ir::Module;
 use kbc_ir::text::{equivalent, parse};
@@ -69,8 +69,12 @@ fn opt_continues_what_compile_began() {
         let mut steps: Vec<PathBuf> =
             std::fs::read_dir(&dump).expect("a folder").map(|e| e.expect("an entry").path()).collect();
         steps.retain(|p| p.extension().is_some_and(|e| e == "kir"));
+        steps.sort();
         steps.push(graph.into());
-        for step in steps {
+        for (i, step) in steps.into_iter().enumerate() {
+            if !all_cases() && (programs + i) % 3 > 0 {
+                continue;
+            }
             let step = step.to_string_lossy();
             let ran = opt(&scratch, &read(&step), &name);
             assert_eq!(ran.code, 0, "{name}, {step}: {}", ran.stderr);
@@ -82,7 +86,7 @@ fn opt_continues_what_compile_began() {
         }
         programs += 1;
     }
-    assert!(programs >= 8 && dumps > 6 * programs, "{programs} programs, {dumps} dumps");
+    assert!(programs >= 8 && dumps > 2 * programs, "{programs} programs, {dumps} dumps");
 }
 
 /// Every schedule of the repository that verifies: E901, a pass that runs too early, is not

@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use common::{Scratch, kbc};
+use common::{Scratch, all_cases, kbc};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -49,8 +49,8 @@ fn every_collective_is_proven_and_right_on_every_kind_of_machine() {
         "hierarchy(full(2), switch(3))",
         OWN_LINKS,
     ];
-    for machine in machines {
-        for collective in COLLECTIVES {
+    for (i, machine) in machines.into_iter().enumerate() {
+        for (j, collective) in COLLECTIVES.into_iter().enumerate() {
             let more: &[&str] = match collective {
                 "broadcast" => &["--root", "1"],
                 "all_to_all" => &["--pieces", "2"],
@@ -59,7 +59,10 @@ fn every_collective_is_proven_and_right_on_every_kind_of_machine() {
             made(&s, machine, collective, more);
             let fmt = kbc(s.path(), &["fmt", "--check", "made.kb"], "");
             assert_eq!(fmt.code, 0, "{machine} {collective}: {}", fmt.stdout);
-            for n in sizes(collective) {
+            for (k, n) in sizes(collective).into_iter().enumerate() {
+                if !all_cases() && (i + j + k) % 2 > 0 {
+                    continue;
+                }
                 let report = run(&s, &["-D", &format!("n={n}")]);
                 assert_eq!(report["verified"]["ok"], true, "{machine} {collective}: {report}");
                 assert_eq!(report["verified"]["calls"], "any", "{machine} {collective}");

@@ -2,6 +2,7 @@
 //! the same acts, in summary, as the cursor, and one rank of each orbit gives the same times as all
 //! ranks.
 
+use crate::common::all_cases;
 use crate::driver;
 
 use driver::{library, try_build};
@@ -160,8 +161,8 @@ fn one_rank_of_each_orbit_gives_the_times_of_all() {
     for (i, (file, name)) in algorithms().into_iter().enumerate() {
         for (j, (shape, link)) in machines.into_iter().enumerate() {
             for (k, (n, own)) in [(0, ""), (840, ""), (1001, ""), (840, rates)].into_iter().enumerate() {
-                // A quarter of the cases: every algorithm on every machine, with one of the sizes.
-                if (i + j + k) % 4 != 0 {
+                // Every algorithm on every machine with one of the sizes, or a third of those.
+                if (i + j + k) % 4 != 0 || !(all_cases() || (i + 2 * j) % 3 == 0) {
                     continue;
                 }
                 let define = format!("n={n}");
@@ -192,7 +193,7 @@ fn one_rank_of_each_orbit_gives_the_times_of_all() {
     }
     why.sort();
     why.dedup();
-    assert!(by_orbits > 500 && named.len() >= 12, "{by_orbits} of {named:?}, the others: {why:#?}");
+    assert!(by_orbits > 150 && named.len() >= 12, "{by_orbits} of {named:?}, the others: {why:#?}");
     // The fallbacks must occur, or they would not be tested.
     for reason in ["critical paths are equally long", "differ in length"] {
         assert!(why.iter().any(|w| w.contains(reason)), "{reason}: {why:#?}");

@@ -53,6 +53,11 @@ pub struct Ran {
     pub code: i32,
 }
 
+/// Whether long tests run all of their cases, as `.ci/run` asks for, or a sample of them.
+pub fn all_cases() -> bool {
+    std::env::var_os("KBC_ALL_CASES").is_some()
+}
+
 /// Runs kbc in a folder.
 pub fn kbc(dir: &Path, args: &[&str], stdin: &str) -> Ran {
     kbc_with(dir, args, stdin, &[])
@@ -66,7 +71,7 @@ pub fn kbc_with(dir: &Path, args: &[&str], stdin: &str, vars: &[(&str, &str)]) -
         .env_remove("NO_COLOR")
         .env("COLUMNS", "120")
         // Compilers of C take a third of the time that they take at -O3.
-        .env("CFLAGS", "-O1")
+        .env("CFLAGS", "-O0")
         // Not the user's cache.
         .env("KBC_CACHE", env!("CARGO_TARGET_TMPDIR"))
         .envs(vars.iter().copied())

@@ -6,10 +6,11 @@ use kbc_audit::fuzz;
 /// pieces and streams, and with the compiler's own choices.
 #[test]
 fn random_programs_have_one_bound_and_no_time_below_it() {
-    let tally = fuzz::bounds::programs(24, 0..300, &mut |_| {});
+    let programs = if std::env::var_os("KBC_ALL_CASES").is_some() { 300 } else { 120 };
+    let tally = fuzz::bounds::programs(24, 0..programs, &mut |_| {});
     let text = tally.text();
     assert!(tally.wrong.is_empty(), "{text}{:#?}", tally.wrong);
-    assert!(tally.accepted > 200 && tally.timed > 800 && tally.overlapped > 20, "{text}");
+    assert!(tally.accepted > 80 && tally.timed > 300 && tally.overlapped > 6, "{text}");
     for row in [
         "arithmetic of the busiest rank",
         "memory traffic of the busiest rank",

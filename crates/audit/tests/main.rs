@@ -1,5 +1,8 @@
 //! Tests of the audit of kbc; one binary, a module per subject.
 
+// The tests have the allocator of the command line.
+use kbc_allocator as _;
+
 mod bounds;
 mod engines;
 mod units;

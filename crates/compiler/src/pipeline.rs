@@ -37,7 +37,7 @@ pub fn run(
     let environment = workspace.environment.clone();
     let mut record = Record(&*environment);
     let mut verify = VerifyEach;
-    let mut round_trip = RoundTrip;
+    let mut round_trip = RoundTrip::default();
     workspace.stage(Stage::Passes);
     let result = {
         let mut all: Vec<&mut dyn Instrument> = vec![&mut record];

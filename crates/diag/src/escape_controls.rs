@@ -17,7 +17,9 @@ fn acts(c: char) -> bool {
 /// Returns the text with every character that a terminal would obey escaped as `\u001b`. This
 /// escape is also valid in JSON strings. A line may end with `\r\n`.
 pub fn escape_controls(text: &str) -> Cow<'_, str> {
-    if !text.contains(acts) {
+    // Most texts are printable ASCII, and outputs have megabytes.
+    let plain = |b: u8| matches!(b, b' '..=b'~' | b'\n' | b'\t');
+    if text.bytes().all(plain) || !text.contains(acts) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);

@@ -61,7 +61,7 @@ fn groups_and_cuts() {
             let name = format!("{from} {what} {}", decl.name.node);
             let mut m = text::parse(FileId(9), &kir).unwrap_or_else(|d| panic!("{name}: {d:?}"));
             let cx = PassCx::new(&world.lib, None);
-            let mut checks: (VerifyEach, RoundTrip) = (VerifyEach, RoundTrip);
+            let mut checks: (VerifyEach, RoundTrip) = (VerifyEach, RoundTrip::default());
             let watch: &mut [&mut dyn Instrument] = &mut [&mut checks.0, &mut checks.1];
             let lower = Pipeline::named("lower").unwrap();
             match lower.run(&mut m, &cx, watch) {

@@ -124,7 +124,7 @@ fn observers_collect() {
     let mut after = PrintAfter::new(PassFilter::parse("place"), false);
     let mut changed = PrintAfter::changed(false);
     let (mut dump, mut reproducer) = (DumpDir::default(), Reproducer::default());
-    let (mut verify, mut round) = (VerifyEach, RoundTrip);
+    let (mut verify, mut round) = (VerifyEach, RoundTrip::default());
     let mut now = 0.0;
     let mut timings = Timings::new(|| {
         now += 1.0;
@@ -215,8 +215,8 @@ fn a_wrong_pass_is_caught() {
             f.body = Scalar::Num(f64::NAN);
         }
     };
-    assert!(run(unequal, &mut RoundTrip).contains(&"E906"));
-    assert_eq!(run(|_| {}, &mut RoundTrip), [""; 0]);
+    assert!(run(unequal, &mut RoundTrip::default()).contains(&"E906"));
+    assert_eq!(run(|_| {}, &mut RoundTrip::default()), [""; 0]);
 }
 
 /// The feed-forward layer of the design has no collective between the layers, and one after them,

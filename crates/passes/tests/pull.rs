@@ -85,12 +85,17 @@ fn the_library_is_fetched() {
         }
     };
     let (mut wrong, mut ran) = (vec![], BTreeSet::new());
-    for case in
-        world.cases(&shapes, &|p| [0, p - 1].into_iter().collect::<BTreeSet<_>>().into_iter().collect())
-    {
+    let all_cases = std::env::var_os("KBC_ALL_CASES").is_some();
+    let roots = |p: u64| [0, p - 1].into_iter().collect::<BTreeSet<_>>().into_iter().collect();
+    for (i, case) in world.cases(&shapes, &roots).into_iter().enumerate() {
         let p = case.ranks();
         let case = Case { options: vec![("transfer".into(), Arg::Word("pull".into()))], ..case };
-        for (n, rule) in [(3 * p, CutRule::Even), (2 * p + 1, CutRule::Even), (p + 2, CutRule::Ceil)] {
+        let sizes = [(3 * p, CutRule::Even), (2 * p + 1, CutRule::Even), (p + 2, CutRule::Ceil)];
+        for (k, (n, rule)) in sizes.into_iter().enumerate() {
+            // A third of the blocks of unequal length, or all.
+            if !all_cases && k > 0 && (i + k) % 3 > 0 {
+                continue;
+            }
             let unit = if n % p == 0 { p } else { 1 };
             match one(world, &case, &Layout { unit, rule: rule.clone(), ..Layout::ints(n) }) {
                 Ok(true) => _ = ran.insert(case.alg),

@@ -69,7 +69,7 @@ pub fn run(kir: &str, passes: &str) -> Result<(Module, kbc_passes::Findings), Di
     let machine = module.machine.clone();
     let topology = machine.map(|m| Topology::parse(&m, FileId(1)).expect("the machine of a test"));
     let cx = PassCx::new(library(), topology.as_ref());
-    let mut checks: Vec<Box<dyn Instrument>> = vec![Box::new(VerifyEach), Box::new(RoundTrip)];
+    let mut checks: Vec<Box<dyn Instrument>> = vec![Box::new(VerifyEach), Box::<RoundTrip>::default()];
     let mut watch: Vec<&mut dyn Instrument> = vec![];
     for c in &mut checks {
         watch.push(&mut **c);
