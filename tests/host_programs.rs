@@ -1,7 +1,7 @@
 //! Tests of `--target host` on programs that compute: every program of `specs`, all functions and
 //! element types, and what is found where a kernel computes or orders something else.
 
-use crate::common::{Scratch, free_sizes, kbc, npy, root};
+use crate::common::{Scratch, c_level, free_sizes, kbc, npy, root};
 use crate::host::{Packages, run};
 use crate::needs::{MPI_VARS, Need, found};
 use std::path::Path;
@@ -253,7 +253,7 @@ fn inputs_of_files_are_in_the_folder() {
                 "-std=c11",
                 "-D_GNU_SOURCE",
                 "-ffp-contract=off",
-                "-O0",
+                c_level(),
                 "-Wall",
                 "-Wextra",
                 "-Werror",

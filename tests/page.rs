@@ -400,8 +400,8 @@ fn a_browser_runs_its_own_checks() {
         "specs/moves.kb --no-data",
         "specs/all_reduce.kb --topology switch(6)",
     ];
-    // All pages are frames of one, because a browser takes a second to start. The last lines of
-    // this one hold what the pages found.
+    // One page shows all of them in frames, because a browser takes a second to start. When they
+    // are loaded, its script replaces the frames by what the pages found, a `<pre>` for each.
     let mut all = "<!doctype html>\n".to_owned();
     for (i, what) in pages.iter().enumerate() {
         make(&scratch, what);
@@ -410,7 +410,7 @@ fn a_browser_runs_its_own_checks() {
         all += &format!("<iframe src=\"page{i}.html#selftest\" width=1200 height=900></iframe>\n");
     }
     all += "<script>onload = () => {\n\
-            \x20 const text = f => f.contentDocument.getElementById('selftest').textContent;\n\
+            \x20 const text = f => f.contentDocument?.getElementById('selftest')?.textContent ?? '';\n\
             \x20 const found = [...document.querySelectorAll('iframe')].map(text);\n\
             \x20 document.body.innerHTML = '';\n\
             \x20 for (const text of found) {\n\
@@ -447,8 +447,9 @@ fn a_browser_runs_its_own_checks() {
             .last()
             .and_then(|l| l.strip_prefix("selftest: "))
             .and_then(|l| l.strip_suffix(" passed, 0 failed"));
-        let passed: u32 =
-            passed.and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("{what}: no checks: {found}"));
+        let passed: u32 = passed.and_then(|n| n.parse().ok()).unwrap_or_else(|| {
+            panic!("{what}: no checks: {found}\n{}", String::from_utf8_lossy(&out.stderr))
+        });
         assert!(passed >= 25, "{what}: {passed} checks");
         println!("{what}: {passed} checks in the browser");
     }

@@ -10,6 +10,7 @@ use common::{Scratch, all_cases, kbc, root};
 #[test]
 fn nothing_drifted() {
     if !all_cases() {
+        eprintln!("skipped without KBC_ALL_CASES: kbc dev repro --check");
         return;
     }
     let ran = kbc(root(), &["repro", "--check"], "");

@@ -6,11 +6,13 @@ use kbc_audit::fuzz;
 /// pieces and streams, and with the compiler's own choices.
 #[test]
 fn random_programs_have_one_bound_and_no_time_below_it() {
-    let programs = if std::env::var_os("KBC_ALL_CASES").is_some() { 300 } else { 120 };
+    let all = std::env::var_os("KBC_ALL_CASES").is_some();
+    let (programs, least) = if all { (300, [200, 800, 20]) } else { (120, [80, 300, 6]) };
     let tally = fuzz::bounds::programs(24, 0..programs, &mut |_| {});
     let text = tally.text();
     assert!(tally.wrong.is_empty(), "{text}{:#?}", tally.wrong);
-    assert!(tally.accepted > 80 && tally.timed > 300 && tally.overlapped > 6, "{text}");
+    let [accepted, timed, overlapped] = least;
+    assert!(tally.accepted > accepted && tally.timed > timed && tally.overlapped > overlapped, "{text}");
     for row in [
         "arithmetic of the busiest rank",
         "memory traffic of the busiest rank",

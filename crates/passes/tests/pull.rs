@@ -92,7 +92,7 @@ fn the_library_is_fetched() {
         let case = Case { options: vec![("transfer".into(), Arg::Word("pull".into()))], ..case };
         let sizes = [(3 * p, CutRule::Even), (2 * p + 1, CutRule::Even), (p + 2, CutRule::Ceil)];
         for (k, (n, rule)) in sizes.into_iter().enumerate() {
-            // A third of the blocks of unequal length, or all.
+            // All sizes, or the first one and a third of those with blocks of unequal length.
             if !all_cases && k > 0 && (i + k) % 3 > 0 {
                 continue;
             }

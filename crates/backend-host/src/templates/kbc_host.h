@@ -49,7 +49,8 @@ static inline void kbc_copy(void *to, const void *from, int64_t n, size_t bytes)
 #define KBC_SPINS 2000
 #endif
 
-/* The same where ranks share processors: the one that a wait is for may be ready to run on this one. */
+/* The same with more ranks than processors: the rank that is waited for may be ready to run on this
+ * processor. */
 #ifndef KBC_SPINS_CROWDED
 #define KBC_SPINS_CROWDED 10
 #endif
@@ -80,7 +81,8 @@ static inline void kbc_put(struct kbc_rank *k, int64_t peer, int64_t offset, int
     kbc_copy(KBC_AT(unsigned char, k, peer, offset) + first * (int64_t)bytes, from, n, bytes);
 }
 
-/* A wait that takes long: sleeps, and ends the run after the time limit or if another rank ended. */
+/* A wait that takes long: lets others run, then sleeps. It ends the run after the time limit, or if another
+ * rank ended. */
 void kbc_wait_long(struct kbc_rank *k, _Atomic uint32_t *counter, int64_t value, int acquire, const char *what,
                    int64_t index, const char *from);
 

@@ -51,8 +51,10 @@ void kbc_wait_long(struct kbc_rank *k, _Atomic uint32_t *counter, int64_t value,
                     (long long)k->rank, kbc_limit, what, (long long)index, seen, (long long)value, from);
             kbc_stop(k);
         }
-        if (round < (k->crowded ? 1000 : 50)) sched_yield();
-        else kbc_sleep(round < 2000 ? 20000 : 1000000);
+        /* Lets others run at first, and then sleeps, at last for longer. */
+        const int64_t yields = k->crowded ? 1000 : 50;
+        if (round < yields) sched_yield();
+        else kbc_sleep(round < yields + 950 ? 20000 : 1000000);
     }
 }
 

@@ -134,17 +134,17 @@ helpers! {
     GatherWord = "kbc_gather_word", calls::gather_word, (I64, I64, I64, I64);
 }
 
-/// Number of operations above which bodies are compiled quickly instead of optimised, because they
-/// mostly call kernels.
+/// Number of operations above which kernels, too, are compiled quickly instead of optimised. Bodies
+/// always are, because they mostly call kernels.
 pub(super) const QUICK: u32 = 4_000;
 
-/// Number of functions that are compiled together.
+/// Largest number of functions that are compiled together, so that few are in memory at once.
 const BATCH: usize = 256;
 
 /// Multiplications that take as long as the compilation of an instruction, a microsecond.
 const INSTRUCTION: usize = 1 << 15;
 
-/// How much work the compiler puts into a function.
+/// Whether a function is worth optimising.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Effort {
     /// For kernels, which work on every element.
@@ -175,7 +175,7 @@ pub(super) struct Code {
     pub(super) recipes: BTreeMap<u32, Recipe>,
     /// Maximum number of f32 that the blocks of a kernel need.
     pub(super) room: usize,
-    /// Number of functions defined.
+    /// Number of functions compiled.
     pub(super) functions: u64,
     /// Bytes of machine code.
     pub(super) bytes: u64,
