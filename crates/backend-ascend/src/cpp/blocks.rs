@@ -44,7 +44,12 @@ impl Body<'_> {
                 let Some(l) = self.rows_at(len) else { return Ok(()) };
                 let views = [(*dst, l.column()), (*src, l.view()), (*work, l.view())];
                 let [d, s, w] = self.views(views, &l.count, out)?;
-                out.push((0, format!("{}({d}, {s}, {w});", combiner(*which)?)));
+                let mut name = combiner(*which)?;
+                if *which == VecOp::Add && l.column() != (View::Column { most: l.most }) {
+                    self.used.insert(Helper::RowSum);
+                    name = Helper::RowSum.name();
+                }
+                out.push((0, format!("{name}({d}, {s}, {w});")));
             }
             Op::Expand { dst, src, len } if self.rows_at(len).is_some() => {
                 let Some(l) = self.rows_at(len) else { return Ok(()) };

@@ -24,6 +24,7 @@ pub enum Helper {
     WholeOf,
     RowsOf,
     ColumnOf,
+    RowSum,
     RunOf,
     Load,
     Store,
@@ -89,6 +90,7 @@ impl Helper {
             Helper::WholeOf => "WholeOf",
             Helper::RowsOf => "RowsOf",
             Helper::ColumnOf => "ColumnOf",
+            Helper::RowSum => "RowSum",
             Helper::RunOf => "RunOf",
             Helper::Load => "Load",
             Helper::Store => "Store",
@@ -203,6 +205,23 @@ using RowsOf = pto::Tile<pto::TileType::Vec, T, R, P, pto::BLayout::RowMajor, pt
 // An element for each of at most R rows, one after another in UB.
 template <typename T, int R>
 using ColumnOf = pto::Tile<pto::TileType::Vec, T, R, 1, pto::BLayout::ColMajor, pto::DYNAMIC, 1>;
+"
+            }
+            Helper::RowSum => {
+                "\
+// The sum of each row. The simulator takes types of equally many rows only.
+template <typename D, typename S, typename W>
+AICORE inline void RowSum(D &sums, S &rows, W &work) {
+#ifdef __CPU_SIM
+    using Alike = pto::Tile<pto::TileType::Vec, typename S::DType, D::Rows, S::Cols,
+                            pto::BLayout::RowMajor, pto::DYNAMIC, S::ValidCol>;
+    Alike alike(rows.GetValidRow());
+    TASSIGN(alike, reinterpret_cast<uint64_t>(rows.data()));
+    TROWSUM(sums, alike, work);
+#else
+    TROWSUM(sums, rows, work);
+#endif
+}
 "
             }
             Helper::RunOf => {
