@@ -19,6 +19,7 @@ Tensors are those of layout.TENSORS by name, as each rank has them; layout.eleme
 memory is named by `given`. harness.py uses these functions and nothing else of the runtime to launch. Written by kbc.
 """
 
+import itertools
 import os
 import pathlib
 import platform as host
@@ -56,6 +57,8 @@ BLOCKS = [(task, block) for task in layout.TASKS for block in range(layout.KERNE
 
 # The root of the launches of each domain, which is told by the memory of its chips.
 ROOTS = {}
+# Numbers in the names of domains: a run may have several domains of this kernel.
+DOMAINS = itertools.count()
 
 
 class Unable(Exception):
@@ -167,10 +170,11 @@ def window_size(nranks, count=0):
 
 def domain(orch, workers, count=0):
     """A domain for these workers, one a rank, in the order of ranks. Its window is cleared here and never again, so that
-    its launches are numbered from 0; layout.launches says how many it serves."""
+    its launches are numbered from 0; layout.launches says how many it serves. The runtime allocates no domain after the
+    first launch of a run, so allocate all that an orchestration needs before it."""
     size = window_size(len(workers), count)
     window = CommBufferSpec(name="window", dtype="uint8", count=size, nbytes=size)
-    return orch.allocate_domain(name=layout.KERNEL, workers=list(workers), window_size=size, buffers=[window])
+    return orch.allocate_domain(name=f"{layout.KERNEL}-{next(DOMAINS)}", workers=list(workers), window_size=size, buffers=[window])
 
 
 def launch(orch, handle, config, domain, workers, tensors, call, count=0, root=None):
