@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 pub const MANIFEST: &str = ".kbc-manifest";
 /// First line of a manifest.
 const HEADER: &str = "kbc manifest 1";
+/// Folders that Python and pytest leave where a package runs.
+const PYTHON_CACHES: [&str; 2] = ["__pycache__", ".pytest_cache"];
 
 /// Returns E410 about a path.
 pub fn failure(path: &Path, what: &str, e: &io::Error) -> Diagnostic {
@@ -165,7 +167,10 @@ fn collect(dir: &Path, prefix: &Path, out: &mut BTreeMap<String, Vec<u8>>) -> io
         let entry = entry?;
         let name = prefix.join(entry.file_name());
         if entry.file_type()?.is_dir() {
-            collect(&entry.path(), &name, out)?;
+            // A package that was run has caches of Python beside its files.
+            if !PYTHON_CACHES.iter().any(|cache| entry.file_name() == *cache) {
+                collect(&entry.path(), &name, out)?;
+            }
         } else {
             out.insert(name.to_string_lossy().into_owned(), fs::read(entry.path())?);
         }
