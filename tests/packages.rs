@@ -462,6 +462,11 @@ fn packages_share_a_harness() {
         std::fs::remove_file(dir.path().join(format!("all/{name}/torch.py"))).expect("it was written");
     }
     assert_eq!(read("all/sent/kernels/aiv/sent.cpp"), read("one/kernels/aiv/sent.cpp"));
+    // What Python leaves where a package ran does not count.
+    std::fs::create_dir_all(dir.path().join("all/sent/__pycache__")).expect("a folder");
+    dir.write("all/sent/__pycache__/layout.cpython-313.pyc", b"made by Python");
+    let again = compile("sent,added", &["--target", "a2a3", "-o", "all"]);
+    assert_eq!(again.code, 0, "{}", again.stderr);
     // Files of others are not replaced.
     dir.write("all/notes", b"mine");
     let again = compile("sent,added", &["--target", "a2a3", "-o", "all"]);
@@ -488,4 +493,26 @@ fn packages_share_a_harness() {
     let ran = compile("sent,missing", &["--target", "a2a3", "-o", "none"]);
     assert!(ran.code != 0 && ran.stderr.contains("unknown program `missing`"), "{}", ran.stderr);
     assert!(!dir.path().join("none").exists());
+}
+
+/// The simulator of the runtime takes tiles of equally many rows for a sum of rows, and the column
+/// of sums has a multiple of 16.
+#[test]
+fn sums_of_rows_have_types_of_the_simulator() {
+    let dir = Scratch::new();
+    for (shape, helped) in [("5, 1000", true), ("16, 64", false)] {
+        let rows = shape.split(',').next().expect("rows");
+        let text = format!(
+            "topology sys = full(2)\nmesh m = sys[tp]\n\
+             program sums(x: f32[{shape}]) -> f32[{rows}] {{ sum(x, dim: 1) }}\n"
+        );
+        dir.write("sums.kb", text.as_bytes());
+        let out = format!("out{rows}");
+        let ran = kbc(dir.path(), &["compile", "sums.kb", "--target", "a2a3", "-o", &out, "-q"], "");
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let kernel = dir.path().join(out).join("kernels/aiv/sums.cpp");
+        let kernel = std::fs::read_to_string(kernel).expect("a kernel");
+        assert!(kernel.contains("TROWSUM("), "{kernel}");
+        assert_eq!(kernel.contains(" RowSum(b_column"), helped, "{shape}: {kernel}");
+    }
 }
