@@ -479,6 +479,7 @@ fn the_table_is_sound() {
 /// The same for texts: truncated, and with every character changed.
 #[test]
 fn changed_prints_are_refused_or_read() {
+    let all = std::env::var_os("KBC_ALL_CASES").is_some();
     let mut tried = 0;
     for name in
         ["printed_2_6/rank0.ep.txt", "printed_log/rank0.readable.py", "printed_joint/rank0.readable.py"]
@@ -496,10 +497,13 @@ fn changed_prints_are_refused_or_read() {
         };
         for (at, c) in text.char_indices() {
             attempt(&text[..at]);
-            for new in ["9", "(", "", "\"", "-", "x"] {
+            for (i, new) in ["9", "(", "", "\"", "-", "x"].into_iter().enumerate() {
+                if !all && (at + i) % 3 > 0 {
+                    continue;
+                }
                 attempt(&format!("{}{new}{}", &text[..at], &text[at + c.len_utf8()..]));
             }
         }
     }
-    assert!(tried > 20_000, "{tried}");
+    assert!(tried > if all { 20_000 } else { 8_000 }, "{tried}");
 }
