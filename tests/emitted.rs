@@ -2,7 +2,8 @@
 //! bit for bit, or against the reference evaluator's bounds where the core chooses the order of
 //! sums.
 
-use crate::common::{self, all_cases};
+use crate::cases::all_cases;
+use crate::common;
 use crate::emitting as emitted;
 use crate::standin;
 

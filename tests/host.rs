@@ -1,6 +1,6 @@
 //! Tests of `--target host`: emitted C as processes and, under ThreadSanitizer, as threads.
 
-use crate::common::{Ran, Scratch, c_level, kbc, root};
+use crate::common::{Ran, Scratch, c_level, cc, kbc, root};
 use crate::needs::{Need, found};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -56,24 +56,7 @@ impl Packages {
 
     pub fn cc(&self, file: &Path, out: &str, flags: &[&str]) -> PathBuf {
         let out = self.dir.path().join(out);
-        let ran = Command::new(&self.compiler)
-            .args([
-                "-std=c11",
-                "-D_GNU_SOURCE",
-                "-ffp-contract=off",
-                c_level(),
-                "-Wall",
-                "-Wextra",
-                "-Werror",
-            ])
-            .args(flags)
-            .arg("-o")
-            .arg(&out)
-            .arg(file)
-            .args(["-lm", "-pthread", "-lrt"])
-            .output()
-            .expect("the compiler starts");
-        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        cc(&self.compiler, file, &out, &[&[c_level()], flags].concat());
         out
     }
 

@@ -1,7 +1,7 @@
 //! Tests of `--target host` on programs that compute: every program of `specs`, all functions and
 //! element types, and what is found where a kernel computes or orders something else.
 
-use crate::common::{Scratch, c_level, free_sizes, kbc, npy, root};
+use crate::common::{Scratch, c_level, cc, free_sizes, kbc, npy, root};
 use crate::host::{Packages, run};
 use crate::needs::{MPI_VARS, Need, found};
 use std::path::Path;
@@ -79,13 +79,7 @@ fn programs_of_specs_give_their_values() {
     );
     dir.write("all.c", text.as_bytes());
     let program = dir.path().join("all");
-    let built = Command::new(compiler)
-        .args(["-std=c11", "-D_GNU_SOURCE", "-ffp-contract=off", "-O2", "-Wall", "-Wextra", "-Werror", "-o"])
-        .args([&program, &dir.path().join("all.c")])
-        .args(["-lm", "-pthread", "-lrt"])
-        .output()
-        .expect("the compiler starts");
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    cc(&compiler, &dir.path().join("all.c"), &program, &["-O2"]);
     for (name, ranks) in &names {
         right(&program, &format!("{name} -n {} --calls 2 --repeat 0", ranks[0]));
     }
@@ -248,22 +242,7 @@ fn inputs_of_files_are_in_the_folder() {
     let build = |text: &str, out: &str| {
         dir.write("given/changed.c", text.as_bytes());
         let program = dir.path().join("given").join(out);
-        let built = Command::new(&compiler)
-            .args([
-                "-std=c11",
-                "-D_GNU_SOURCE",
-                "-ffp-contract=off",
-                c_level(),
-                "-Wall",
-                "-Wextra",
-                "-Werror",
-                "-o",
-            ])
-            .args([&program, &dir.path().join("given/changed.c")])
-            .args(["-lm", "-pthread", "-lrt"])
-            .output()
-            .expect("the compiler starts");
-        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        cc(&compiler, &dir.path().join("given/changed.c"), &program, &[c_level()]);
         program
     };
     let program = build(&source, "right");

@@ -1,5 +1,7 @@
 //! Tests of kbc as a whole; one binary, a module per subject.
 
+#[path = "common/cases.rs"]
+mod cases;
 mod common;
 #[path = "real/driver.rs"]
 mod driver;

@@ -1,10 +1,11 @@
 //! Tests of `kbc opt` on what kbc itself wrote: a compiled module is finished, and every dump leads
 //! to the same end as the compilation that wrote it.
 
+use crate::cases::all_cases;
 use crate::common;
 use crate::validate::validate;
 
-use common::{Scratch, all_cases, kbc, root};
+use common::{Scratch, kbc, root};
 use kbc_diag::FileId;
 use kbc_ir::Module;
 use kbc_ir::text::{equivalent, parse};

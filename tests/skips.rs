@@ -55,3 +55,20 @@ fn nothing_is_skipped_where_that_is_forbidden() {
         assert!(stdout.contains(words) && stdout.contains(&line), "{test}: {stdout}");
     }
 }
+
+/// Returns what a test says that leaves cases out if the variable has this value.
+fn sampled(all: &str) -> String {
+    let out = Command::new(std::env::current_exe().expect("the test's own program"))
+        .args(["real_array::every_size_is_claimed_by_its_package", "--exact"])
+        .env("KBC_ALL_CASES", all)
+        .output()
+        .expect("it runs");
+    assert!(out.status.success(), "{out:?}");
+    String::from_utf8_lossy(&out.stderr).into_owned()
+}
+
+#[test]
+fn a_sample_is_said() {
+    let line = "SAMPLED: real_array::every_size_is_claimed_by_its_package leaves cases out";
+    assert!(sampled("").starts_with(line));
+}

@@ -1,9 +1,10 @@
 //! Tests of `kbc synth`: what is written is canonical, proven and right, reaches the rate that it
 //! states, and the proof of the rate holds.
 
+use crate::cases::all_cases;
 use crate::common;
 
-use common::{Scratch, all_cases, kbc};
+use common::{Scratch, kbc};
 use serde_json::Value;
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 //! the same acts, in summary, as the cursor, and one rank of each orbit gives the same times as all
 //! ranks.
 
-use crate::common::all_cases;
+use crate::cases::all_cases;
 use crate::driver;
 
 use driver::{library, try_build};

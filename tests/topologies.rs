@@ -1,9 +1,10 @@
 //! Tests of `specs/all_reduce.kb` on machines of every shape: numbers, time against its bound, and
 //! the choice of `select`.
 
+use crate::cases::all_cases;
 use crate::{common, driver};
 
-use common::{Scratch, all_cases, kbc};
+use common::{Scratch, kbc};
 use driver::{built, done, try_build};
 use kbc_compiler::report::Report;
 use kbc_passes::findings::select::{Selection, Verdict};

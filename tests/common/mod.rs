@@ -4,7 +4,9 @@
 //! split into words as in a shell; the only programs are kbc and a few that look at files. Nothing
 //! here knows the expected results.
 
+use crate::cases::asked;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -53,15 +55,24 @@ pub struct Ran {
     pub code: i32,
 }
 
-/// Whether long tests run all of their cases, as `.ci/run` asks for, or a sample of them.
-pub fn all_cases() -> bool {
-    std::env::var_os("KBC_ALL_CASES").is_some()
-}
-
 /// How C is optimised: not at all, which compiles fastest, or where all cases run, at the lowest
 /// level that has all warnings.
 pub fn c_level() -> &'static str {
-    if all_cases() { "-O1" } else { "-O0" }
+    if asked() { "-O1" } else { "-O0" }
+}
+
+/// Compiles emitted C with the flags of its Makefile and `more`, which has the level of
+/// optimisation. Warnings are errors.
+pub fn cc(compiler: &OsStr, file: &Path, out: &Path, more: &[&str]) {
+    let ran = Command::new(compiler)
+        .args(["-std=c11", "-D_GNU_SOURCE", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror"])
+        .args(more)
+        .arg("-o")
+        .args([out, file])
+        .args(["-lm", "-pthread", "-lrt"])
+        .output()
+        .expect("the compiler starts");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
 }
 
 /// Runs kbc in a folder.

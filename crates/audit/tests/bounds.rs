@@ -1,12 +1,13 @@
 //! A sample of `kbc dev fuzz bounds`: no time is below its bound.
 
+use crate::cases::all_cases;
 use kbc_audit::fuzz;
 
 /// Random programs on random machines with every algorithm, with
 /// pieces and streams, and with the compiler's own choices.
 #[test]
 fn random_programs_have_one_bound_and_no_time_below_it() {
-    let all = std::env::var_os("KBC_ALL_CASES").is_some();
+    let all = all_cases();
     let (programs, least) = if all { (300, [200, 800, 20]) } else { (120, [80, 300, 6]) };
     let tally = fuzz::bounds::programs(24, 0..programs, &mut |_| {});
     let text = tally.text();

@@ -4,6 +4,7 @@
 //! comments inserted between their tokens at random. `fmt/*.kb` are examples with a golden file
 //! each.
 
+use crate::cases::all_cases;
 use kbc_diag::FileId;
 use kbc_frontend::token::{Token, lex};
 use kbc_frontend::{fmt, parse};
@@ -137,7 +138,7 @@ fn shaken(text: &str, seed: &mut u64) -> String {
 
 #[test]
 fn blanks_lines_and_comments_anywhere() {
-    let times = if std::env::var_os("KBC_ALL_CASES").is_some() { 6 } else { 2 };
+    let times = if all_cases() { 6 } else { 2 };
     let mut seed = 7;
     for (name, text) in texts() {
         if parse(FILE, &text).1.has_errors() {

@@ -3,6 +3,9 @@
 // The tests have the allocator of the command line.
 use kbc_allocator as _;
 
+#[path = "../../../tests/common/cases.rs"]
+mod cases;
+
 mod common;
 
 mod errors;

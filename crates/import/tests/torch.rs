@@ -5,6 +5,7 @@
 //! they meet, such as `2 ranks; all_reduce`. `EXPECT` of a wrong one states the code and words of
 //! the messages, such as `E533 rank 0 issues; never does`. To add a case, copy a folder.
 
+use crate::cases::all_cases;
 use kbc_diag::{Diagnostic, Diagnostics, FileId, SourceMap, render};
 use kbc_import::torch::groups::{Table, World, world};
 use kbc_import::torch::matching::MatchedCollective;
@@ -479,7 +480,7 @@ fn the_table_is_sound() {
 /// The same for texts: truncated, and with every character changed.
 #[test]
 fn changed_prints_are_refused_or_read() {
-    let all = std::env::var_os("KBC_ALL_CASES").is_some();
+    let all = all_cases();
     let mut tried = 0;
     for name in
         ["printed_2_6/rank0.ep.txt", "printed_log/rank0.readable.py", "printed_joint/rank0.readable.py"]
