@@ -2,6 +2,7 @@
 //! memory, and small inputs that need large resources. Each ends with an error that states the
 //! cause.
 
+use crate::cases::all_cases;
 use crate::common;
 
 use common::{Ran, Scratch, kbc, kbc_with};
@@ -263,7 +264,9 @@ fn too_little_memory_is_an_error() {
 fn soon(s: &Scratch, line: &str) -> Ran {
     // The system ends it: processor time is larger in a build without optimisation, but does not
     // depend on other load.
-    let ran = shell(s.path(), &format!("ulimit -t 20; ulimit -v 6000000; exec $KBC {line}"));
+    // Inputs of a sample are smaller.
+    let seconds = if all_cases() { 20 } else { 8 };
+    let ran = shell(s.path(), &format!("ulimit -t {seconds}; ulimit -v 6000000; exec $KBC {line}"));
     assert!(
         ran.code == 0 || ran.code == 1,
         "{line}: {} {}",
@@ -335,6 +338,9 @@ fn small_inputs_do_not_take_long() {
     let program =
         |head: &str, body: &str| format!("{head}{MACHINE}program p(x: f32[8]) -> f32[8] {{\n{body}x }}\n");
     let depth = 10_000;
+    // What takes longest is smaller in a sample.
+    let all = all_cases();
+    let (levels, keys) = if all { (1500, 40_000) } else { (700, 10_000) };
     let nested = |open: &str, close: &str| format!("{}{}", open.repeat(depth), close.repeat(depth));
     let algorithm = |body: &str| format!("algorithm a: all_gather over (r mod p) {{ {body} }}\n");
     for (name, text, want) in [
@@ -375,13 +381,13 @@ fn small_inputs_do_not_take_long() {
             "if.kir",
             format!(
                 "kir 1\nmodule @m\nmesh tp 2\nschedule calls none\nregion @r local\n  role all\n    stream main\n{}",
-                many(1500, &|i| format!("{}if 1\n", "  ".repeat(3 + i)))
+                many(levels, &|i| format!("{}if 1\n", "  ".repeat(3 + i)))
             ),
             None,
         ),
         (
             "if.tile",
-            format!("tile 1\nkernel k\nbody\n{}", many(1500, &|i| format!("{}if 1\n", "  ".repeat(1 + i)))),
+            format!("tile 1\nkernel k\nbody\n{}", many(levels, &|i| format!("{}if 1\n", "  ".repeat(1 + i)))),
             None,
         ),
         (
@@ -392,7 +398,7 @@ fn small_inputs_do_not_take_long() {
         ("list.yaml", "[".repeat(1 << 20), Some("E460")),
         ("map.yaml", "{a: ".repeat(1 << 18), Some("E460")),
         ("dashes.yaml", "- ".repeat(1 << 18), Some("E460")),
-        ("keys.yaml", many(40_000, &|i| format!("k{i}: 1\n")), Some("E461")),
+        ("keys.yaml", many(keys, &|i| format!("k{i}: 1\n")), Some("E461")),
         (
             "links.yaml",
             format!(

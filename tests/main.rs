@@ -42,6 +42,7 @@ mod emitted_layers;
 mod emitted_matmuls;
 mod emitted_roots;
 mod emitted_rows;
+mod examples;
 mod exec;
 mod features;
 mod fmt;

@@ -176,6 +176,14 @@ fn comments_are_wrapped() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
+/// The README is short: what does not fit is in `docs`.
+#[test]
+fn the_readme_stays_short() {
+    let text = std::fs::read_to_string(root().join("README.md")).expect("the README");
+    let lines = text.lines().count();
+    assert!(lines <= 120, "README.md has {lines} lines");
+}
+
 /// Lines of documents are wrapped, but for rows of tables, code, and lists of links.
 #[test]
 fn documents_are_wrapped() {

@@ -1,8 +1,7 @@
-//! Tests of the command line as a whole: the help of every command, the examples in it, old
-//! spellings, and results as JSON.
+//! Tests of the command line as a whole: the help of every command, old spellings, and results as
+//! JSON.
 
-use crate::common::{Ran, Scratch, kbc, kbc_with, root};
-use crate::docs::words;
+use crate::common::{Ran, Scratch, kbc, root};
 use crate::needs::{Need, found};
 use clap::Command;
 use kbc::cli::help::{EXAMPLES, screen};
@@ -90,7 +89,7 @@ fn o_is_the_output_everywhere() {
 }
 
 /// Returns a folder with the files that the examples name.
-fn folder() -> Scratch {
+pub(crate) fn folder() -> Scratch {
     let s = Scratch::new();
     for (from, to) in [
         ("specs/starter/layer.kb", "layer.kb"),
@@ -126,55 +125,6 @@ fn folder() -> Scratch {
         assert_eq!(ran.code, 0, "{line}: {}", ran.stderr);
     }
     s
-}
-
-/// Commands whose examples compile C or C++.
-const BUILDING: [(&str, Need); 4] = [
-    ("launch", Need::C),
-    ("calibrate", Need::C),
-    ("dev bench host", Need::C),
-    ("dev fuzz emitted", Need::Cxx),
-];
-
-/// Runs the examples of some commands.
-fn run_examples(least: usize, these: impl Fn(&str) -> bool) {
-    let s = folder();
-    let mut done = BTreeSet::new();
-    for (path, examples) in EXAMPLES.iter().filter(|e| these(e.0)) {
-        for (line, _) in *examples {
-            let needs = BUILDING.iter().find(|b| line.starts_with(&format!("kbc {} ", b.0))).map(|b| b.1);
-            if !done.insert(line) || needs.is_some_and(|n| found(n).is_none()) {
-                continue;
-            }
-            let words = words(line);
-            let words: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
-            // `calibrate` repeats its loops many times; without optimisation they take a minute.
-            let ran = kbc_with(s.path(), &words, "", &[("CFLAGS", "-O1")]);
-            assert_eq!(ran.code, 0, "an example of kbc {path} --help: {line}\n{}{}", ran.stdout, ran.stderr);
-            // Folders that a later example writes again.
-            let _ = std::fs::remove_dir_all(s.path().join("your_ring"));
-        }
-    }
-    assert!(done.len() > least, "{}", done.len());
-}
-
-fn builds(path: &str) -> bool {
-    BUILDING.iter().any(|b| b.0 == path)
-}
-
-#[test]
-fn examples_run() {
-    run_examples(8, |path| !path.starts_with("dev") && !builds(path));
-}
-
-#[test]
-fn examples_of_dev_run() {
-    run_examples(8, |path| path.starts_with("dev") && !builds(path));
-}
-
-#[test]
-fn examples_that_build_run() {
-    run_examples(6, builds);
 }
 
 /// Commands in their old and in their new spelling.

@@ -4,6 +4,7 @@
 //! this depth`, `hang at any depth`, `postcondition`, `uninitialised`, `race`. It may contain
 //! `safe: any size`, `safe: up to N B` or `safe: no size`. To add a case, copy two files.
 
+use crate::cases::all_cases;
 use kbc_diag::{Diagnostics, FileId};
 use kbc_import::msccl::fifo::SafeSizes;
 use kbc_import::msccl::judge::{Finding, Hang, judge};
@@ -91,7 +92,7 @@ fn wrong_schedules_are_rejected_for_what_is_wrong() {
 fn truncated_and_flipped_texts_are_refused_or_read() {
     let path = folder("right").join("simple_custom_collective_3.xml");
     let other = folder("right").join("allgather_recursive_doubling_4_1.xml");
-    let mut tried = 0;
+    let (all, mut tried) = (all_cases(), 0);
     for path in [path, other] {
         let bytes = std::fs::read(&path).expect("a schedule");
         let mut attempt = |bytes: &[u8]| {
@@ -105,14 +106,17 @@ fn truncated_and_flipped_texts_are_refused_or_read() {
             attempt(&bytes[..n]);
         }
         for at in 0..bytes.len() {
-            for new in [bytes[at] ^ 1, bytes[at] ^ 4, b'9', b'-', b'"', 0xff] {
+            for (i, new) in [bytes[at] ^ 1, bytes[at] ^ 4, b'9', b'-', b'"', 0xff].into_iter().enumerate() {
+                if !all && (at + i) % 3 > 0 {
+                    continue;
+                }
                 let mut changed = bytes.clone();
                 changed[at] = new;
                 attempt(&changed);
             }
         }
     }
-    assert!(tried > 20_000, "{tried}");
+    assert!(tried > if all { 20_000 } else { 9_000 }, "{tried}");
 }
 
 /// The number of operations in flight, and of chunks that one operation moves, follow from protocol

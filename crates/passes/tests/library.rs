@@ -7,6 +7,7 @@
 //! up to 17 and boxes up to 36) as rounds.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
+use crate::cases::all_cases;
 use crate::stack;
 
 use kbc_backend_sim::adversary::{AdversaryOptions, adversarial};
@@ -62,8 +63,9 @@ fn round_trip(m: &Module) {
     assert_eq!(text::print(&again, &PrintOptions::default()), printed);
 }
 
-/// Runs all checks of one case with one number of elements; the error describes what is wrong.
-fn one(world: &World, case: &Case, l: &Layout) -> Result<bool, String> {
+/// Runs the checks of one case with one number of elements, or, if `deep`, all of them; the error
+/// describes what is wrong.
+fn one(world: &World, case: &Case, l: &Layout, deep: bool) -> Result<bool, String> {
     let m = match stack::synchronized(world, case, l) {
         Ok(m) => m,
         Err(d) if may_refuse(world, case, l) && d.list.iter().all(|d| d.code == "E332") => return Ok(false),
@@ -71,7 +73,6 @@ fn one(world: &World, case: &Case, l: &Layout) -> Result<bool, String> {
     };
     let s = m.schedule().unwrap();
     let feeds: Vec<_> = (0..3).map(|call| stack::feed(world, case, l, call)).collect();
-    let deep = l.n == 7 * case.ranks() + 3 || l.n == case.ranks();
     let mut undisturbed = None;
     for seed in [None, Some(l.n + 1)].into_iter().take(1 + usize::from(deep)) {
         let options = RunOptions { calls: 3, seed, ..RunOptions::default() };
@@ -105,9 +106,17 @@ fn one(world: &World, case: &Case, l: &Layout) -> Result<bool, String> {
 fn sweep(world: &World, shapes: &[Vec<u64>]) {
     let fit = |axes: usize| shapes.iter().filter(|s| s.len() == axes).cloned().collect::<Vec<_>>();
     let (mut wrong, mut ran, mut refused) = (vec![], BTreeSet::new(), 0);
-    for case in world.cases(&fit, &roots) {
-        for n in counts(case.ranks()) {
-            match one(world, &case, &layout(n, case.ranks())) {
+    let all = all_cases();
+    for (i, case) in world.cases(&fit, &roots).into_iter().enumerate() {
+        let p = case.ranks();
+        // Blocks of equal and of unequal lengths. A sample alternates, unless the case may refuse
+        // the latter.
+        let (equal, unequal) = (p, 7 * p + 3);
+        let refuses = may_refuse(world, &case, &layout(unequal, p));
+        for n in counts(p) {
+            let turn = all || refuses || (i % 2 == 0) == (n == equal);
+            let deep = turn && (n == equal || n == unequal);
+            match one(world, &case, &layout(n, p), deep) {
                 Ok(true) => _ = ran.insert(case.alg),
                 Ok(false) => refused += 1,
                 Err(e) => wrong.push(format!("{} with {n} elements: {e}", world.show(&case))),
@@ -181,7 +190,7 @@ fn other_combiners_and_types() {
     for case in world.cases(&|axes| if axes == 1 { vec![vec![3], vec![4]] } else { vec![] }, &|_| vec![1]) {
         for red in [ReduceOp::Min, ReduceOp::Max] {
             let l = Layout { red, unit: case.ranks(), ..Layout::ints(case.ranks()) };
-            if let Err(e) = one(world, &case, &l) {
+            if let Err(e) = one(world, &case, &l, true) {
                 panic!("{} {red}: {e}", world.show(&case));
             }
         }

@@ -40,7 +40,8 @@ macro_rules! ordered {
                         let mut c = vec![$ty::NAN; m * n];
                         gemm::$ty(m, k, n, &a, &b, &mut c).expect("the lengths fit");
                         for (way, fused) in ways.iter_mut().zip([true, false]) {
-                            *way &= bits(&c) == bits(&by_element((m, k, n), &a, &b, fused));
+                            // A way that is not the processor's is not computed again.
+                            *way = *way && bits(&c) == bits(&by_element((m, k, n), &a, &b, fused));
                         }
                         assert!(ways.contains(&true), "{m} x {k} x {n}");
                     }
