@@ -11,8 +11,10 @@
 //! It is the command line that does, and tests; the compiler as a library leaves the choice to its
 //! user.
 
+mod large;
+
 use mimalloc::MiMalloc;
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Once, OnceLock};
@@ -95,7 +97,7 @@ fn trim() {}
 #[global_allocator]
 pub static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// The allocator of the system, with a count of the allocated bytes.
+/// mimalloc and the allocator of the system, with a count of the allocated bytes.
 pub struct CountingAllocator;
 
 impl CountingAllocator {
@@ -134,38 +136,13 @@ impl CountingAllocator {
     }
 }
 
-/// From this size on, the system is asked for large pages. A large page of x86-64 has 2 MiB, so
-/// less memory may not contain a whole one.
-const LARGE: usize = 4 << 20;
-
-/// Asks for large pages for new memory, before it is touched. The system handles the first access
-/// to every page, and with small pages that takes longer than to write their content
-/// (docs/adr/069-sizes.md).
-#[cfg(target_os = "linux")]
-#[allow(unsafe_code, reason = "advice about memory has no safe entry")]
-fn in_large_pages(at: *mut u8, bytes: usize) -> *mut u8 {
-    if bytes >= LARGE && !at.is_null() {
-        const PAGE: usize = 4096;
-        let first = at.align_offset(PAGE);
-        let whole = (bytes - first) & !(PAGE - 1);
-        // SAFETY: these pages are inside the allocation, and the advice changes no contents. It is
-        // refused where the pages are larger than 4 KiB and the address is not a multiple of them.
-        unsafe { libc::madvise(at.wrapping_add(first).cast(), whole, libc::MADV_HUGEPAGE) };
-    }
-    at
-}
-
-#[cfg(not(target_os = "linux"))]
-fn in_large_pages(at: *mut u8, _bytes: usize) -> *mut u8 {
-    at
-}
-
 /// The largest block that comes from mimalloc.
 const SMALL: usize = 8 << 10;
 
 #[allow(unsafe_code, reason = "an allocator has no safe interface")]
-// SAFETY: every call is passed to one of two allocators unchanged, and so is its result. Which one
-// follows from the size of the block, so a block returns to where it came from.
+// SAFETY: a block of at most `SMALL` bytes comes from mimalloc and returns there, and a larger one
+// comes from `large`, which returns all of its blocks to where they came from. The size, which the
+// caller states with every call, tells them apart.
 unsafe impl GlobalAlloc for CountingAllocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -175,7 +152,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
             return Self::given(unsafe { MiMalloc.alloc(layout) });
         }
         // SAFETY: of the caller.
-        in_large_pages(Self::given(unsafe { System.alloc(layout) }), layout.size())
+        Self::given(unsafe { large::alloc(layout) })
     }
 
     #[inline]
@@ -186,7 +163,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
             return Self::given(unsafe { MiMalloc.alloc_zeroed(layout) });
         }
         // SAFETY: of the caller.
-        in_large_pages(Self::given(unsafe { System.alloc_zeroed(layout) }), layout.size())
+        Self::given(unsafe { large::alloc_zeroed(layout) })
     }
 
     #[inline]
@@ -197,7 +174,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
             return unsafe { MiMalloc.dealloc(at, layout) };
         }
         // SAFETY: as above.
-        unsafe { System.dealloc(at, layout) }
+        unsafe { large::dealloc(at, layout) }
     }
 
     #[inline]
@@ -218,14 +195,14 @@ unsafe impl GlobalAlloc for CountingAllocator {
         let new = unsafe {
             match size <= SMALL {
                 true => MiMalloc.realloc(at, layout, size),
-                false => System.realloc(at, layout, size),
+                false => large::realloc(at, layout, size),
             }
         };
         if new.is_null() {
             over();
         }
         Self::count(size as i64 - layout.size() as i64);
-        if size > layout.size().max(SMALL) { in_large_pages(new, size) } else { new }
+        new
     }
 }
 

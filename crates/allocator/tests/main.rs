@@ -5,8 +5,22 @@ use kbc_allocator::ALLOCATOR;
 use std::alloc::{GlobalAlloc, Layout};
 
 /// Sizes on both sides of the limit between small and large blocks, and of that for large pages.
-const SIZES: [usize; 12] =
-    [1, 24, 1000, 8191, 8192, 8193, 20_000, 131_072, 131_073, 1 << 20, 4 << 20, 5_000_001];
+const SIZES: [usize; 14] = [
+    1,
+    24,
+    1000,
+    8191,
+    8192,
+    8193,
+    20_000,
+    131_072,
+    131_073,
+    1 << 20,
+    2_097_151,
+    2 << 20,
+    4 << 20,
+    5_000_001,
+];
 
 fn layout(size: usize, align: usize) -> Layout {
     Layout::from_size_align(size, align).expect("a layout")
@@ -104,5 +118,7 @@ fn small_blocks_are_not_in_large_pages() {
     if cfg!(target_arch = "x86_64") {
         let large = vec![1u8; 64 << 20];
         assert!(advised(large.as_ptr().addr() + (32 << 20)), "large blocks of data are");
+        let page = vec![1u8; 2 << 20];
+        assert!(page.as_ptr().addr().is_multiple_of(2 << 20) && advised(page.as_ptr().addr()));
     }
 }

@@ -56,8 +56,8 @@ pub trait Element: Copy + Default {
     fn down(v: f32) -> Self;
     /// Appends the little-endian bytes.
     fn write(self, out: &mut Vec<u8>);
-    /// Reads little-endian bytes. There are as many as the element has.
-    fn read(bytes: &[u8]) -> Self;
+    /// Reads elements from little-endian bytes. Bytes that are no whole element are left out.
+    fn read(bytes: &[u8]) -> Vec<Self>;
 
     /// Returns `n` zeros. Memory that the system provides as zeros is not written.
     fn zeros(n: usize) -> Vec<Self> {
@@ -101,8 +101,10 @@ macro_rules! bytes {
         fn write(self, out: &mut Vec<u8>) {
             out.extend(self.to_le_bytes());
         }
-        fn read(bytes: &[u8]) -> Self {
-            bytes.try_into().map_or(Self::default(), <$t>::from_le_bytes)
+        fn read(bytes: &[u8]) -> Vec<Self> {
+            // The number of bytes is a constant here, so that the loop becomes one of vectors.
+            let (elements, _) = bytes.as_chunks::<{ size_of::<$t>() }>();
+            elements.iter().map(|b| <$t>::from_le_bytes(*b)).collect()
         }
     };
 }

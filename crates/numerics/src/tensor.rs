@@ -149,10 +149,7 @@ impl Data {
     /// Returns the elements with these little-endian bytes, or None if the last one is incomplete.
     pub fn of_bytes(dtype: DType, bytes: &[u8]) -> Option<Data> {
         let size = dtype.bytes() as usize;
-        bytes
-            .len()
-            .is_multiple_of(size)
-            .then(|| make!(dtype, T => bytes.chunks_exact(size).map(T::read).collect()))
+        bytes.len().is_multiple_of(size).then(|| make!(dtype, T => T::read(bytes)))
     }
 
     /// Returns the elements as little-endian bytes.

@@ -291,6 +291,10 @@ struct EvalMode<'a> {
     limits: Option<&'a AtomicBool>,
 }
 
+/// Smallest number of elements of an input that is converted where it is used, so that it is held
+/// in f64 for a shorter time.
+const CONVERTED_LATE: usize = 1 << 18;
+
 /// An input of a graph.
 enum Fed<'a> {
     Value(Value),
@@ -318,7 +322,7 @@ fn fed<'a>(graph: &Graph, inputs: &'a [Tensor]) -> Result<Vec<Fed<'a>>, Diagnost
         let ty = &declared.ty;
         let declared_so = ty.dtype == tensor.dtype() && ty.sizes() == tensor.shape();
         let whole = ty.dtype.is_float() && ty.partial.is_none() && declared_so;
-        if whole && tensor.data().len() >= room::LARGE {
+        if whole && tensor.data().len() >= CONVERTED_LATE {
             return Ok(Fed::Large(tensor));
         }
         Ok(Fed::Value(reduce::input(declared, tensor)?))

@@ -1,6 +1,6 @@
 //! Matmuls: values, sums of absolute values, and propagated bounds.
 
-use super::precision::{F32, Precision, common_grain};
+use super::precision::{F32, Precision, common_grain, odd_factor};
 use super::reduce::{Sum, store};
 use super::scalar::{broadcast_order, broadcast_shape};
 use super::{Pending, RefTensor, Step, Value, room};
@@ -107,7 +107,7 @@ fn products(
     for (batch, (ra, rb)) in (0..batches).map(job).enumerate() {
         let values = batch * m * n..(batch + 1) * m * n;
         let (mut left, mut right) = (MatmulOperand::new(a, pa, ra), MatmulOperand::new(b, pb, rb));
-        let exact_rows = !step.probe && left.has_exact_row(k);
+        let exact_rows = !step.probe && left.has_exact_row(k) && !all_rounded(&left, &right, sizes);
         if exact_rows {
             left.find_grains((m, k), false, pa.map(|p| p.grain));
             right.find_grains((k, n), true, pb.map(|p| p.grain));
@@ -204,6 +204,29 @@ impl<'a> MatmulOperand<'a> {
     fn size(&self) -> &'a [f64] {
         self.parts.unwrap_or(self.value)
     }
+}
+
+/// Whether single terms already show that every sum of the product is rounded in f32: the odd
+/// factors of two numbers, which are what is left of them without powers of two, multiply to more
+/// than f32 has significant bits. It looks at few numbers. For most data they suffice, and the
+/// grains of all numbers are not computed. The terms are among those of lower limits
+/// ([`Sums::least`]).
+fn all_rounded(a: &MatmulOperand<'_>, b: &MatmulOperand<'_>, (m, k, n): (usize, usize, usize)) -> bool {
+    /// Terms that are looked at, at most.
+    const TERMS: usize = 16;
+    /// More than 2^24, so that no error of a sum in f64 and no lower limit matters.
+    const ENOUGH: f64 = (1 << 26) as f64;
+    // The grain of a partial operand is that of its parts, of which these numbers are multiples.
+    let mut largest = vec![0.0; n];
+    for i in (0..k).step_by(EVERY).take(TERMS) {
+        let least = (0..m).map(|r| odd_factor(a.value[r * k + i])).fold(f64::INFINITY, f64::min);
+        let row = &b.value[i * n..(i + 1) * n];
+        largest.iter_mut().zip(row).for_each(|(l, y)| *l = f64::max(*l, least * odd_factor(*y)));
+        if largest.iter().all(|l| *l >= ENOUGH) {
+            return true;
+        }
+    }
+    false
 }
 
 /// The sums `sum |a| |b|` of all elements.
@@ -373,9 +396,14 @@ const LENGTHS: &str = "the slices are those of the sizes";
 /// Which terms lower limits of sums contain: every one with a number that this divides.
 pub(super) const EVERY: usize = 4;
 
-/// Number of elements of the right operand that are produced at a time, 2 MiB: enough columns for
-/// the routine, and few enough to stay in the cache until they are multiplied.
+/// Number of elements of the right operand that are produced at a time, 2 MiB, or the next number
+/// with which there are whole columns, a multiple of [`COLUMNS`] of them: enough columns for the
+/// routine, and few enough to stay in the cache until they are multiplied.
 const MADE: usize = 1 << 18;
+
+/// The number of columns that are produced at a time is a multiple of this: rows of whole vectors
+/// are not copied by the routine.
+const COLUMNS: usize = 32;
 
 /// Returns `a b` for row-major `a` of m x k, and `b` of k x n as `right` produces it: in runs of
 /// elements of a row.
@@ -388,8 +416,8 @@ fn by_columns(
     if c.is_empty() {
         return c;
     }
-    let width = (MADE / k.max(1)).clamp(16, n.max(16));
-    let mut made = vec![0.0; k * width.min(n)];
+    let width = MADE.div_ceil(k.max(1)).next_multiple_of(COLUMNS).min(n);
+    let mut made = room::filled(k * width);
     for j in (0..n).step_by(width) {
         let w = width.min(n - j);
         let columns = &mut made[..k * w];
@@ -398,6 +426,7 @@ fn by_columns(
             row[j..j + w].copy_from_slice(of);
         }
     }
+    room::give_back(made);
     c
 }
 

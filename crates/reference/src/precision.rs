@@ -106,6 +106,13 @@ pub(super) fn grain(x: f64) -> f64 {
     pow2(e - 52 + ((x.to_bits() | 1 << 52).trailing_zeros() as i32).min(52))
 }
 
+/// Returns the number divided by its [`grain`], without its sign: an odd integer; 0 if it is 0 or
+/// nothing can be stated.
+pub(super) fn odd_factor(x: f64) -> f64 {
+    let grain = grain(x);
+    if grain == 0.0 || x == 0.0 { 0.0 } else { x.abs() / grain }
+}
+
 /// Returns the largest power of two of which all numbers are multiples, or a larger one if that
 /// already shows that a sum of this size is rounded ([`Precision::exact`] for f32).
 pub(super) fn grain_of_sum(values: impl IntoIterator<Item = f64>, size: f64) -> f64 {

@@ -8,8 +8,8 @@ use super::Value;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Smallest number of elements of a list that is kept, 2 MiB. The C library keeps smaller ones.
-pub(super) const LARGE: usize = 1 << 18;
+/// Smallest number of elements of a list that is kept, 512 KiB. The C library keeps smaller ones.
+pub(super) const LARGE: usize = 1 << 16;
 
 /// How much longer a list may be than what it is used for.
 const WASTE: usize = 4;

@@ -12,7 +12,7 @@ use kbc_ir::types::{Axis, DType, Mesh, ReduceOp};
 use kbc_numerics::generate::{ExactRange, exact};
 use kbc_numerics::tensor::{Data, Tensor};
 use kbc_reference::{RefTensor, exact_modulus};
-use reference_util::{Builder, arg, bin, branch, f32s, i32s, map_f32, num, partial, ty, un};
+use reference_util::{Builder, Seq, arg, bin, branch, f32s, i32s, map_f32, num, partial, ty, un};
 
 const U: f64 = 1.0 / (1u64 << 24) as f64;
 
@@ -201,6 +201,55 @@ fn matmul_of_integers_is_exact_up_to_the_mantissa() {
         assert_eq!((exact.value[0], exact.bound[0]), (f64::from(limit) - 1.0, 0.0), "{dtype}");
         assert!(rounded.bound[0] > 0.9, "{dtype}: {} + 3 is no {dtype}", limit);
     }
+}
+
+/// A sum has bound 0 where it is exact in every order: the sum of the absolute values of its terms
+/// has at most 24 bits, counted from the largest power of two that divides the row and the column.
+/// Long, short, single and missing numbers stand in any rows and columns.
+#[test]
+fn sums_of_a_matmul_are_exact_element_by_element() {
+    let mut s = Seq(19);
+    let mut some = |lines: usize, len: usize| -> Vec<Vec<i64>> {
+        let mut line = || {
+            let (kind, at, sign) = (s.below(4), s.below(len), 1 - 2 * s.below(2) as i64);
+            let one = |i: usize, s: &mut Seq| match kind {
+                0 => sign * (1 + 2 * s.below(1 << 23) as i64),
+                1 => s.below(16) as i64 * 8 - 64,
+                2 => i64::from(i == at) * sign,
+                _ => {
+                    if i.is_multiple_of(4) {
+                        0
+                    } else {
+                        s.below(1 << 24) as i64
+                    }
+                }
+            };
+            (0..len).map(|i| one(i, &mut s)).collect()
+        };
+        (0..lines).map(|_| line()).collect()
+    };
+    let mut seen = [0; 2];
+    for trial in 0..400 {
+        let (m, k, n) = (1 + trial % 4, 1 + trial * 7 % 70, 1 + trial % 5);
+        let (rows, columns) = (some(m, k), some(n, k));
+        let mut b = Builder::default();
+        let x = b.input("x", ty(DType::F32, &[m as u64, k as u64]));
+        let w = b.input("w", ty(DType::F32, &[k as u64, n as u64]));
+        let y = b.matmul(x, w);
+        b.output(y);
+        let left: Vec<f32> = rows.iter().flatten().map(|v| *v as f32).collect();
+        let right: Vec<f32> = (0..k).flat_map(|i| columns.iter().map(move |c| c[i] as f32)).collect();
+        let inputs = [f32s(&[m as u64, k as u64], &left), f32s(&[k as u64, n as u64], &right)];
+        let got = b.run(&inputs).unwrap().remove(0);
+        let zeros = |line: &[i64]| line.iter().map(|v| v.trailing_zeros()).min().unwrap_or(64);
+        for (i, (row, column)) in rows.iter().flat_map(|r| columns.iter().map(move |c| (r, c))).enumerate() {
+            let size: u128 = row.iter().zip(column).map(|(a, b)| u128::from((a * b).unsigned_abs())).sum();
+            let exact = size == 0 || size >> (zeros(row) + zeros(column)) <= 1 << 24;
+            assert_eq!(got.bound[i] == 0.0, exact, "{trial}: {row:?} {column:?}: {}", got.bound[i]);
+            seen[usize::from(exact)] += 1;
+        }
+    }
+    assert!(seen.iter().all(|n| *n > 400), "{seen:?}");
 }
 
 #[test]

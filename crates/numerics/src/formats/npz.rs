@@ -9,8 +9,10 @@
 use super::{ArrayType, Conversion, choose_key, damaged, npy};
 use crate::tensor::Tensor;
 use kbc_diag::Diagnostic;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::{Cursor, Read, Write};
+use zip::read::ZipFile;
 use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, System, ZipArchive, ZipWriter};
@@ -43,7 +45,8 @@ pub fn read_converted(
     let key = choose_key(path_hint, &keys, key)?;
     let name = format!("{key}.npy");
     let shown = format!("{path_hint}:{key}");
-    let array = member(path_hint, &mut archive, &name, &|head| npy::head(&shown, head, conversion))?;
+    let head = |head: &[u8]| npy::head(&shown, head, conversion);
+    let array = member(path_hint, (&mut archive, bytes), &name, &head)?;
     npy::read_converted(&shown, &array, conversion)
 }
 
@@ -136,14 +139,23 @@ fn beginning(path_hint: &str, name: &str, file: &mut impl Read) -> Result<Vec<u8
     Ok(out)
 }
 
+/// Returns the bytes of a stored member where they are, if their checksum is right. Otherwise the
+/// member is read as a packed one, which says what is wrong.
+fn stored<'b>(bytes: &'b [u8], file: &ZipFile<'_, Cursor<&'b [u8]>>) -> Option<&'b [u8]> {
+    let start = usize::try_from(file.data_start()?).ok()?;
+    let end = start.checked_add(usize::try_from(file.size()).ok()?)?;
+    let plain = file.compression() == CompressionMethod::Stored && file.compressed_size() == file.size();
+    bytes.get(start..end).filter(|there| plain && crc32fast::hash(there) == file.crc32())
+}
+
 /// Returns the unpacked bytes of a member, whose checksum has been verified. The beginning of the
 /// member states their number before they are unpacked.
-fn member(
+fn member<'b>(
     path_hint: &str,
-    archive: &mut Archive<'_>,
+    (archive, bytes): (&mut Archive<'b>, &'b [u8]),
     name: &str,
     head: &dyn Fn(&[u8]) -> Result<npy::Head, Diagnostic>,
-) -> Result<Vec<u8>, Diagnostic> {
+) -> Result<Cow<'b, [u8]>, Diagnostic> {
     let mut file = archive.by_name(name).map_err(|e| wrong(path_hint, name, &e))?;
     let (packed, size) = (file.compressed_size(), file.size());
     if size > packed.saturating_mul(MAX_RATIO).saturating_add(MAX_RATIO) {
@@ -155,8 +167,13 @@ fn member(
             ),
         ));
     }
+    let shown = format!("{path_hint}:{}", name.trim_end_matches(".npy"));
+    if let Some(there) = stored(bytes, &file) {
+        head(&beginning(path_hint, name, &mut &*there)?)?.check_size(&shown, size)?;
+        return Ok(Cow::Borrowed(there));
+    }
     let mut out = beginning(path_hint, name, &mut file)?;
-    head(&out)?.check_size(&format!("{path_hint}:{}", name.trim_end_matches(".npy")), size)?;
+    head(&out)?.check_size(&shown, size)?;
     let begun = out.len() as u64;
     out.reserve(size.saturating_sub(begun).min(AT_ONCE) as usize);
     let got = (&mut file)
@@ -170,7 +187,7 @@ fn member(
             format!("`{name}` unpacks to {} bytes or more, and states {size}", begun + got as u64),
         ));
     }
-    Ok(out)
+    Ok(Cow::Owned(out))
 }
 
 /// Converts an error of the zip reader to E401, or to E403 if kbc has no reader for the data.
