@@ -75,6 +75,21 @@ impl Link {
 struct Class {
     latency: Time,
     bandwidth: Rate,
+    /// The rounded times of the last message, where there are rules. Most have one length.
+    rounded: Rounded,
+}
+
+/// The times of a message on a link by [`Rules`].
+#[derive(Clone, Copy, Debug)]
+struct Rounded {
+    /// The time of its bytes, which is not rounded.
+    service: Time,
+    /// How long the link is busy.
+    hold: Time,
+    /// The time until the last byte has arrived.
+    whole: Time,
+    /// The time until the first one has.
+    head: Time,
 }
 
 /// Rules for passing links, if they differ from cut-through in exact times.
@@ -96,19 +111,23 @@ impl Rules {
         self.round.map_or(t, |q| t.down_to(q))
     }
 
-    /// Passes a message as [`Links::pass`] does. `service` is the time of its bytes on this link.
-    /// With store-and-forward a message leaves as a whole: its tail is with its head. Otherwise the
-    /// tail is as far behind the head as the slowest link so far makes it, less what it caught up
-    /// while the head waited. With `forward: drain` it does not catch up.
-    fn pass(self, link: &mut Link, at: Time, lag: Time, latency: Time, service: Time) -> Passage {
+    /// Returns the times of a message on a link of this latency.
+    fn times(self, latency: Time, service: Time) -> Rounded {
+        let [hold, whole, head] = [service, latency + service, latency].map(|t| self.rounded(t));
+        Rounded { service, hold, whole, head }
+    }
+
+    /// Passes a message as [`Links::pass`] does. `times` are those of its bytes on this link. With
+    /// store-and-forward a message leaves as a whole: its tail is with its head. Otherwise the tail
+    /// is as far behind the head as the slowest link so far makes it, less what it caught up while
+    /// the head waited. With `forward: drain` it does not catch up.
+    fn pass(self, link: &mut Link, at: Time, lag: Time, times: Rounded) -> Passage {
+        let Rounded { service: _, hold, whole, head } = times;
         let start = at.max(link.free);
-        let hold = self.rounded(service);
-        let whole = self.rounded(latency + service);
         link.free = start + hold;
         link.busy = link.busy + hold;
         let waited = start.since(at);
         link.waited = link.waited + waited;
-        let head = self.rounded(latency);
         let (head, lag) = match self.forward {
             Forward::StoreAndForward => (whole, Time::ZERO),
             Forward::CutThrough => (head, whole.since(head).max(lag.since(waited))),
@@ -182,9 +201,11 @@ impl Links {
     fn class(&mut self, rate: LinkRate) -> u32 {
         let classes = &mut self.classes;
         *self.numbers.entry((rate.bandwidth.to_bits(), rate.latency_ns.to_bits())).or_insert_with(|| {
+            let none = Rounded { service: Time::MAX, hold: Time::MAX, whole: Time::MAX, head: Time::MAX };
             classes.push(Class {
                 latency: Time::from_ns(rate.latency_ns),
                 bandwidth: Rate::new(rate.bandwidth),
+                rounded: none,
             });
             classes.len() as u32 - 1
         })
@@ -215,7 +236,10 @@ impl Links {
         link.bytes = link.bytes.saturating_add(bytes);
         link.messages += 1;
         if let Some(rules) = self.rules {
-            return rules.pass(link, at, lag, class.latency, service);
+            if class.rounded.service != service {
+                class.rounded = rules.times(class.latency, service);
+            }
+            return rules.pass(link, at, lag, class.rounded);
         }
         let start = at.max(link.free);
         link.free = start + service;

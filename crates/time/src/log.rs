@@ -110,8 +110,8 @@ impl Last {
     }
 }
 
-/// A record in the log. Most steps begin when the step before them ends, and durations are few. So
-/// it has the number of its duration, and [`Chunk::exceptions`] has the times of other steps.
+/// A record in the log. Durations are few, so it has the number of its duration. Most steps begin
+/// when the step before them ends; [`Chunk`] has the times of the others.
 #[derive(Clone, Copy, Debug)]
 struct Packed {
     back: u32,
@@ -120,20 +120,27 @@ struct Packed {
     what: u32,
     /// Index in [`Durations::list`], or [`OTHER`].
     duration: u16,
+    /// Whether its start is in [`Chunk::starts`].
+    waited: bool,
 }
 
 /// The duration of a step whose start and end are in [`Chunk::exceptions`].
 const OTHER: u16 = u16::MAX;
 
-/// 4-byte words of a record, and of the times of an exception.
+/// 4-byte words of a record, of the start of a step that waited, and of the times of an exception.
 const WORDS: u64 = 5;
+const START_WORDS: u64 = 5;
 const EXCEPTION_WORDS: u64 = 12;
 
 /// Consecutive records.
 #[derive(Debug, Default)]
 struct Chunk {
     list: Vec<Packed>,
-    /// Start and end of the steps for which they do not follow, by ascending index in `list`.
+    /// Indices in `list`, ascending, of the steps that do not begin when the step before them ends,
+    /// for example because a link is busy; and when they begin.
+    waited: Vec<u32>,
+    starts: Vec<Time>,
+    /// Start and end of the steps whose duration has no number, by ascending index in `list`.
     exceptions: Vec<(u32, Time, Time)>,
     /// The elements by which the steps before are moved. Empty if none is moved.
     turns: Vec<u16>,
@@ -141,7 +148,17 @@ struct Chunk {
 
 impl Chunk {
     fn words(&self) -> u64 {
-        self.list.len() as u64 * WORDS + self.exceptions.len() as u64 * EXCEPTION_WORDS
+        let (starts, exceptions) = (self.starts.len() as u64, self.exceptions.len() as u64);
+        self.list.len() as u64 * WORDS + starts * START_WORDS + exceptions * EXCEPTION_WORDS
+    }
+
+    /// Makes room for as many records as another chunk has, with the same kinds of times.
+    fn reserve_as(&mut self, other: &Chunk) {
+        self.list.reserve(other.list.len());
+        self.waited.reserve(other.waited.len());
+        self.starts.reserve(other.starts.len());
+        self.exceptions.reserve(other.exceptions.len());
+        self.turns.reserve(other.turns.len());
     }
 }
 
@@ -183,12 +200,22 @@ impl Durations {
     }
 }
 
+/// What is known of the times of a record.
+#[derive(Clone, Copy, Debug)]
+enum Times {
+    /// How long it takes. It begins when the step before it ends.
+    Takes(Time),
+    /// When it begins, and how long it takes.
+    Waited(Time, Time),
+    /// When it begins and ends.
+    Other(Time, Time),
+}
+
 /// A record that was found in the log.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeptRecord {
     record: Packed,
-    /// The time that it takes, or its start and end.
-    times: Result<Time, (Time, Time)>,
+    times: Times,
     /// The element by which the step before it is moved.
     pub(super) turn: u64,
 }
@@ -203,8 +230,9 @@ impl KeptRecord {
     pub(super) fn after(&self, before: Time) -> Record {
         let Packed { back, thread, op, what, .. } = self.record;
         let (start, end) = match self.times {
-            Ok(takes) => (before, before + takes),
-            Err(times) => times,
+            Times::Takes(takes) => (before, before + takes),
+            Times::Waited(start, takes) => (start, start + takes),
+            Times::Other(start, end) => (start, end),
         };
         Record { start, end, back, thread, op, what }
     }
@@ -268,20 +296,22 @@ impl Log {
             _ => back <= mask && before >= self.first && self.ends[(before & mask) as usize] == record.start,
         };
         self.ends[(number & mask) as usize] = record.end;
-        let mut duration = OTHER;
-        if follows {
-            duration = self.durations.number(record.end.since(record.start));
-        }
         let Record { start, end, back, thread, op, what } = record;
+        // No step ends before it begins today; if one did, it would have no duration.
+        let duration = if start <= end { self.durations.number(end.since(start)) } else { OTHER };
+        let waited = !follows && duration != OTHER;
         let Some(chunk) = self.chunks.back_mut() else { return };
         if duration == OTHER {
             chunk.exceptions.push((chunk.list.len() as u32, start, end));
+        } else if waited {
+            chunk.waited.push(chunk.list.len() as u32);
+            chunk.starts.push(start);
         }
         if turn > 0 || !chunk.turns.is_empty() {
             chunk.turns.resize(chunk.list.len(), 0);
             chunk.turns.push(turn as u16);
         }
-        chunk.list.push(Packed { back, thread, op, what, duration });
+        chunk.list.push(Packed { back, thread, op, what, duration, waited });
     }
 
     #[inline(never)]
@@ -297,8 +327,13 @@ impl Log {
             chunk = self.chunks.pop_front().unwrap_or_default();
         }
         chunk.list.clear();
+        chunk.waited.clear();
+        chunk.starts.clear();
         chunk.exceptions.clear();
         chunk.turns.clear();
+        if let Some(before) = self.chunks.back() {
+            chunk.reserve_as(before);
+        }
         self.chunks.push_back(chunk);
     }
 
@@ -314,9 +349,17 @@ impl Log {
             OTHER => {
                 let at = chunk.exceptions.binary_search_by_key(&(place as u32), |e| e.0).ok()?;
                 let (_, start, end) = chunk.exceptions[at];
-                Err((start, end))
+                Times::Other(start, end)
             }
-            number => Ok(self.durations.list[usize::from(number)]),
+            number => {
+                let takes = self.durations.list[usize::from(number)];
+                match record.waited {
+                    true => {
+                        Times::Waited(chunk.starts[chunk.waited.binary_search(&(place as u32)).ok()?], takes)
+                    }
+                    false => Times::Takes(takes),
+                }
+            }
         };
         let turn = chunk.turns.get(place as usize).copied().unwrap_or(0).into();
         Some(KeptRecord { record, times, turn })
@@ -327,8 +370,8 @@ impl Log {
 mod tests {
     use super::*;
 
-    /// Records with every kind of times: those that follow, waits, and more durations than have
-    /// numbers.
+    /// Records with every kind of times: those that follow, waits, ends before the start, and more
+    /// durations than have numbers.
     fn record(number: u64, after: u64, ends: &[Time]) -> Record {
         let steps = [1, 1, 2, 900, 5000];
         let back = steps[number as usize % 5].min(number - after - 1);
@@ -339,7 +382,11 @@ mod tests {
         }
         let takes = if number < 140_000 { number as f64 / 2.0 } else { (number % 3) as f64 };
         let (thread, op, what) = (number as u32, number as u32 % 9, FENCE);
-        Record { start, end: start + Time::from_ns(takes), back: back as u32, thread, op, what }
+        let end = match number.is_multiple_of(101) {
+            true => start.since(Time::from_ns(1.0)),
+            false => start + Time::from_ns(takes),
+        };
+        Record { start, end, back: back as u32, thread, op, what }
     }
 
     #[test]
