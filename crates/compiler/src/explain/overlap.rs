@@ -30,25 +30,21 @@ pub fn text(built: &Built) -> String {
     for t in &table.tried {
         out += &row(&format!("{} per group of axes", count(t.streams, "stream")), t.estimated, t.simulated);
     }
-    let (serial, beside) = table.estimated;
     let streams = match table.width {
         0 | 1 => "on streams".to_owned(),
         width => format!("on {width} streams per group of axes"),
     };
-    out += &match (table.streams, table.simulated) {
-        (true, Some((s, b))) => {
-            format!("{streams}: {} simulated instead of {}\n", time(b), time(s))
+    // Simulated times are better than estimated ones.
+    let of = |(serial, beside): (f64, f64), how| (time(serial), time(beside), how);
+    let times = table.simulated.map(|t| of(t, "simulated"));
+    out += &match (table.streams, times.or_else(|| table.estimated.map(|t| of(t, "estimated")))) {
+        (true, Some((s, b, how))) => format!("{streams}: {b} {how} instead of {s}\n"),
+        (true, None) => format!("{streams}\n"),
+        (false, Some((s, b, how))) => {
+            format!("one after another: {s} {how}; on streams it would be {b}\n")
         }
-        (true, None) => format!("{streams}: {} estimated instead of {}\n", time(beside), time(serial)),
-        (false, Some((s, b))) => {
-            format!("one after another: {} simulated; on streams it would be {}\n", time(s), time(b))
-        }
-        (false, None) => {
-            format!(
-                "one after another: {} estimated; nothing can run in parallel with a collective\n",
-                time(serial)
-            )
-        }
+        (false, None) if table.host => "one after another: host statements fix the order\n".into(),
+        (false, None) => "one after another: nothing can run in parallel with a collective\n".into(),
     };
     out
 }
@@ -81,7 +77,7 @@ pub fn json(built: &Built) -> Value {
             "simulated_ns": t.simulated,
         })).collect::<Vec<_>>(),
         "collectives": table.looked.iter().map(one).collect::<Vec<_>>(),
-        "estimated": pair(table.estimated),
+        "estimated": table.estimated.map(pair),
         "simulated": table.simulated.map(pair),
     })
 }

@@ -49,8 +49,12 @@ pub struct OverlapTable {
     pub looked: Vec<ExaminedCollective>,
     /// Whether collectives run on streams of their own.
     pub streams: bool,
-    /// Estimated nanoseconds: of serial execution, and with streams.
-    pub estimated: (f64, f64),
+    /// Whether host statements fix the order of the operations.
+    pub host: bool,
+    /// Estimated nanoseconds: of serial execution, and with streams. None where that was not
+    /// estimated: of every two operations that take time one needs the other, host statements fix
+    /// the order, or the program is a local one.
+    pub estimated: Option<(f64, f64)>,
     /// The same two times simulated, if they were measured.
     pub simulated: Option<(f64, f64)>,
     /// Number of streams for the collectives of one group of axes. 0 stands for no streams.

@@ -283,7 +283,9 @@ impl Planner<'_> {
     fn run(&self, graph: &mut Graph, table: &mut OverlapTable) -> Result<bool, Diagnostics> {
         let mut whole = graph.clone();
         plain(&mut whole);
-        let serial = order::plan(graph, 1, &|id| self.price(graph, id)).serial;
+        // The price of a collective can take as long as its schedule, so it is asked for only where
+        // it matters.
+        let chain = order::is_chain(graph, &|id| self.takes_time(graph, id));
         let host = graph.order().iter().any(|id| matches!(graph.op(*id).kind, OpKind::Host(_)));
         let mut requested = false;
         let mut changed = false;
@@ -353,14 +355,15 @@ impl Planner<'_> {
             }
             table.looked.push(looked);
         }
-        if host {
+        table.host = host;
+        if host || (chain && !changed) {
             // With host statements the order stays: every operation is launched on the same side of
-            // them as before.
-            table.estimated = (serial, serial);
+            // them as before. In a chain there is no other order.
             return Ok(changed);
         }
+        let serial = order::plan(&whole, 1, &|id| self.price(&whole, id)).serial;
         let plan = order::plan(graph, 1, &|id| self.price(graph, id));
-        table.estimated = (serial, plan.ns);
+        table.estimated = Some((serial, plan.ns));
         if self.tasks {
             if requested {
                 graph.reorder(plan.order);
@@ -394,13 +397,13 @@ impl Planner<'_> {
     /// the one decided on so far. `plain` has the operations of `decided` in program order.
     fn side_by_side(&self, plain: &Graph, decided: &Graph, table: &mut OverlapTable) -> Option<Graph> {
         self.cx.time?;
+        let (one, beside) = table.estimated?;
         // Where a stream is a core, more streams are more cores, and nobody says how many there
         // are.
         if self.topology.settings().cores.put_limit().is_some() {
             return None;
         }
-        let (serial, beside) = table.estimated;
-        let mut estimated = if table.streams { beside } else { serial };
+        let mut estimated = if table.streams { beside } else { one };
         let mut simulated = table.simulated.map(|(serial, ns)| if table.streams { ns } else { serial });
         let mut best = None;
         for streams in WIDTHS.into_iter().filter(|w| *w <= self.most_streams) {
@@ -422,7 +425,7 @@ impl Planner<'_> {
                 break;
             };
             (table.streams, table.width) = (true, streams);
-            (table.estimated.1, table.simulated) = (ns, Some((serial, after)));
+            (table.estimated, table.simulated) = (Some((one, ns)), Some((serial, after)));
             (estimated, simulated, best) = (ns, Some(after), Some(wide));
         }
         best
@@ -557,6 +560,14 @@ impl Planner<'_> {
         let inner = self.cx.inner(Some(self.topology));
         Pipeline::named("lower").ok()?.run(&mut module, &inner, &mut []).ok()?;
         Some(module)
+    }
+
+    /// Whether an operation takes time, which is known without its price.
+    fn takes_time(&self, graph: &Graph, id: OpId) -> bool {
+        match &graph.op(id).kind {
+            OpKind::Collective(c) if c.kind != CollKind::Slice => true,
+            _ => order::local(graph, id, self.mesh, self.topology.settings()) > 0.0,
+        }
     }
 
     /// Returns the estimated nanoseconds of an operation.

@@ -29,6 +29,22 @@ pub(super) struct Plan {
     pub(super) serial: f64,
 }
 
+/// Whether of every two operations that take time one needs the other, directly or not. Then no
+/// order and no streams are faster than one after another.
+pub(super) fn is_chain(graph: &Graph, takes_time: &dyn Fn(OpId) -> bool) -> bool {
+    // For each operation, how many operations that take time are on the longest path to it.
+    let mut depths: BTreeMap<OpId, usize> = BTreeMap::new();
+    let (mut number, mut deepest) = (0, 0);
+    for &id in graph.order() {
+        let before = graph.operands(id).iter().filter_map(|o| depths.get(o)).max().copied().unwrap_or(0);
+        let own = usize::from(takes_time(id));
+        depths.insert(id, before + own);
+        number += own;
+        deepest = deepest.max(before + own);
+    }
+    number == deepest
+}
+
 /// Returns the first stream of a collective's group, such as `comm_tp`, if it can have a stream of
 /// its own.
 pub(super) fn stream_of(c: &Collective) -> Option<Name> {
