@@ -128,23 +128,42 @@ fn names() {
     }
 }
 
-/// Printed kernels compile as C++17 without a warning, with the stand-in headers.
+/// Printed kernels compile as C++17 without a warning, with the stand-in headers: for the devices,
+/// and for the simulator, whose headers define `__CPU_SIM`.
 #[test]
 fn printed_kernels_compile() {
     let headers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/ascend/standin");
     let Some(compiler) = found(Need::Cxx) else { return };
     let folder = std::env::temp_dir().join(format!("kbc-cpp-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
-    for name in ["onephase", "elementwise", "tables"] {
-        let printed = kernel(&read(name), &text("x.kb")).expect(name);
+    let compiled = |name: &str, printed: &str, more: &[&str]| {
         let file = folder.join(format!("{name}.cpp"));
         std::fs::write(&file, printed).expect("a file");
         let ran = std::process::Command::new(&compiler)
             .args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I", headers])
+            .args(more)
             .arg(&file)
             .output()
             .expect("it started before");
-        assert!(ran.status.success(), "{name}: {}", String::from_utf8_lossy(&ran.stderr));
+        if ran.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&ran.stderr).into_owned()) }
+    };
+    let simulator = &["-D__CPU_SIM"][..];
+    for name in ["onephase", "elementwise", "tables", "matrix_rows"] {
+        let printed = kernel(&read(name), &text("x.kb")).expect(name);
+        assert_eq!(compiled(name, &printed, &[]), Ok(()), "{name}");
+        assert_eq!(compiled(name, &printed, simulator), Ok(()), "{name} for the simulator");
     }
+    // Sums of rows: the simulator asks for more than the devices do.
+    let path = format!("{}/tests/tile/good/matrix_rows.tile", env!("CARGO_MANIFEST_DIR"));
+    let sums = std::fs::read_to_string(path).expect("it can be read").replace("reduce.max", "reduce.add");
+    let sums = parse(&sums, FileId(0)).expect("it is a kernel");
+    let printed = kernel(&sums, &text("x.kb")).expect("sums");
+    assert_eq!(compiled("sums", &printed, &[]), Ok(()));
+    assert_eq!(compiled("sums", &printed, simulator), Ok(()));
+    let (helper, body) = printed.split_once("TROWSUM(sums, rows, work);").expect("the helper");
+    let direct = format!("{helper}TROWSUM(sums, rows, work);{}", body.replace("RowSum(", "TROWSUM("));
+    assert_eq!(compiled("direct", &direct, &[]), Ok(()));
+    let why = compiled("direct", &direct, simulator).expect_err("the rows are not equally many");
+    assert!(why.contains("equally many rows"), "{why}");
     std::fs::remove_dir_all(&folder).expect("it was made above");
 }

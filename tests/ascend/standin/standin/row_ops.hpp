@@ -46,6 +46,10 @@ namespace pto {
 template <typename D, typename S, typename W>
 RecordEvent TROWSUM(D &dst, S &src, W &work, int line = __builtin_LINE()) {
     using T = typename S::DType;
+#ifdef __CPU_SIM
+    // include/pto/cpu/TRowSum.hpp; the headers of the devices do not ask for it.
+    static_assert(D::Rows == S::Rows, "the simulator sums tiles of equally many rows");
+#endif
     standin::combine_rows(standin::begin("TROWSUM", standin::LaneV, line), dst, src, work,
                           [](T a, T b) { return standin::add(a, b); });
     return {};

@@ -111,7 +111,9 @@ struct Tile {
     static_assert(Rows > 0 && Rows < 4096 && Cols > 0 && ValidRow <= Rows && ValidCol <= Cols, "size of the tile");
     static_assert((!kCube && !isRowMajor ? Rows : Cols) * sizeof(Element) % 32 == 0,
                   "a row of a tile, or the column of one, is a multiple of 32 bytes");
+#ifndef __CPU_SIM
     static_assert(kBytes <= standin::kSpaceBytes[kSpace], "the tile is larger than its memory");
+#endif
 
     Tile() = default;
     template <int R = RowValid, int C = ColValid, std::enable_if_t<R == DYNAMIC && C == DYNAMIC, int> = 0>
@@ -159,6 +161,11 @@ struct Tile {
         std::memcpy(&value, standin::ub(at), sizeof value);
         return value;
     }
+
+#ifdef __CPU_SIM
+    // The simulator has an array where the devices have an address.
+    DType *data() { return reinterpret_cast<DType *>(address); }
+#endif
 
     // Byte address in the memories of the core; kNowhere before TASSIGN.
     static constexpr uint64_t kNowhere = ~uint64_t{0};
