@@ -1,7 +1,9 @@
 //! Tests of emitted matmuls: blocks, panels and slices under the memory model of the stand-in
 //! headers, within the reference evaluator's bounds, and how much they load.
 
+use crate::common::{Scratch, root};
 use crate::emitting as emitted;
+use crate::needs::{Need, found};
 use crate::standin;
 
 use emitted::Case;
@@ -15,6 +17,7 @@ use kbc_tiles::tile::{Core, Kernel, Op, Space, tasks, visit};
 use standin::{Outputs, Run};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Command;
 
 fn head(p: u64) -> String {
     format!("param tp = {p}\ntopology sys = full(tp) {{ link: 50 GB/s, 500 ns }}\nmesh m = sys[tp]\n")
@@ -216,7 +219,7 @@ fn several_cube_cores() {
         let mut many = emitted(&text);
         assert_eq!(cube_cores(&many.kernel), [cores], "{text}{}", many.text);
         let orchestration = many.source().orchestration.expect("tasks").text.to_owned();
-        let blocks = format!("set_block_num({cores});");
+        let blocks = format!(".launch_spec, {cores}, 0);");
         assert_eq!(orchestration.contains(&blocks), cores > 1, "{orchestration}");
         assert!(!orchestration.contains("set_require_sync_start"), "{orchestration}");
         let mut one = Case::for_target(&text, cubes(1)).unwrap_or_else(|e| panic!("{e}"));
@@ -231,6 +234,34 @@ fn several_cube_cores() {
         };
         assert!(results(&got) == results(&alone), "{text}");
     }
+}
+
+/// The runtimes have two names for the number of blocks of a task. An orchestration compiles with
+/// either.
+#[test]
+fn the_number_of_blocks_has_two_names() {
+    let Some(compiler) = found(Need::Cxx) else { return };
+    let many = emitted(&matmul(2, "f32", "300, 70", "70, 33", "300, 33"));
+    let text = many.source().orchestration.expect("tasks").text.to_owned();
+    let dir = Scratch::new();
+    let headers = root().join("tests/ascend/standin");
+    let compiled = |text: &str, more: &[&str]| {
+        dir.write("orchestration.cpp", text.as_bytes());
+        let ran = Command::new(&compiler)
+            .args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I"])
+            .arg(&headers)
+            .args(more)
+            .arg(dir.path().join("orchestration.cpp"))
+            .output()
+            .expect("the compiler starts");
+        if ran.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&ran.stderr).into_owned()) }
+    };
+    let a5 = &["-DSTANDIN_A5"][..];
+    assert_eq!((compiled(&text, &[]), compiled(&text, a5)), (Ok(()), Ok(())));
+    let direct = text.replace("SetBlocks(t0.launch_spec, 3, 0);", "t0.launch_spec.set_block_num(3);");
+    assert!(direct != text, "{text}");
+    assert_eq!(compiled(&direct, &[]), Ok(()));
+    assert!(compiled(&direct, a5).is_err_and(|e| e.contains("set_block_num")));
 }
 
 /// Every element is the sum of the same slices in the same order, whatever the number of cores.

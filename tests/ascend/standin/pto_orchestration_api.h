@@ -26,7 +26,12 @@ struct TaskTensor {
 
 // Blocks of a task: a core each.
 struct LaunchSpec {
+#ifdef STANDIN_A5
+    // The name in tensormap_and_ringbuffer of a5.
+    void set_core_num(int32_t n) { blocks = n; }
+#else
     void set_block_num(int32_t n) { blocks = n; }
+#endif
     void set_require_sync_start(bool on) { together = on; }
     int32_t blocks = 1;
     bool together = false;

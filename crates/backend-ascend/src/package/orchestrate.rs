@@ -27,6 +27,8 @@ pub fn orchestration(kernel: &Kernel, sources: &[Source]) -> String {
     let program = kernel.core == Core::Tasks;
     let (body, before) =
         if program { program_of(kernel, &tasks, sources) } else { (one(kernel), String::new()) };
+    let several = tasks.iter().any(|t| t.kernel.cores > 1);
+    let before = if several { format!("{SET_BLOCKS}{before}") } else { before };
     let what = match tasks.len() {
         1 => format!("one {} task", DIALECT.core(tasks[0].kernel.core).to_uppercase()),
         n => format!("{n} tasks"),
@@ -44,6 +46,21 @@ pub fn orchestration(kernel: &Kernel, sources: &[Source]) -> String {
         ],
     )
 }
+
+/// A function that sets the number of blocks of a task. The first of the two is called where it
+/// compiles.
+const SET_BLOCKS: &str = "\
+// The number of blocks of a task: some runtimes call it the number of cores.
+template <typename Spec>
+auto SetBlocks(Spec &spec, int16_t blocks, int) -> decltype(spec.set_block_num(blocks)) {
+    spec.set_block_num(blocks);
+}
+template <typename Spec>
+auto SetBlocks(Spec &spec, int16_t blocks, long) -> decltype(spec.set_core_num(blocks)) {
+    spec.set_core_num(blocks);
+}
+
+";
 
 fn add(direction: &str) -> &'static str {
     match direction {
@@ -86,7 +103,7 @@ fn cores(kernel: &Kernel, task: &str) -> String {
         (1, _) => String::new(),
         (n, core) => {
             let start = if core == Core::Matrix { "" } else { &start };
-            format!("    {task}.launch_spec.set_block_num({n});\n{start}")
+            format!("    SetBlocks({task}.launch_spec, {n}, 0);\n{start}")
         }
     }
 }

@@ -196,7 +196,7 @@ def serve(on, devices, counts, what, calls=None):
             launched(worker, handle, nranks, count, order)
             seconds = time.monotonic() - began
             left.pop(0)
-            named = size(nranks, count) + ("" if root is None else f", root {root}")
+            named = size(nranks, count, root)
             try:
                 for call, launch in order if calls is None else order[-1:]:
                     launch.number = call
@@ -211,13 +211,13 @@ def serve(on, devices, counts, what, calls=None):
                       "every element on every rank is right", flush=True)
         return right
     except Exception as e:  # the runtime's errors are of many classes
-        named = size(nranks, left[0]) if left else f"{nranks} ranks"
+        named = size(nranks, left[0], root) if left else f"{nranks} ranks"
         print(f"error: {layout.KERNEL} on {platform}, {named}: {words(e)}", file=sys.stderr)
         if "-100" in str(e):
             print("note: the scheduler saw no progress: a wait that nothing satisfies, or a machine that is too busy "
                   "(SIMPLER_SCHEDULER_TIMEOUT_MS)", file=sys.stderr)
         for count in left[1:]:
-            print(f"note: {size(nranks, count)}: not run after that error", file=sys.stderr)
+            print(f"note: {size(nranks, count, root)}: not run after that error", file=sys.stderr)
         return False
     finally:
         try:
@@ -276,7 +276,8 @@ def measure(on, devices, counts, what, perf, folder):
     times = device_times(text, nranks, len(counts) * (warm + repeat))
     for i, count in enumerate(counts):
         first = i * (warm + repeat) + warm
-        print(f"{layout.KERNEL} on {on[1]}: {size(nranks, count)}: {summary(times[first : first + repeat], warm, nranks, count)}", flush=True)
+        named = size(nranks, count, what[2])
+        print(f"{layout.KERNEL} on {on[1]}: {named}: {summary(times[first : first + repeat], warm, nranks, count)}", flush=True)
     if on[1].endswith("sim"):
         print("note: these are times of the simulator, which say nothing about a device")
     return True
@@ -307,9 +308,10 @@ def summary(times, warm, nranks, count):
     return out
 
 
-def size(nranks, count):
-    """A size in words."""
-    return f"{nranks} ranks" + (f", {layout.COUNT} = {count}" if layout.COUNT else "")
+def size(nranks, count, root=None):
+    """A size in words, and the root that the launches were given."""
+    counted = f", {layout.COUNT} = {count}" if layout.COUNT else ""
+    return f"{nranks} ranks{counted}" + ("" if root is None else f", root {root}")
 
 
 def words(error):
