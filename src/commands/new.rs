@@ -37,10 +37,12 @@ pub fn run(session: &mut Session, args: &New) -> Outcome {
         .map(|(file, text)| (file.replace(NAME, name), text.replace(NAME, name).into()))
         .collect();
     outdir::write(Path::new(folder), &files, args.force)?;
+    let (check, run) = (format!("kbc check {name}.kb"), "kbc run layer.kb");
+    let width = check.len().max(run.len());
     let text = format!(
         "{folder}: an algorithm ({name}.kb), a program that uses it (layer.kb), a machine (machine.yaml)\n\
-         next:\n  cd {folder}\n  kbc check {name}.kb       # prove the algorithm\n  \
-         kbc run layer.kb      # prove, execute and time the program\n\
+         next:\n  cd {folder}\n  {check:width$}  # prove the algorithm\n  \
+         {run:width$}  # prove, execute and time the program\n\
          README.md in it has more commands.\n"
     );
     let names: Vec<&str> = files.iter().map(|f| f.0.as_str()).collect();
