@@ -188,13 +188,13 @@ static inline void kbc_steps(struct kbc_tensor t, int64_t *step) {
 }
 
 static inline struct kbc_tensor kbc_permuted(struct kbc_definition *d, struct kbc_tensor t, const int64_t *from) {
-    int64_t own[KBC_DIMS + 1] = {0}, step[KBC_DIMS + 1] = {0}, size[KBC_DIMS + 1];
+    int64_t own[KBC_DIMS + 1] = {0}, step[KBC_DIMS + 1] = {0}, size[KBC_DIMS + 1] = {0};
     kbc_steps(t, own);
     for (int i = 0; i < t.dims; ++i) size[i] = t.size[from[i]], step[i] = own[from[i]];
     return kbc_view(d, t, t.dims, size, 0, step);
 }
 static inline struct kbc_tensor kbc_narrowed(struct kbc_definition *d, struct kbc_tensor t, int dim, int64_t from, int64_t n) {
-    int64_t step[KBC_DIMS + 1] = {0}, size[KBC_DIMS + 1];
+    int64_t step[KBC_DIMS + 1] = {0}, size[KBC_DIMS + 1] = {0};
     kbc_steps(t, step);
     memcpy(size, t.size, sizeof size);
     size[dim] = n;
@@ -220,7 +220,7 @@ static inline struct kbc_tensor kbc_spread(struct kbc_definition *d, struct kbc_
 
 /* Operands one after another along a dimension. */
 static inline struct kbc_tensor kbc_joined(struct kbc_definition *d, int dim, int n, const struct kbc_tensor *t) {
-    int64_t size[KBC_DIMS + 1], outer = 1, inner = 1;
+    int64_t size[KBC_DIMS + 1] = {0}, outer = 1, inner = 1;
     memcpy(size, t[0].size, sizeof size);
     for (int i = 1; i < n; ++i) size[dim] += t[i].size[dim];
     for (int i = 0; i < dim; ++i) outer *= size[i];
@@ -255,7 +255,7 @@ static inline struct kbc_tensor kbc_counted(struct kbc_definition *d, int dims, 
 }
 static inline struct kbc_tensor kbc_padded(struct kbc_definition *d, struct kbc_tensor t, int dim, int64_t before,
                                            int64_t after, kbc_x x) {
-    int64_t size[KBC_DIMS + 1];
+    int64_t size[KBC_DIMS + 1] = {0};
     memcpy(size, t.size, sizeof size);
     size[dim] = before;
     const struct kbc_tensor low = kbc_filled(d, t.dims, size, x);
@@ -265,7 +265,7 @@ static inline struct kbc_tensor kbc_padded(struct kbc_definition *d, struct kbc_
 /* Rows of a dimension by number. */
 static inline struct kbc_tensor kbc_rows(struct kbc_definition *d, struct kbc_tensor t, int dim, int64_t n,
                                          const int64_t *rows) {
-    int64_t size[KBC_DIMS + 1], outer = 1, inner = 1;
+    int64_t size[KBC_DIMS + 1] = {0}, outer = 1, inner = 1;
     memcpy(size, t.size, sizeof size);
     for (int i = 0; i < dim; ++i) outer *= size[i];
     for (int i = dim + 1; i < t.dims; ++i) inner *= size[i];
@@ -293,7 +293,7 @@ static inline struct kbc_tensor kbc_embedded(struct kbc_definition *d, struct kb
 /* What collective number `at` that moves blocks makes of its operand; real: of floating-point type. */
 static inline struct kbc_tensor kbc_rearranged(struct kbc_definition *d, struct kbc_tensor t, int at, int real) {
     const struct kbc_moved *m = &d->run->sizes.moved[at];
-    int64_t size[KBC_DIMS + 1], inner = 1;
+    int64_t size[KBC_DIMS + 1] = {0}, inner = 1;
     const int64_t part = t.size[m->dim] / m->before;
     memcpy(size, t.size, sizeof size);
     for (int i = m->dim + 1; i < t.dims; ++i) inner *= size[i];
@@ -323,7 +323,7 @@ static inline struct kbc_tensor kbc_rearranged(struct kbc_definition *d, struct 
 static inline struct kbc_tensor kbc_mapped(struct kbc_definition *d, kbc_x (*f)(const kbc_x *), int n,
                                            const struct kbc_tensor *t) {
     enum { MOST = 32 };
-    int64_t size[KBC_DIMS + 1], step[MOST][KBC_DIMS + 1], at[KBC_DIMS + 1] = {0}, place[MOST] = {0};
+    int64_t size[KBC_DIMS + 1] = {0}, step[MOST][KBC_DIMS + 1], at[KBC_DIMS + 1] = {0}, place[MOST] = {0};
     int dims = 0;
     if (n > MOST) {
         kbc_say("a function has too many operands");
@@ -434,7 +434,7 @@ enum kbc_along { KBC_ALONG_SUM, KBC_ALONG_MEAN, KBC_ALONG_MIN, KBC_ALONG_MAX, KB
 /* A dimension combined, in f32 and any order, and stored in the type. */
 static inline struct kbc_tensor kbc_along(struct kbc_definition *d, struct kbc_tensor t, enum kbc_along how, int dim,
                                           enum kbc_dtype dtype, int keep) {
-    int64_t size[KBC_DIMS + 1], inner = 1;
+    int64_t size[KBC_DIMS + 1] = {0}, inner = 1;
     int dims = 0;
     for (int i = 0; i < t.dims; ++i) {
         if (i > dim) inner *= t.size[i];
@@ -514,7 +514,7 @@ static inline int64_t kbc_matrix(struct kbc_tensor t, int dims, const int64_t *s
  * share a sum are added in it. */
 static inline struct kbc_tensor kbc_matmul(struct kbc_definition *d, struct kbc_tensor a, struct kbc_tensor b,
                                            enum kbc_dtype dtype, int shared) {
-    int64_t size[KBC_DIMS + 1];
+    int64_t size[KBC_DIMS + 1] = {0};
     const int dims = kbc_product_shape(a, b, size);
     const int64_t m = size[dims - 2], k = a.size[a.dims - 1], n = size[dims - 1];
     const int64_t batch = kbc_elements(dims - 2, size);
@@ -585,7 +585,7 @@ static inline struct kbc_tensor kbc_matmul(struct kbc_definition *d, struct kbc_
 /* Of integers, which wrap. */
 static inline struct kbc_tensor kbc_matmul_of_integers(struct kbc_definition *d, struct kbc_tensor a, struct kbc_tensor b,
                                                        enum kbc_dtype dtype) {
-    int64_t size[KBC_DIMS + 1];
+    int64_t size[KBC_DIMS + 1] = {0};
     const int dims = kbc_product_shape(a, b, size);
     const int64_t m = size[dims - 2], k = a.size[a.dims - 1], n = size[dims - 1];
     struct kbc_part part;
