@@ -259,13 +259,15 @@ fn too_little_memory_is_an_error() {
     assert!(ran.code == 2 && ran.stderr.contains("[E413]"), "{}", ran.stderr);
 }
 
-/// Runs a command that must end soon, within a limit of processor time.
+/// Seconds of processor time for a command that must end soon.
 #[cfg(target_os = "linux")]
-fn soon(s: &Scratch, line: &str) -> Ran {
+const SOON: u32 = 20;
+
+/// Runs a command that must end within so many seconds of processor time.
+#[cfg(target_os = "linux")]
+fn soon(s: &Scratch, seconds: u32, line: &str) -> Ran {
     // The system ends it: processor time is larger in a build without optimisation, but does not
     // depend on other load.
-    // Inputs of a sample are smaller.
-    let seconds = if all_cases() { 20 } else { 8 };
     let ran = shell(s.path(), &format!("ulimit -t {seconds}; ulimit -v 6000000; exec $KBC {line}"));
     assert!(
         ran.code == 0 || ran.code == 1,
@@ -320,13 +322,13 @@ fn functions_that_branch_are_not_unfolded_without_end() {
         .as_bytes(),
     );
     for file in ["a.kb", "c.kb"] {
-        let ran = soon(&s, &format!("compile {file}"));
+        let ran = soon(&s, SOON, &format!("compile {file}"));
         assert_eq!(ran.code, 0, "{file}: {}", ran.stderr);
     }
-    soon(&s, "compile b.kb");
+    soon(&s, SOON, "compile b.kb");
     // A branch without a value that some rank takes is an error of that rank.
     s.write("d.kb", gather("fn h(r, n) = if r > 2 { 1 / n } else { 1 }", "r + k * h(r, 0)").as_bytes());
-    let ran = soon(&s, "compile d.kb");
+    let ran = soon(&s, SOON, "compile d.kb");
     code(&ran, "E010");
 }
 
@@ -338,9 +340,8 @@ fn small_inputs_do_not_take_long() {
     let program =
         |head: &str, body: &str| format!("{head}{MACHINE}program p(x: f32[8]) -> f32[8] {{\n{body}x }}\n");
     let depth = 10_000;
-    // What takes longest is smaller in a sample.
-    let all = all_cases();
-    let (levels, keys) = if all { (1500, 40_000) } else { (700, 10_000) };
+    // What takes longest is smaller in a sample, and so is the limit.
+    let (levels, keys, seconds) = if all_cases() { (1500, 40_000, SOON) } else { (700, 10_000, 8) };
     let nested = |open: &str, close: &str| format!("{}{}", open.repeat(depth), close.repeat(depth));
     let algorithm = |body: &str| format!("algorithm a: all_gather over (r mod p) {{ {body} }}\n");
     for (name, text, want) in [
@@ -422,7 +423,7 @@ fn small_inputs_do_not_take_long() {
             line
         };
         let begin = Instant::now();
-        let ran = soon(&s, &line);
+        let ran = soon(&s, seconds, &line);
         eprintln!("{name}: {:?}, exit {}", begin.elapsed(), ran.code);
         if let Some(want) = want {
             code(&ran, want);
@@ -430,12 +431,12 @@ fn small_inputs_do_not_take_long() {
     }
     for line in ["run ring.kb --topology 'tree(2, 13) { link: 1 GB/s, 1 us }' --no-data", "list algorithms"] {
         let begin = Instant::now();
-        let ran = soon(&s, line);
+        let ran = soon(&s, seconds, line);
         eprintln!("{line}: {:?}, exit {}", begin.elapsed(), ran.code);
     }
     s.write("tree.kb", RING.replace("ring(4)", "tree(2, 13)").as_bytes());
     let begin = Instant::now();
-    let ran = soon(&s, "run tree.kb --no-data");
+    let ran = soon(&s, seconds, "run tree.kb --no-data");
     eprintln!("tree.kb: {:?}, exit {}", begin.elapsed(), ran.code);
 }
 

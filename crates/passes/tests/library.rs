@@ -1,10 +1,11 @@
 //! Tests of every algorithm of the library through the whole stack: lowered, verified, checked,
 //! executed with real numbers and run under the adversary.
 //!
-//! The sample: lines of 1 to 9 ranks, with every root up to 5 ranks and with three roots above;
+//! The shapes: lines of 1 to 9 ranks, with every root up to 5 ranks and with three roots above;
 //! eight grids up to 3 x 3 and 2 x 4; boxes of 2 x 2 x 2 and 2 x 3 x 2; 0, 1, p - 1, p, p + 1 and 7
-//! p + 3 elements; both cut rules; three calls in a row. `kbc-rounds` verifies larger shapes (lines
-//! up to 17 and boxes up to 36) as rounds.
+//! p + 3 elements; both cut rules; three calls in a row. All checks run for p and for 7 p + 3
+//! elements, in a sample for one of them in turn. `kbc-rounds` verifies larger shapes (lines up to
+//! 17 and boxes up to 36) as rounds.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use crate::cases::all_cases;
