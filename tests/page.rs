@@ -16,7 +16,7 @@ use std::process::Command;
 /// Programs that cover everything: one collective and several, several streams, parts of different
 /// lengths, chunks that are combined and chunks that are not, trees, rings and direct exchanges,
 /// groups, scratch, queues.
-const PAGES: [&str; 19] = [
+const PAGES: [&str; 20] = [
     "specs/all_reduce.kb",
     "specs/all_reduce.kb -D tp=8 -D n=100000",
     "specs/all_reduce.kb --topology torus(2,3) -D n=60000",
@@ -31,6 +31,7 @@ const PAGES: [&str; 19] = [
     "specs/experts.kb",
     "specs/cores.kb",
     "specs/halves.kb",
+    "specs/in_network.kb -D n=640",
     "specs/overlap.kb",
     "specs/bench/two_phase_all_reduce.kb",
     "specs/all_reduce.kb --topology mesh(3,3) -D n=6000 --using packed",

@@ -557,3 +557,45 @@ fn stated_routes_are_timed_chosen_and_kept() {
     assert_eq!(found["routes_lost"].as_array().map(Vec::len), Some(4), "{found}");
     assert!(!found["machine"].as_str().expect("a machine").contains("route"), "{found}");
 }
+
+#[test]
+fn switches_that_add_are_chosen_and_reach_their_bound() {
+    let s = Scratch::new();
+    let spec = common::root().join("specs/in_network.kb").to_str().expect("a path").to_owned();
+    let text = std::fs::read_to_string(&spec).expect("a text");
+    s.write("free.kb", text.replace(", using: two_phase with (transfer: switch)", "").as_bytes());
+    let ran = |words: &[&str]| {
+        let ran = kbc(s.path(), words, "");
+        assert_eq!(ran.code, 0, "{words:?}: {}{}", ran.stdout, ran.stderr);
+        ran.stdout
+    };
+    let run = |file: &str, more: &[&str]| {
+        let words = ["run", file, "-D", "n=8388608", "--no-data", "--format", "json"];
+        serde_json::from_str::<Value>(&ran(&[&words[..], more].concat())).expect("JSON")
+    };
+    let number = |report: &Value, key: &str| report[key].as_f64().expect("a number");
+    let forward = run("free.kb", &["--set", "switch: forward"]);
+    let adds = run("free.kb", &[]);
+    // The bound is n / B in place of 2 (p - 1) / p n / B.
+    let bounds = number(&forward, "bound_ns") / number(&adds, "bound_ns");
+    assert!((bounds - 1.75).abs() < 1e-9, "{bounds}");
+    assert!(number(&adds, "time_ns") < 0.75 * number(&forward, "time_ns"), "{adds} {forward}");
+    assert_eq!(adds["verified"]["ok"], true);
+    let chosen = ran(&["explain", "select", "free.kb", "-D", "n=8388608"]);
+    assert!(chosen.contains("two_phase with (pipeline: "), "{chosen}");
+    assert!(chosen.contains("added by switches: push takes"), "{chosen}");
+    // One small vector is faster without the round trip of requests.
+    let small = ran(&["explain", "select", "free.kb", "-D", "n=64"]);
+    assert!(small.contains("written by the senders: push takes"), "{small}");
+    // The order of additions is that of the switch: the own value comes last.
+    let order = ran(&["explain", "order", &spec, "-D", "n=8"]);
+    assert!(order.contains("r7 + r6 + .. + r0: elements 0..1"), "{order}");
+    // The page and the trace are made, and kernels say why they cannot.
+    ran(&["run", &spec, "-D", "n=64", "--emit", "trace=t.pftrace"]);
+    ran(&["report", &spec, "-D", "n=64", "-o", "page.html"]);
+    for target in ["a2a3", "host"] {
+        let refused = kbc(s.path(), &["compile", &spec, "--target", target, "-o", "out"], "");
+        assert_eq!(refused.code, 1, "{}", refused.stdout);
+        assert!(refused.stderr.contains("E470") && refused.stderr.contains("combines"), "{}", refused.stderr);
+    }
+}

@@ -447,6 +447,7 @@ fn moves(act: &Act<'_>) -> bool {
         Act::Reduce { .. }
         | Act::Put { .. }
         | Act::Get { .. }
+        | Act::GetCombine { .. }
         | Act::Send { .. }
         | Act::Recv { .. }
         | Act::Room { .. }

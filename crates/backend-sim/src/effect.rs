@@ -88,6 +88,7 @@ impl<'p> Effect<'p> {
             Act::Local(op) => return local_effect(program, rank, op, span).map(Some),
             Act::Put { .. }
             | Act::Get { .. }
+            | Act::GetCombine { .. }
             | Act::Send { .. }
             | Act::Recv { .. }
             | Act::Room { .. }

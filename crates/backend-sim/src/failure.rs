@@ -102,6 +102,7 @@ pub fn walked(program: &Program<'_>, calls: i64) -> Option<RunFailure> {
                         | Act::Reduce { .. }
                         | Act::Put { .. }
                         | Act::Get { .. }
+                        | Act::GetCombine { .. }
                         | Act::Room { .. }
                         | Act::FenceRelease
                         | Act::FenceAcquire

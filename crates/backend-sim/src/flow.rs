@@ -51,6 +51,7 @@ pub fn queue_of(rank: u64, act: &Act<'_>) -> Option<(Queue, bool)> {
         | Act::Reduce { .. }
         | Act::Put { .. }
         | Act::Get { .. }
+        | Act::GetCombine { .. }
         | Act::Notify { .. }
         | Act::Wait { .. }
         | Act::FenceRelease
@@ -252,6 +253,7 @@ impl<'p> Flow<'p> {
             | Act::Reduce { .. }
             | Act::Put { .. }
             | Act::Get { .. }
+            | Act::GetCombine { .. }
             | Act::Notify { .. }
             | Act::FenceRelease
             | Act::FenceAcquire

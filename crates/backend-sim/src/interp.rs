@@ -28,6 +28,7 @@ use kbc_ir::types::DType;
 use kbc_ir::walk::{Act, Mem, Program};
 use kbc_machine::share;
 use kbc_machine::topology::Topology;
+use kbc_numerics::numbers::{self, Refusal};
 use kbc_numerics::rng::Rng;
 use kbc_numerics::shard::Part;
 use kbc_numerics::tensor::{Data, Tensor};
@@ -291,6 +292,17 @@ impl<'p> Machine<'p> {
             }
             Act::Get { dst, peer, src } => {
                 self.transfer((*peer, Run::of(src)), (rank, Run::of(dst)), thread, span)?;
+            }
+            Act::GetCombine { op, dst, peer, src } => {
+                same_type(self.program.schedule, src.mem, dst.mem, span)?;
+                let mut sum = self.read(rank, Run::of(dst), thread, span)?;
+                let data = self.read(*peer, Run::of(src), thread, span)?;
+                let wrong = |r: Refusal| {
+                    Diagnostic::error("E363", r.text).primary(span, "in this operation").help(r.help)
+                };
+                numbers::combine(*op, &mut sum, &data).map_err(wrong)?;
+                let call = Some(self.flow.threads[thread].call);
+                self.write(rank, Run::of(dst), sum, call, span)?;
             }
             Act::Send { src, peer, queue } => {
                 let which = (rank, *peer, *queue);

@@ -240,6 +240,7 @@ fn waiting(flow: &Flow<'_>, thread: usize) -> Option<Waiting> {
         | Act::Reduce { .. }
         | Act::Put { .. }
         | Act::Get { .. }
+        | Act::GetCombine { .. }
         | Act::Notify { .. }
         | Act::FenceRelease
         | Act::FenceAcquire

@@ -5,7 +5,8 @@
 //! decide order for any relative speed of the ranks. The module owns the run loop and the accesses
 //! of each operation. [`super::order`] owns the clocks, [`super::meaning`] the contents.
 
-pub(crate) mod memory;
+pub(crate) mod gets;
+mod memory;
 mod queues;
 mod signals;
 
@@ -541,21 +542,10 @@ impl<'p, C: Contents> Engine<'p, C> {
                 let t = Transfer::new(head, (rep, src, 0), (there, dst, who.back));
                 self.carry(Transfer { zero, forth: back, back, ..t }, None)?;
             }
-            Act::Get { dst, peer, src } => {
-                self.order.tick(si);
-                let (there, back, who) = self.peer(si, *peer);
-                let zero = (self.zeros(si, there, src), false);
-                self.access(who, there, src, Completion::Get, false, op, span);
-                self.access(me, rep, dst, Completion::Get, true, op, span);
-                // The peer's memory is an image of the walked rank's memory, so the peer's side is
-                // moved first.
-                let forth = self.setup.group.inverse(back);
-                let mut there_src = *src;
-                if let (Mem::Buffer(b), true) = (src.mem, back != 0) {
-                    there_src = self.setup.moved_access(region, b, src, back);
-                }
-                let t = Transfer::new(head, (there, src, who.back), (rep, dst, 0));
-                self.carry(Transfer { zero, forth, source: there_src, ..t }, None)?;
+            Act::Get { dst, peer, src } => self.get(si, (dst, *peer, src), None, op, span)?,
+            Act::GetCombine { dst, peer, src, op: red } => {
+                self.order.complete(si);
+                self.get(si, (dst, *peer, src), Some((op, *red)), op, span)?;
             }
             Act::Send { src, peer, queue } => return Ok(self.send(si, (rank, *peer, *queue), src, span, op)),
             Act::Recv { dst, peer, queue } => return self.recv(si, (*peer, rank, *queue), dst, span, op),

@@ -63,7 +63,9 @@ fn admissible(m: &Mutation) -> &'static [&'static str] {
         ("duplicate", "wait") => &["E340"],
         // Both transfers are in flight at once.
         ("duplicate", "get") => &["E350"],
-        ("peer", "get") => &["E347", "E350"],
+        ("peer", "get") => &["E347", "E350", "E341", "E342"],
+        // What it brings is read, or told to others, before it is complete.
+        ("swap", "get" | "get.combine") => &["E345", "E350"],
         ("drop" | "swap", "fence.complete") => &["E345", "E350"],
         ("duplicate", "combine") => &["E342"],
         // A second notify announces something that has not happened yet.
@@ -120,6 +122,10 @@ fn equivalent(file: &str, line: usize, m: &Mutation) -> Option<&'static str> {
             ("pull_all_gather.kir", 42 | 44, "counter") => {
                 "both counters are waited for, and each has one writer"
             }
+            ("combining_gets.kir", 36 | 38 | 46 | 48, "counter") => {
+                "both counters are waited for, and each has one writer"
+            }
+            ("combining_gets.kir", 43, "swap") => "no other rank reads the sum",
             ("mesh2x3.kir", _, "swap") if m.word == "for" => {
                 "the other stream is awaited before the last copies"
             }

@@ -79,6 +79,19 @@ pub enum Op<R: Repr> {
         /// Source, in the peer's memory.
         src: R::Far,
     },
+    /// `get.combine OP dst <- peer : src`: completes the gets of its stream so far. Then it is
+    /// asynchronous: it reads `src` and combines it into `dst` at any time until the next
+    /// `fence.complete` or `get.combine`.
+    GetCombine {
+        /// Combiner.
+        op: ReduceOp,
+        /// Destination, in this rank's memory, which is also read.
+        dst: R::Near,
+        /// Peer whose memory is read.
+        peer: R::Peer,
+        /// Source, in the peer's memory.
+        src: R::Far,
+    },
     /// `send src -> peer : queue[index]`: blocks until the queue to the peer has a free slot, then
     /// writes `src` there. It is complete when the next operation of the stream starts.
     Send {
@@ -128,7 +141,7 @@ pub enum Op<R: Repr> {
     FenceRelease,
     /// `fence.acquire`: makes data visible whose notify this rank has waited for.
     FenceAcquire,
-    /// `fence.complete`: completes the gets of its stream.
+    /// `fence.complete`: completes the gets of its stream, those that combine included.
     FenceComplete,
     /// `record e`: raises an event of this rank, for `await` in another stream.
     Record(R::Event),
@@ -249,6 +262,7 @@ impl SOp {
             Op::Reduce { .. } => const { word(Schedule, "combine") },
             Op::Put { .. } => const { word(Schedule, "put") },
             Op::Get { .. } => const { word(Schedule, "get") },
+            Op::GetCombine { .. } => const { word(Schedule, "get.combine") },
             Op::Send { .. } => const { word(Schedule, "send") },
             Op::Recv { .. } => const { word(Schedule, "recv") },
             Op::Room { .. } => const { word(Schedule, "room") },
@@ -424,6 +438,12 @@ macro_rules! parts {
                         f(P::Peer(peer));
                         f(P::Far(RefUse::Read, src));
                     }
+                    Op::GetCombine { op, dst, peer, src } => {
+                        f(P::Combiner(op));
+                        f(P::Near(RefUse::Update, dst));
+                        f(P::Peer(peer));
+                        f(P::Far(RefUse::Read, src));
+                    }
                     Op::Send { src, peer, queue } => {
                         f(P::Near(RefUse::Read, src));
                         f(P::Peer(peer));
@@ -571,6 +591,10 @@ impl<A: Repr> Op<A> {
             Op::Get { dst, peer, src } => {
                 let (dst, peer, src) = t.transfer(RefUse::Write, dst, peer, src)?;
                 Op::Get { dst, peer, src }
+            }
+            Op::GetCombine { op, dst, peer, src } => {
+                let (dst, peer, src) = t.transfer(RefUse::Update, dst, peer, src)?;
+                Op::GetCombine { op: *op, dst, peer, src }
             }
             Op::Send { src, peer, queue } => {
                 let (src, peer, queue) = t.message(RefUse::Read, src, peer, queue)?;

@@ -45,7 +45,7 @@ const fn row(
 use Level::{Graph, Schedule};
 
 /// All operations, by level and group.
-pub const OPERATIONS: [OpRow; 71] = [
+pub const OPERATIONS: [OpRow; 72] = [
     row(Graph, "data", "input", "`@x`", "none", "an input of the program"),
     row(
         Graph,
@@ -281,6 +281,14 @@ pub const OPERATIONS: [OpRow; 71] = [
         "`DST <- (PEER) : SRC`",
         "reads SRC at the peer, writes DST, both until `fence.complete`",
         "asynchronous, one-sided",
+    ),
+    row(
+        Schedule,
+        "windows",
+        "get.combine",
+        "`sum DST <- (PEER) : SRC`",
+        "completes this stream's gets so far; reads SRC at the peer, reads and writes DST, until `fence.complete` or the next `get.combine`",
+        "`DST[i] = DST[i] + SRC[i]`; switches that reduce may add several into one message",
     ),
     row(
         Schedule,

@@ -272,7 +272,9 @@ impl Explorer<'_, '_> {
             return true;
         }
         // One stream writes the same elements twice.
-        let (Action::Land { flight: x }, Action::Land { flight: y }) = (&a.what, &b.what) else {
+        let (Action::Land { flight: x, combiner: None }, Action::Land { flight: y, combiner: None }) =
+            (&a.what, &b.what)
+        else {
             return false;
         };
         a.thread == b.thread

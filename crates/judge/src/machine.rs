@@ -6,6 +6,7 @@
 use super::memory::{RankMemory, Writer};
 use super::plan::{Action, Event, NONE, Plan};
 use kbc_ir::form::Form;
+use kbc_numerics::numbers::combine;
 use kbc_numerics::tensor::Data;
 use std::rc::Rc;
 
@@ -217,8 +218,19 @@ impl<'a, 'p> Machine<'a, 'p> {
                 let choice = if list.len() > 1 { pick(list.len()) } else { 0 };
                 self.under_way[*flight as usize] = Some(list.swap_remove(choice));
             }
-            Action::Land { flight } => {
+            Action::Land { flight, combiner } => {
                 if let Some(data) = self.under_way[*flight as usize].clone() {
+                    let data = match combiner {
+                        None => data,
+                        Some(op) => {
+                            let touch = &ev.touches[0];
+                            let mut list = self.look(ev, touch.place, touch.start, touch.len);
+                            let choice = if list.len() > 1 { pick(list.len()) } else { 0 };
+                            let mut sum = list.swap_remove(choice);
+                            combine(*op, &mut sum, &data).map_err(|r| Wrong(r.text))?;
+                            sum
+                        }
+                    };
                     self.write(ev, &data);
                 }
             }

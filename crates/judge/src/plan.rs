@@ -15,6 +15,7 @@ use kbc_backend_sim::interp::{MAX_BYTES, RunResult, zeros};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::form::Form;
 use kbc_ir::schedule::{BufferId, BufferRole};
+use kbc_ir::types::ReduceOp;
 use kbc_ir::walk::{Act, Cursor, Mem, Program, Step};
 use kbc_numerics::tensor::Data;
 use std::collections::BTreeMap;
@@ -58,9 +59,10 @@ pub(super) enum Action<'p> {
     Read {
         flight: u32,
     },
-    /// A transfer lands.
+    /// A transfer lands: it replaces its destination, or is combined into it.
     Land {
         flight: u32,
+        combiner: Option<ReduceOp>,
     },
     /// A notify lands, and reports releases up to this number.
     Note {
@@ -369,6 +371,14 @@ impl StreamState {
     }
 }
 
+/// The way in which a stream moves data.
+#[derive(Clone, Copy)]
+enum TransferKind {
+    Put,
+    /// The data is combined into its destination if there is a combiner.
+    Get(Option<ReduceOp>),
+}
+
 type ByCall<T> = Vec<Vec<Vec<T>>>;
 
 struct Builder<'p> {
@@ -464,22 +474,26 @@ impl<'p> Builder<'p> {
                         let (src, dst) = (Run::of(src), Run::of(dst));
                         same_type(s, src.mem, dst.mem, span)?;
                         let after = at.settle(rank, &[src], (*peer == rank).then_some(&dst));
-                        self.transfer(&mut at, id, false, (rank, src), (*peer, dst), after)?;
+                        self.transfer(&mut at, id, TransferKind::Put, (rank, src), (*peer, dst), after)?;
                     }
-                    Act::Get { dst, peer, src } => {
+                    Act::Get { dst, peer, src } | Act::GetCombine { op: _, dst, peer, src } => {
                         let (src, dst) = (Run::of(src), Run::of(dst));
                         same_type(s, src.mem, dst.mem, span)?;
-                        let own: &[Run] = if *peer == rank { &[src] } else { &[] };
-                        let after = at.settle(rank, own, Some(&dst));
+                        let combiner = match &act {
+                            Act::GetCombine { op, .. } => {
+                                self.complete_gets(&mut at);
+                                Some(*op)
+                            }
+                            _ => None,
+                        };
+                        let mut own = if *peer == rank { vec![src] } else { vec![] };
+                        own.extend(combiner.map(|_| dst));
+                        let after = at.settle(rank, &own, Some(&dst));
                         remote.push(self.place(*peer, src.mem)?);
-                        self.transfer(&mut at, id, true, (*peer, src), (rank, dst), after)?;
+                        let kind = TransferKind::Get(combiner);
+                        self.transfer(&mut at, id, kind, (*peer, src), (rank, dst), after)?;
                     }
-                    Act::FenceComplete => {
-                        for f in at.pending.iter_mut().filter(|f| f.get && !f.complete) {
-                            f.complete = true;
-                            self.events[f.land as usize].release = at.releases + 1;
-                        }
-                    }
+                    Act::FenceComplete => self.complete_gets(&mut at),
                     Act::Send { .. } | Act::Recv { .. } | Act::Room { .. } => {
                         self.queue(&mut at, id, &act, span)?;
                     }
@@ -532,11 +546,19 @@ impl<'p> Builder<'p> {
         Ok(())
     }
 
+    /// Completes the gets of a stream.
+    fn complete_gets(&mut self, at: &mut StreamState) {
+        for f in at.pending.iter_mut().filter(|f| f.get && !f.complete) {
+            f.complete = true;
+            self.events[f.land as usize].release = at.releases + 1;
+        }
+    }
+
     fn transfer(
         &mut self,
         at: &mut StreamState,
         id: (u64, u32, i64),
-        get: bool,
+        kind: TransferKind,
         src: (u64, Run),
         dst: (u64, Run),
         mut after: Vec<u32>,
@@ -549,9 +571,17 @@ impl<'p> Builder<'p> {
         let flight = self.flights;
         self.flights += 1;
         let from = self.touch(src.0, &src.1, false)?;
-        let to = self.touch(dst.0, &dst.1, true)?;
+        let (get, combiner) = match kind {
+            TransferKind::Put => (false, None),
+            TransferKind::Get(combiner) => (true, combiner),
+        };
+        let mut to = vec![];
+        if combiner.is_some() {
+            to.push(self.touch(dst.0, &dst.1, false)?);
+        }
+        to.push(self.touch(dst.0, &dst.1, true)?);
         let read = self.push(at, id, Action::Read { flight }, after, vec![from]);
-        let land = self.push(at, id, Action::Land { flight }, vec![read], vec![to]);
+        let land = self.push(at, id, Action::Land { flight, combiner }, vec![read], to);
         if get {
             // Covered by the release after its completion, if there is one.
             self.events[land as usize].release = NONE;

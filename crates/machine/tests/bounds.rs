@@ -13,11 +13,11 @@ fn machine(shape: &str) -> Topology {
     Topology::parse(&text, FileId(0)).expect("a machine of this test")
 }
 
-fn all(topo: &Topology, kind: CollKind, bytes: u64) -> Problem {
+pub(crate) fn all(topo: &Topology, kind: CollKind, bytes: u64) -> Problem {
     Problem::new(kind, bytes, topo.devices())
 }
 
-fn near(a: f64, b: f64) -> bool {
+pub(crate) fn near(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-12 * a.abs().max(b.abs())
 }
 
@@ -45,7 +45,7 @@ fn disturb(topo: &mut Topology, random: &mut Random, symmetric: bool) {
 
 /// Returns the bytes per ns from a set of ranks to all other ranks, also through devices that are
 /// not ranks. It searches augmenting paths on a matrix.
-fn out(topo: &Topology, group: &[DeviceId], set: &[DeviceId]) -> f64 {
+pub(crate) fn out(topo: &Topology, group: &[DeviceId], set: &[DeviceId]) -> f64 {
     let n = topo.node_count();
     let mut room = vec![vec![0.0f64; n + 2]; n + 2];
     for l in topo.links() {

@@ -11,5 +11,6 @@ mod graph;
 mod memory;
 mod routing;
 mod stated_routes;
+mod switches;
 mod topology;
 mod units;

@@ -211,6 +211,13 @@ impl<'p> Machine<'p> {
                 let out = self.combined(*op, dst.mem, &a, &b, span)?;
                 self.write(rank, Run::of(dst), &out, span)?;
             }
+            Act::GetCombine { op, dst, peer, src } => {
+                same_type(self.program.schedule, src.mem, dst.mem, span)?;
+                let a = self.read(rank, Run::of(dst), thread, span)?;
+                let b = self.read(*peer, Run::of(src), thread, span)?;
+                let out = self.combined(*op, dst.mem, &a, &b, span)?;
+                self.write(rank, Run::of(dst), &out, span)?;
+            }
             Act::Put { src, peer, dst } => {
                 self.moved((rank, src.mem, src.start), (*peer, Run::of(dst)), thread, span)?;
             }

@@ -266,7 +266,7 @@ fn renumber(list: &mut [SStmt], w: WindowId, first: &Expr) {
                     shift(dst);
                     shift(src);
                 }
-                SOp::Put { src, dst, .. } | SOp::Get { dst, src, .. } => {
+                SOp::Put { src, dst, .. } | SOp::Get { dst, src, .. } | SOp::GetCombine { dst, src, .. } => {
                     shift(dst);
                     shift(src);
                 }

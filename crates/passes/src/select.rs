@@ -73,8 +73,10 @@
 //! On a machine whose cores read from a peer at another rate than they write to one (`core_get`,
 //! `core_put`), the pass also chooses between push and pull. It simulates the algorithms with
 //! `transfer: push` and with `transfer: pull`, and uses pull if that is faster; if the program
-//! names an algorithm without stating `transfer`, it does so for this algorithm. On other machines,
-//! above the limit of ranks, and with `by=model`, messages are pushed.
+//! names an algorithm without stating `transfer`, it does so for this algorithm. On a machine whose
+//! switches add (`switch: reduce`), it compares push with `transfer: switch` in the same way for
+//! collectives that reduce, and tries some values of `pipeline` and `instances` with it. On other
+//! machines, above the limit of ranks, and with `by=model`, messages are pushed.
 //!
 //! Slices need no algorithm. The pass records what it considered, and `kbc explain select` prints
 //! it.

@@ -74,7 +74,9 @@ pub(crate) fn alternating(s: &Schedule) -> Vec<bool> {
             };
             match op {
                 SOp::Copy { dst: a, src: b } | SOp::Reduce { dst: a, src: b, .. } => [a, b].map(&mut see),
-                SOp::Put { src: a, dst: b, .. } | SOp::Get { dst: a, src: b, .. } => [a, b].map(&mut see),
+                SOp::Put { src: a, dst: b, .. }
+                | SOp::Get { dst: a, src: b, .. }
+                | SOp::GetCombine { dst: a, src: b, .. } => [a, b].map(&mut see),
                 _ => return,
             };
         });

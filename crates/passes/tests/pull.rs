@@ -45,9 +45,11 @@ fn one(world: &World, case: &Case, l: &Layout) -> Result<bool, String> {
     let s = m.schedule().unwrap();
     let puts = count(s, &|op| matches!(op, SOp::Put { .. }));
     let gets = count(s, &|op| matches!(op, SOp::Get { .. }));
+    let sums = count(s, &|op| matches!(op, SOp::GetCombine { .. }));
     let notifies = count(s, &|op| matches!(op, SOp::Notify { .. }));
-    if puts > 0 || (gets == 0) != (notifies == 0) {
-        return Err(format!("{puts} puts, {gets} gets, {notifies} notifies"));
+    let switch = case.options.iter().any(|o| matches!(&o.1, Arg::Word(w) if *w == *"switch"));
+    if puts > 0 && !switch || (sums > 0) != switch || (gets == 0) != (notifies == 0) {
+        return Err(format!("{puts} puts, {gets} gets, {sums} that combine, {notifies} notifies"));
     }
     let feeds: Vec<_> = (0..3).map(|call| stack::feed(world, case, l, call)).collect();
     let code = jit::compile(s).map_err(|d| world.words(&d))?;
@@ -109,6 +111,61 @@ fn the_library_is_fetched() {
     let missing: Vec<String> =
         world.lib.algorithms().filter(|a| !ran.contains(a)).map(|a| world.name(a)).collect();
     assert!(missing.is_empty(), "never ran: {missing:?}");
+}
+
+/// With `transfer: switch`, every algorithm of the library is proven and right, or rejected because
+/// switches have nothing to add.
+#[test]
+fn switches_add_what_ranks_fetch() {
+    let world = World::shipped();
+    let shapes = |axes: usize| -> Vec<Vec<u64>> {
+        match axes {
+            1 => [3, 4, 6].map(|p| vec![p]).to_vec(),
+            2 => vec![vec![3, 3]],
+            _ => vec![],
+        }
+    };
+    let (mut wrong, mut ran) = (vec![], BTreeSet::new());
+    for case in world.cases(&shapes, &|_| vec![0]) {
+        let p = case.ranks();
+        let case = Case { options: vec![("transfer".into(), Arg::Word("switch".into()))], ..case };
+        for n in [3 * p, 2 * p + 1] {
+            let l = Layout { unit: if n % p == 0 { p } else { 1 }, ..Layout::ints(n) };
+            match stack::synchronized(world, &case, &l) {
+                Err(d) if d.list.iter().all(|d| d.code == "E033") => {}
+                _ => match one(world, &case, &l) {
+                    Ok(true) => _ = ran.insert(world.name(case.alg)),
+                    Ok(false) => {}
+                    Err(e) => wrong.push(format!("{} with {n} elements: {e}", world.show(&case))),
+                },
+            }
+        }
+    }
+    for (name, p, options) in [
+        ("all_reduce two_phase", 4, &["pipeline: 3", "instances: 2", "pipeline: 2, instances: 3"][..]),
+        ("all_reduce one_phase", 5, &["pipeline: 2", "instances: 2"]),
+        ("reduce_scatter direct", 3, &["pipeline: 4", "instances: 4"]),
+        ("reduce direct", 4, &["pipeline: 2", "instances: 2"]),
+    ] {
+        for option in options {
+            let case = world.case(&format!("{name}(transfer: switch, {option})"), &[p], None);
+            let case = Case { root: world.rooted(case.alg).then_some(1), ..case };
+            match one(world, &case, &Layout { unit: p, ..Layout::ints(12 * p) }) {
+                Ok(true) => {}
+                Ok(false) => wrong.push(format!("{}: refused", world.show(&case))),
+                Err(e) => wrong.push(format!("{}: {e}", world.show(&case))),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong[..wrong.len().min(10)].join("\n"));
+    insta::assert_snapshot!(ran.into_iter().collect::<Vec<_>>().join("\n"), @r"
+    all_reduce hierarchical
+    all_reduce hierarchical_flat
+    all_reduce one_phase
+    all_reduce two_phase
+    reduce direct
+    reduce_scatter direct
+    ");
 }
 
 /// With lanes, cores, pipelines and rotating slots.
@@ -174,17 +231,20 @@ fn no_signal_and_no_fence_can_be_dropped() {
     let world = World::shipped();
     let mut wrong = vec![];
     let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
-    for (name, p, option) in [
-        ("all_reduce ring", 2, ""),
-        ("all_reduce ring", 4, ""),
-        ("all_reduce ring", 3, ", slots: 1"),
-        ("reduce_scatter ring", 4, ""),
-        ("all_gather ring", 3, ""),
-        ("all_reduce bidirectional_ring", 4, ""),
-        ("broadcast chain", 4, ""),
-        ("reduce chain", 4, ""),
+    for (name, p, transfer) in [
+        ("all_reduce ring", 2, "pull"),
+        ("all_reduce ring", 4, "pull"),
+        ("all_reduce ring", 3, "pull, slots: 1"),
+        ("reduce_scatter ring", 4, "pull"),
+        ("all_gather ring", 3, "pull"),
+        ("all_reduce bidirectional_ring", 4, "pull"),
+        ("broadcast chain", 4, "pull"),
+        ("reduce chain", 4, "pull"),
+        ("reduce_scatter direct", 3, "switch"),
+        ("all_reduce two_phase", 3, "switch"),
+        ("all_reduce two_phase", 3, "switch, pipeline: 2"),
     ] {
-        let case = world.case(&format!("{name}(transfer: pull{option})"), &[p], None);
+        let case = world.case(&format!("{name}(transfer: {transfer})"), &[p], None);
         let case = Case { root: world.rooted(case.alg).then_some(0), ..case };
         let l = Layout { unit: p, ..Layout::ints(2 * p) };
         let m = stack::synchronized(world, &case, &l).unwrap();

@@ -15,7 +15,9 @@ use kbc_ir::op::OpPart;
 use kbc_ir::schedule::{Peer, RefUse, Region, RegionId, SStmt, Schedule};
 use kbc_ir::types::MemKind;
 use kbc_ir::walk::{Outline, Program};
-use kbc_machine::topology::{DeviceId, Direction, Forward, LinkId, Topology, WayFault, WayOfMessage};
+use kbc_machine::topology::{
+    DeviceId, Direction, Forward, LinkId, Switching, Topology, WayFault, WayOfMessage,
+};
 
 /// An operation of a schedule, indexed by the number that the walk gives it.
 #[derive(Clone, Copy, Debug)]
@@ -143,9 +145,10 @@ impl<'p> Setup<'p> {
         let routed = ops.iter().any(|o| !o.way.via.is_empty());
         let ways = topo.has_doubled_links() || topo.is_adaptive() || routed;
         let unordered = ways || moves.is_some() || cores.is_some();
-        let gets = ops.iter().any(|o| o.name == GET);
+        let gets = ops.iter().any(|o| [GET, GET_COMBINE].contains(&o.name));
+        let shared = topo.settings().switching() != Switching::default();
         let outline = Outline::new(program, i64::from(options.calls));
-        let whole = moves.as_ref().is_some_and(|m| m.addresses.is_some());
+        let whole = shared || moves.as_ref().is_some_and(|m| m.addresses.is_some());
         Ok(Setup {
             program,
             outline: if whole { outline.with_moves() } else { outline },
@@ -167,7 +170,7 @@ impl<'p> Setup<'p> {
             unordered,
             moves,
             inside: Inside::new(topo)?,
-            extra: unordered || gets || settings.dma.is_some(),
+            extra: unordered || gets || shared || settings.dma.is_some(),
             orbits: None,
         })
     }
@@ -379,5 +382,7 @@ fn hint(peer: &Peer, region: &Region) -> Option<Direction> {
 
 const MARK: &str = "mark";
 const GET: &str = "get";
+/// The name of a get whose data is combined into its destination.
+pub(super) const GET_COMBINE: &str = "get.combine";
 /// The name of a message of a queue.
 pub(super) const SEND: &str = "send";

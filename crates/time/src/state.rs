@@ -8,12 +8,13 @@ use super::controllers::Controllers;
 use super::links::Links;
 use super::log::Last;
 use super::moves::Ends;
+use super::network::Network;
 use super::notify_order::NotifyOrder;
 use super::setup::Setup;
 use super::ties::Ties;
 use super::work::{OpPhases, Rates, Units};
 use kbc_ir::form::Form;
-use kbc_ir::walk::{Program, TimedOp, Walks};
+use kbc_ir::walk::{Access, Program, TimedOp, Walks};
 use kbc_machine::topology::Route;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -44,6 +45,8 @@ pub(super) struct Thread {
     pub(super) call: u32,
     /// Number of its gets in flight.
     pub(super) gets: u32,
+    /// Bytes that have arrived and are still to be combined into their destination.
+    pub(super) combines: u64,
     /// The put that a notify to the same peer would travel with.
     pub(super) carrier: Option<Carrier>,
     /// Cache of its last message over a single link: peer, operation, link.
@@ -127,13 +130,17 @@ pub(super) struct Extra {
     pub(super) held: bool,
 }
 
-/// An operation on a queue that waits or takes time.
+/// An operation that waits or takes time before it is performed: one on a queue, or one that
+/// completes gets.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct HeldQueueOp<'p> {
+pub(super) struct HeldOp<'p> {
     pub(super) act: TimedOp<'p>,
     pub(super) op: u32,
-    /// Time from which it waits. None for a `recv` that only has to complete.
+    /// Time from which it waits. None for a `recv` that only has to complete, and for an operation
+    /// that completes gets.
     pub(super) since: Option<Time>,
+    /// What it reads and writes, if it is a get.
+    pub(super) moved: Option<[Access; 2]>,
 }
 
 /// The totals of a rank.
@@ -165,8 +172,8 @@ pub(super) struct State<'p> {
     pub(super) threads: Vec<Thread>,
     /// Positions of the threads in the schedule.
     pub(super) walks: Walks,
-    /// Operations on queues that wait, by thread.
-    pub(super) held: BTreeMap<u32, HeldQueueOp<'p>>,
+    /// Operations that wait, by thread.
+    pub(super) held: BTreeMap<u32, HeldOp<'p>>,
     /// Number of threads that have not ended their last call.
     pub(super) live: usize,
     /// Counters of all ranks.
@@ -202,6 +209,8 @@ pub(super) struct State<'p> {
     /// For each rank: time for which its units worked on operations. Empty if no unit takes time.
     pub(super) worked: Vec<Time>,
     pub(super) notify_order: NotifyOrder,
+    /// Messages that switches combine or copy, if they do.
+    pub(super) network: Option<Network>,
     pub(super) accounts: Vec<Account>,
     /// For each call and region: the first entry and the last exit.
     pub(super) spans: Vec<Option<(Time, Time)>>,
@@ -249,6 +258,7 @@ impl<'p> State<'p> {
             last: Last::default(),
             call: 0,
             gets: 0,
+            combines: 0,
             carrier: None,
             near: [NONE; 3],
         };
@@ -296,6 +306,7 @@ impl<'p> State<'p> {
             asked: if works { vec![(0, [Time::ZERO; 3], OpPhases::NONE); count] } else { vec![] },
             worked: if works { vec![Time::ZERO; ranks] } else { vec![] },
             notify_order: NotifyOrder::new(setup.unordered),
+            network: Network::new(setup.topo, count),
             accounts: vec![Account::default(); ranks],
             spans: vec![],
             calls: vec![],

@@ -65,6 +65,7 @@ impl Job {
             TimedOp::Local(op) => of_local(program, op, rank)?,
             TimedOp::Put { .. }
             | TimedOp::Get { .. }
+            | TimedOp::GetCombine { .. }
             | TimedOp::Send { .. }
             | TimedOp::Recv { .. }
             | TimedOp::Room { .. }

@@ -24,3 +24,4 @@ mod queues;
 mod relays;
 mod rules;
 mod simulators;
+mod switches;

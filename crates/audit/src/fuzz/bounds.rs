@@ -107,6 +107,10 @@ pub fn settings(rng: &mut Rng, shape: &str) -> String {
         parts.push(format!("round: {}", rng.pick(&["1 ns", "7 ns", "0.01 ns"])));
     }
     if let Ok(topology) = Topology::parse(shape, FileId::default()) {
+        if topology.shape().has_switches() && rng.chance(40) {
+            let does = *rng.pick(&["reduce, multicast", "reduce", "multicast"]);
+            parts.push(format!("switch: {does}"));
+        }
         for _ in 0..if rng.chance(40) { 1 + rng.below(3) } else { 0 } {
             let links: Vec<_> =
                 topology.links().filter(|l| l.direction == Direction::Plus || rng.chance(50)).collect();

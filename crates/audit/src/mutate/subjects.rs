@@ -198,7 +198,7 @@ fn fewest(module: &Module, many: u64) -> u64 {
                         look(&src, rank);
                     }
                     Step::Act(Act::Put { src, .. }, ..) => look(&src, rank),
-                    Step::Act(Act::Get { dst, .. }, ..) => look(&dst, rank),
+                    Step::Act(Act::Get { dst, .. } | Act::GetCombine { dst, .. }, ..) => look(&dst, rank),
                     _ => {}
                 }
             }

@@ -15,7 +15,9 @@ use crate::store::Cells;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::form::Form;
 use kbc_ir::schedule::{Ref, SOp, SStmt, Schedule};
+use kbc_ir::types::ReduceOp;
 use kbc_ir::walk::{Act, Mem, Program};
+use kbc_numerics::numbers::{self, Refusal};
 use kbc_numerics::rng::Rng;
 use kbc_numerics::tensor::Data;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -51,6 +53,8 @@ struct Knowledge {
 /// A put or get in transit.
 struct Flight {
     get: bool,
+    /// The combiner of its data and its destination. None if it replaces the destination.
+    combiner: Option<ReduceOp>,
     /// Whether it is a get after its `fence.complete`, which ends as soon as anything depends on
     /// it.
     complete: bool,
@@ -62,6 +66,14 @@ struct Flight {
     call: i64,
     span: Span,
     born: u64,
+}
+
+/// The way in which a stream moves data.
+#[derive(Clone, Copy)]
+enum TransferKind {
+    Put,
+    /// The data is combined into its destination if there is a combiner.
+    Get(Option<ReduceOp>),
 }
 
 /// A kind of notification in transit.
@@ -282,6 +294,7 @@ impl<'p> World<'p> {
             | Act::Local(_)
             | Act::Put { .. }
             | Act::Get { .. }
+            | Act::GetCombine { .. }
             | Act::Send { .. }
             | Act::Recv { .. }
             | Act::FenceRelease
@@ -300,13 +313,21 @@ impl<'p> World<'p> {
             Act::Put { src, peer, dst } => {
                 let (src, dst) = (Run::of(&src), Run::of(&dst));
                 self.settle(t, &[src], (peer == rank).then_some(&dst))?;
-                self.issue(t, false, (rank, src), (peer, dst), span)?;
+                self.issue(t, TransferKind::Put, (rank, src), (peer, dst), span)?;
             }
-            Act::Get { dst, peer, src } => {
+            Act::Get { dst, peer, src } | Act::GetCombine { op: _, dst, peer, src } => {
                 let (src, dst) = (Run::of(&src), Run::of(&dst));
-                let own_source: &[Run] = if peer == rank { &[src] } else { &[] };
-                self.settle(t, own_source, Some(&dst))?;
-                self.issue(t, true, (peer, src), (rank, dst), span)?;
+                let combiner = match act {
+                    Act::GetCombine { op, .. } => {
+                        self.complete_gets(t);
+                        Some(op)
+                    }
+                    _ => None,
+                };
+                let mut reads = if peer == rank { vec![src] } else { vec![] };
+                reads.extend(combiner.map(|_| dst));
+                self.settle(t, &reads, Some(&dst))?;
+                self.issue(t, TransferKind::Get(combiner), (peer, src), (rank, dst), span)?;
             }
             Act::Notify { peer, counter } => self.send_notice(t, peer, NoticeKind::Counter(counter)),
             Act::Send { src, peer, queue } => {
@@ -349,9 +370,7 @@ impl<'p> World<'p> {
                 self.finish(t, |f| f.complete || !f.get)?;
                 self.released[t] += 1;
             }
-            Act::FenceComplete => {
-                self.flights.iter_mut().filter(|f| f.thread == t && f.get).for_each(|f| f.complete = true);
-            }
+            Act::FenceComplete => self.complete_gets(t),
             Act::FenceAcquire => self.acquire(t),
             Act::Record(event) => {
                 let mut debts = self.debts[t].clone();
@@ -374,6 +393,11 @@ impl<'p> World<'p> {
             Act::HostRead(_) | Act::Mark(()) => {}
         }
         Ok(())
+    }
+
+    /// Completes the gets of a stream.
+    fn complete_gets(&mut self, t: usize) {
+        self.flights.iter_mut().filter(|f| f.thread == t && f.get).for_each(|f| f.complete = true);
     }
 
     /// Executes what other streams of the rank had done when they recorded the events that this
@@ -481,11 +505,15 @@ impl<'p> World<'p> {
     fn issue(
         &mut self,
         t: usize,
-        get: bool,
+        kind: TransferKind,
         src: (u64, Run),
         dst: (u64, Run),
         span: Span,
     ) -> Result<(), Diagnostic> {
+        let (get, combiner) = match kind {
+            TransferKind::Put => (false, None),
+            TransferKind::Get(combiner) => (true, combiner),
+        };
         same_type(self.program.schedule, src.1.mem, dst.1.mem, span)?;
         let len = src.1.len;
         let cut =
@@ -499,6 +527,7 @@ impl<'p> World<'p> {
             let call = self.flow.threads[t].call;
             let flight = Flight {
                 get,
+                combiner,
                 complete: false,
                 thread: t,
                 src: part(src),
@@ -523,8 +552,14 @@ impl<'p> World<'p> {
             self.flights[at].data = Some(data);
             return Ok(());
         }
-        let f = self.flights.swap_remove(at);
+        let mut f = self.flights.swap_remove(at);
         let (rank, run) = f.dst;
+        if let (Some(op), Some(data)) = (f.combiner, &f.data) {
+            let mut sum = self.read(t, rank, run, span)?;
+            let wrong = |r: Refusal| Diagnostic::error("E363", r.text).primary(span, "in this operation");
+            numbers::combine(op, &mut sum, data).map_err(wrong)?;
+            f.data = Some(sum);
+        }
         // A get is complete, and belongs to a later release, whenever it lands.
         let writer = if f.get { self.writer(t) } else { Writer { release: f.release, ..self.writer(t) } };
         let ahead = f.call > self.flow.host_call(rank);
@@ -600,10 +635,18 @@ fn got_from(s: &Schedule) -> BTreeSet<(bool, u32)> {
                     visit(then, operands, out);
                     visit(other, operands, out);
                 }
-                SStmt::Op(SOp::Get { src: Ref::Chunk { operand, .. }, .. }, _) => {
+                SStmt::Op(
+                    SOp::Get { src: Ref::Chunk { operand, .. }, .. }
+                    | SOp::GetCombine { src: Ref::Chunk { operand, .. }, .. },
+                    _,
+                ) => {
                     out.extend(operands.get(operand.0 as usize).map(|o| (false, o.buffer.0)));
                 }
-                SStmt::Op(SOp::Get { src: Ref::Slot { window, .. }, .. }, _) => {
+                SStmt::Op(
+                    SOp::Get { src: Ref::Slot { window, .. }, .. }
+                    | SOp::GetCombine { src: Ref::Slot { window, .. }, .. },
+                    _,
+                ) => {
                     out.insert((true, window.0));
                 }
                 SStmt::Op(..) => {}

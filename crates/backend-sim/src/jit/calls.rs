@@ -59,13 +59,14 @@ pub(super) extern "C" fn operands(
     ctx: *mut Ctx,
     dst_mem: i64,
     dst_start: i64,
+    src_rank: i64,
     src_mem: i64,
     src_start: i64,
     len: i64,
 ) -> u8 {
     // SAFETY: called by a role's function with its own context.
     let (ctx, w) = unsafe { world(ctx) };
-    let (dst, src) = (w.memories.place(ctx.rank, dst_mem), w.memories.place(ctx.rank, src_mem));
+    let (dst, src) = (w.memories.place(ctx.rank, dst_mem), w.memories.place(src_rank, src_mem));
     if !w.holds(dst, dst_start, len) || !w.holds(src, src_start, len) {
         return 1;
     }

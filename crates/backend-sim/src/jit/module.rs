@@ -120,7 +120,7 @@ impl Conversion {
 
 helpers! {
     Move = "kbc_move", calls::transfer, (I64, I64, I64, I64, I64, I64, I64, I64, I64) -> I8;
-    Operands = "kbc_operands", calls::operands, (I64, I64, I64, I64, I64, I64) -> I8;
+    Operands = "kbc_operands", calls::operands, (I64, I64, I64, I64, I64, I64, I64) -> I8;
     Notify = "kbc_notify", calls::notify, (I64, I64, I64) -> I8;
     Record = "kbc_record", calls::record, (I64, I64) -> I8;
     Room = "kbc_room", calls::room, (I64, I64, I64) -> I8;

@@ -259,7 +259,7 @@ impl Builder<'_, '_, '_> {
             }
             COp::Reduce { op, dst, src } => {
                 let (dst, src) = self.e.pair(region, (dst, me), (src, me));
-                self.reduce(*op, dst, src)?;
+                self.reduce(*op, dst, (me, src))?;
             }
             COp::Put { src, peer, dst } => {
                 let peer = self.e.peer(region, peer, base);
@@ -270,6 +270,11 @@ impl Builder<'_, '_, '_> {
                 let peer = self.e.peer(region, peer, base);
                 let (dst, src) = self.e.pair(region, (dst, me), (src, peer));
                 self.transfer((peer, src), (me, dst), true);
+            }
+            COp::GetCombine { op, dst, peer, src } => {
+                let peer = self.e.peer(region, peer, base);
+                let (dst, src) = self.e.pair(region, (dst, me), (src, peer));
+                self.reduce(*op, dst, (peer, src))?;
             }
             COp::Send { src, peer, queue: Channel { queue, index } } => {
                 let peer = self.e.peer(region, peer, base);
@@ -343,14 +348,20 @@ impl Builder<'_, '_, '_> {
         self.call(helper, &[peer, number, Num::int(i64::from(place.mem)), place.start, place.len]);
     }
 
-    fn reduce(&mut self, op: ReduceOp, dst: MemoryRange, src: MemoryRange) -> Result<(), String> {
+    /// Combines elements of this rank with those of a rank.
+    fn reduce(
+        &mut self,
+        op: ReduceOp,
+        dst: MemoryRange,
+        (from, src): (Num, MemoryRange),
+    ) -> Result<(), String> {
         let dtype = self.dtype(dst.mem);
         if dtype != self.dtype(src.mem) || !computes(dtype) {
             self.e.refuse_always();
             return Ok(());
         }
         let mem = |p: MemoryRange| Num::int(i64::from(p.mem));
-        self.call(Helper::Operands, &[mem(dst), dst.start, mem(src), src.start, src.len]);
+        self.call(Helper::Operands, &[mem(dst), dst.start, from, mem(src), src.start, src.len]);
         let id = combine(self.code, op, dtype)?;
         let kernel = self.function(id);
         let len = self.e.ssa(src.len);

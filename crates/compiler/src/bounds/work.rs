@@ -262,7 +262,8 @@ fn together(topology: &Topology, groups: &[&Group], own: &BTreeMap<u64, [f64; 3]
     }
     let mut sums: BTreeMap<Vec<DeviceId>, f64> = BTreeMap::new();
     for g in groups {
-        let added = match g.problem.kind.reduces() {
+        let ranks_add = !topology.settings().switching().reduce;
+        let added = match g.problem.kind.reduces() && ranks_add {
             true => (g.problem.group.len() as f64 - 1.0) * g.problem.bytes as f64,
             false => 0.0,
         };

@@ -10,7 +10,7 @@ use crate::failure::Outcome;
 use crate::report::amounts::{bytes, count, percent, time};
 use kbc_machine::bounds::{Bound, algbw};
 use kbc_passes::cost::{Method, Price, exact_ranks};
-use kbc_passes::findings::select::{Candidate, Selection, Verdict};
+use kbc_passes::findings::select::{Candidate, Fetching, Selection, Verdict};
 use kbc_time::TimeOptions;
 use serde_json::{Value, json};
 
@@ -130,7 +130,8 @@ fn one_json(Row { all, taken, bound, certified }: &Row) -> Value {
         "requested": taken.requested,
         "why": why(all, taken),
         "transfer": taken.transfers.map(|t| {
-            json!({ "push_ns": t.push, "pull_ns": t.pull, "pulls": t.pulls() })
+            let taken = if t.fetches() { t.other.word() } else { "push" };
+            json!({ "push_ns": t.push, format!("{}_ns", t.other.word()): t.fetched, "taken": taken })
         }),
         "percent": time.and_then(|ns| bound?.percent(ns)),
         "certified_ns": certified.map(|c| c.ns),
@@ -189,9 +190,10 @@ fn why(all: &Selection, taken: &Selection) -> String {
         0 => "the cheapest by the cost model".to_owned(),
         n => format!("the fastest of {n} that the cost model finds close, simulated"),
     };
-    if taken.transfers.is_some() {
+    if let Some(transfers) = taken.transfers {
+        let other = transfers.other.done();
         let priced = taken.candidates.iter().filter(|c| matches!(c.verdict, Verdict::Priced(_))).count();
-        return format!("the fastest of {priced}, simulated pushed and pulled");
+        return format!("the fastest of {priced}, simulated pushed and {other}");
     }
     let next = all.candidates.iter().filter(|c| !chosen(c)).find_map(|c| match &c.verdict {
         Verdict::Priced(p) => Some((c.call(), taken_as(p))),
@@ -216,6 +218,9 @@ fn is_taken(c: &Candidate, taken: &Selection) -> bool {
 
 /// Returns the time of what was taken, in ns, if it is known.
 fn taken_ns(all: &Selection, taken: &Selection) -> Option<f64> {
+    if let Some(transfers) = taken.transfers.filter(|t| t.fetches()) {
+        return Some(transfers.fetched);
+    }
     [all, taken].into_iter().flat_map(|s| &s.candidates).find_map(|c| match &c.verdict {
         Verdict::Priced(p) if is_taken(c, taken) => Some(taken_as(p)),
         _ => None,
@@ -277,8 +282,13 @@ fn one(Row { all, taken, bound, certified }: &Row) -> String {
         why(all, taken)
     );
     if let Some(t) = &taken.transfers {
-        let way = if t.pulls() { "fetched by the receivers" } else { "written by the senders" };
-        out += &format!("  {way}: push takes {}, pull takes {}\n", time(t.push), time(t.pull));
+        let way = match (t.fetches(), t.other) {
+            (false, _) => "written by the senders",
+            (true, Fetching::Pull) => "fetched by the receivers",
+            (true, Fetching::Switch) => "added by switches",
+        };
+        let (push, fetched, word) = (time(t.push), time(t.fetched), t.other.word());
+        out += &format!("  {way}: push takes {push}, {word} takes {fetched}\n");
     }
     if let Some(b) = &bound {
         out += &format!("  lower bound {}: {}\n", time(b.ns), b.bottleneck);

@@ -239,6 +239,14 @@ fn operation(c: &mut LineCursor, word: &str, scope: &mut Scope) -> ParseResult<S
             c.expect(":")?;
             SOp::Get { dst, peer, src: reference(c, scope)? }
         }
+        "get.combine" => {
+            let op = combiner(c)?;
+            let dst = reference(c, scope)?;
+            from_sign(c)?;
+            let peer = peer(c)?;
+            c.expect(":")?;
+            SOp::GetCombine { op, dst, peer, src: reference(c, scope)? }
+        }
         "send" => {
             let src = reference(c, scope)?;
             c.expect("->")?;
@@ -425,6 +433,9 @@ impl Printer<'_> {
             SOp::Reduce { op, dst, src } => format!("combine {op} {}, {}", r(dst), r(src)),
             SOp::Put { src, peer, dst } => format!("put {} -> {} : {}", r(src), show_peer(peer), r(dst)),
             SOp::Get { dst, peer, src } => format!("get {} <- {} : {}", r(dst), show_peer(peer), r(src)),
+            SOp::GetCombine { op, dst, peer, src } => {
+                format!("get.combine {op} {} <- {} : {}", r(dst), show_peer(peer), r(src))
+            }
             SOp::Notify { peer, counter: Counter { signal: g, index } } => {
                 format!("notify {} : {}", show_peer(peer), signal(g, index))
             }

@@ -128,6 +128,13 @@ impl<'a> Bodies<'a, '_> {
                 self.pair(dst, src, "get", span);
                 true
             }
+            SOp::GetCombine { op, dst, peer, src } => {
+                self.routed(peer, span);
+                if let Some(d) = self.pair(dst, src, "get.combine", span).filter(|d| !d.reduces()) {
+                    self.out.fail(V15, format!("{d} cannot be reduced by {op}"), span, "here");
+                }
+                true
+            }
             SOp::Send { src: x, peer, queue: Channel { queue, index } }
             | SOp::Recv { dst: x, peer, queue: Channel { queue, index } } => {
                 self.peer(peer, span);
@@ -471,6 +478,7 @@ pub(super) fn order(s: &Schedule, out: &mut Report) {
                     | SOp::Reduce { op: _, dst: _, src: _ }
                     | SOp::Put { src: _, peer: _, dst: _ }
                     | SOp::Get { dst: _, peer: _, src: _ }
+                    | SOp::GetCombine { op: _, dst: _, peer: _, src: _ }
                     | SOp::Room { peer: _, queue: _ }
                     | SOp::FenceRelease
                     | SOp::FenceAcquire

@@ -145,6 +145,7 @@ impl Checker<'_, '_> {
             | SOp::Reduce { op: _, dst: _, src: _ }
             | SOp::Put { src: _, peer: _, dst: _ }
             | SOp::Get { dst: _, peer: _, src: _ }
+            | SOp::GetCombine { op: _, dst: _, peer: _, src: _ }
             | SOp::Send { src: _, peer: _, queue: _ }
             | SOp::Recv { dst: _, peer: _, queue: _ }
             | SOp::Room { peer: _, queue: _ }

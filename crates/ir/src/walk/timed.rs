@@ -167,7 +167,7 @@ impl Outline<'_> {
     pub fn with_moves(mut self) -> Self {
         for ins in &mut self.code {
             if let Ins::Op(op) = ins
-                && matches!(op.quick, Some(Op::Put { .. } | Op::Get { .. }))
+                && matches!(op.quick, Some(Op::Put { .. } | Op::Get { .. } | Op::GetCombine { .. }))
             {
                 op.quick = None;
             }
@@ -196,6 +196,11 @@ impl Walks {
     /// made by [`Outline::with_moves`].
     pub fn moved(&self) -> Option<[Access; 2]> {
         self.moved
+    }
+
+    /// Sets what [`Walks::moved`] returns, for an operation that waited before it is performed.
+    pub fn set_moved(&mut self, moved: Option<[Access; 2]>) {
+        self.moved = moved;
     }
 
     /// Passes over the local operation or fence that [`Walks::next`] has just returned for a
@@ -266,7 +271,10 @@ impl Walks {
                         Whole::Resolved(whole) => cursor.resolve(whole, op.span)?,
                         Whole::Written(whole) => cursor.resolve_written(whole, op.span)?,
                     };
-                    if let Act::Put { src, dst, .. } | Act::Get { src, dst, .. } = &act {
+                    if let Act::Put { src, dst, .. }
+                    | Act::Get { src, dst, .. }
+                    | Act::GetCombine { src, dst, .. } = &act
+                    {
                         self.moved = Some([*src, *dst]);
                     }
                     out.0 = Brief::of(program, &act);
@@ -319,6 +327,7 @@ fn may_pass<R: Repr>(op: &Op<R>, behind_no_put: bool) -> bool {
         Op::FenceComplete => false,
         Op::Put { .. }
         | Op::Get { .. }
+        | Op::GetCombine { .. }
         | Op::Send { .. }
         | Op::Recv { .. }
         | Op::Room { .. }

@@ -50,6 +50,7 @@ pub(super) fn may_wait(s: &SStmt) -> bool {
         | Op::Reduce { .. }
         | Op::Put { .. }
         | Op::Get { .. }
+        | Op::GetCombine { .. }
         | Op::Send { .. }
         | Op::Recv { .. }
         | Op::Room { .. }

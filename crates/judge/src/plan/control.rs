@@ -83,6 +83,7 @@ impl<'p> Builder<'p> {
             | Act::Reduce { .. }
             | Act::Put { .. }
             | Act::Get { .. }
+            | Act::GetCombine { .. }
             | Act::Send { .. }
             | Act::Recv { .. }
             | Act::Room { .. }

@@ -84,6 +84,7 @@ impl<'p> Builder<'p> {
             | Act::Reduce { .. }
             | Act::Put { .. }
             | Act::Get { .. }
+            | Act::GetCombine { .. }
             | Act::Notify { .. }
             | Act::Wait { .. }
             | Act::FenceRelease

@@ -8,6 +8,10 @@
 //! both directions are also equal, there is an algorithm that reaches the bound
 //! (docs/explanation/bounds.md).
 //!
+//! Switches that combine or copy messages (`switch: reduce, multicast`) need fewer messages: each
+//! part sends each value once, and receives it once. There the row is that of the best cut, n over
+//! the bandwidth that leaves it.
+//!
 //! The first method that applies finds the row:
 //!
 //! * Singletons, by proof: on uniform products of rings and complete graphs (they are
@@ -24,7 +28,7 @@ use super::cuts::{Best, Capacity, Cut};
 use super::demand::Demand;
 use super::flow::Net;
 use super::{Method, Row, Split, cuts, search, strength};
-use crate::topology::{Shape, Topology};
+use crate::topology::{Shape, Switching, Topology};
 
 /// Number of devices and switches up to which the strength is computed.
 const MAX_NODES: usize = 128;
@@ -33,6 +37,9 @@ const MAX_LINKS: u64 = 4096;
 
 /// Returns the bandwidth row of an all-reduce.
 pub(super) fn row(topo: &Topology, demand: &Demand, capacity: &Capacity) -> Row {
+    if once(topo) {
+        return cut_row(topo, demand, capacity);
+    }
     let p = demand.ranks();
     let everybody = p == topo.node_count();
     let closed = everybody && topo.has_uniform_links() && uniformly_dense(topo);
@@ -71,6 +78,30 @@ pub(super) fn row(topo: &Topology, demand: &Demand, capacity: &Capacity) -> Row 
     let longest = rows.into_iter().reduce(|a, b| if b.ns > a.ns * (1.0 + 1e-12) { b } else { a });
     let nothing = Row { ns: 0.0, split: Split::Singletons, method };
     Row { method, ..longest.unwrap_or(nothing) }
+}
+
+/// Checks whether a value may have to leave a part only once, because switches combine or copy
+/// messages.
+fn once(topo: &Topology) -> bool {
+    topo.settings().switching() != Switching::default()
+}
+
+/// Returns the number of times that the parts of a partition together must send each value of an
+/// all-reduce.
+pub(super) fn departures(topo: &Topology, parts: usize) -> f64 {
+    if once(topo) { parts as f64 } else { 2.0 * (parts - 1) as f64 }
+}
+
+/// Returns the row of the best cut on a machine whose switches combine or copy. Switches that do
+/// only one of both leave room for a larger row, which is not looked for.
+fn cut_row(topo: &Topology, demand: &Demand, capacity: &Capacity) -> Row {
+    let mut best = Best::default();
+    cuts::offer(topo, demand, capacity, &mut best);
+    let all = search::offer(topo, demand, &mut best);
+    let both = topo.settings().switching() == Switching { reduce: true, multicast: true };
+    let method = if all && both { Method::Search } else { Method::Found };
+    let found = best.0.map(|Cut { ns, inside }| Row { ns, split: Split::Cut(inside), method });
+    found.unwrap_or(Row { ns: 0.0, split: Split::Singletons, method })
 }
 
 fn time(demand: &Demand, parts: usize, out: f64) -> f64 {

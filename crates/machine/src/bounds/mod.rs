@@ -5,7 +5,8 @@
 //! counts only what every algorithm must do, on links that are always full and devices that combine
 //! and forward without delay. No simulated time may therefore be below it. There is no row for
 //! memory traffic, because what passes through a device's memory depends on the schedule. Devices
-//! outside the group may forward messages, but neither combine nor copy them.
+//! outside the group may forward messages, but neither combine nor copy them. Switches do so only
+//! where the machine says it (`switch: reduce, multicast`).
 //!
 //! Bounds of whole programs (arithmetic, dependences between collectives) are computed in
 //! `src/bounds`, and times of schedules by the event engine (crate `kbc_time`).
@@ -211,8 +212,11 @@ fn occupied(topo: &Topology, problem: &Problem) -> f64 {
 }
 
 /// Returns the reduction row in ns: (p - 1) n bytes over the vector rates of all ranks together. A
-/// slowed rank counts with its lower rate.
+/// slowed rank counts with its lower rate. 0 where switches can add instead of ranks.
 fn reduction(topo: &Topology, problem: &Problem) -> f64 {
+    if topo.settings().switching().reduce {
+        return 0.0;
+    }
     let p = problem.group.len() as f64;
     let ranks = match topo.paces().next() {
         None => p,
@@ -249,7 +253,8 @@ const MAX_EVALUATED: u64 = 1 << 20;
 
 /// Evaluates a given partition of a problem's ranks. Returns the bandwidth that leaves each part,
 /// in bytes per second, and the bandwidth row of the partition, in ns. For all-reduce the row is 2
-/// (k - 1) n over the sum of these bandwidths, and with two parts at least n over the smaller one.
+/// (k - 1) n over the sum of these bandwidths (k n where switches combine or copy), and with two
+/// parts at least n over the smaller one.
 /// For other collectives it is the bytes that must leave the first part, over its bandwidth. None
 /// if there are too many links, or if flows through other devices would take too long.
 pub fn evaluate(topo: &Topology, problem: &Problem, parts: &[Vec<DeviceId>]) -> Option<(Vec<f64>, f64)> {
@@ -260,7 +265,7 @@ pub fn evaluate(topo: &Topology, problem: &Problem, parts: &[Vec<DeviceId>]) -> 
     let n = problem.bytes as f64;
     let first = *out.first()?;
     let ns = if problem.kind == CollKind::AllReduce {
-        let both = 2.0 * (parts.len() - 1) as f64 * n / out.iter().sum::<f64>();
+        let both = all_reduce::departures(topo, parts.len()) * n / out.iter().sum::<f64>();
         let one_way = if parts.len() == 2 { n / out.iter().copied().fold(first, f64::min) } else { 0.0 };
         both.max(one_way)
     } else {

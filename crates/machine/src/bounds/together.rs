@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use super::CollKind;
+use super::all_reduce::departures;
 use super::demand::{Demand, Problem, Sizes};
 use super::search::must_leave;
 use super::{Bound, MAX_EVALUATED, leaving, occupied, ranks_of};
@@ -99,7 +100,7 @@ fn over(topo: &Topology, problems: &[(&Problem, f64)], parts: &[Vec<DeviceId>]) 
     let out = leaving(topo, &Demand::new(first), parts)?;
     let demands: Vec<(Demand, f64)> = problems.iter().map(|(p, n)| (Demand::new(p), *n)).collect();
     let all = |bytes: &dyn Fn(&Demand) -> f64| demands.iter().map(|(d, n)| bytes(d) * n).sum::<f64>();
-    let mut ns = all(&|d| crossing(d, parts)) / out.iter().sum::<f64>();
+    let mut ns = all(&|d| crossing(topo, d, parts)) / out.iter().sum::<f64>();
     if parts.len() == 2 {
         for (part, rate) in parts.iter().zip(out) {
             ns = ns.max(all(&|d| must_leave(d, &ranks_of(d, part))) / rate);
@@ -108,10 +109,11 @@ fn over(topo: &Topology, problems: &[(&Problem, f64)], parts: &[Vec<DeviceId>]) 
     Some(ns * 1e9)
 }
 
-/// Returns the bytes that must go from one part of a partition to another, summed over all parts.
-fn crossing(demand: &Demand, parts: &[Vec<DeviceId>]) -> f64 {
+/// Returns the bytes that must leave the parts of a partition, summed over all parts. Bytes that
+/// enter a part have left another one, unless a switch has copied them.
+fn crossing(topo: &Topology, demand: &Demand, parts: &[Vec<DeviceId>]) -> f64 {
     if demand.problem.kind == CollKind::AllReduce {
-        return 2.0 * (parts.len() - 1) as f64 * demand.problem.bytes as f64;
+        return departures(topo, parts.len()) * demand.problem.bytes as f64;
     }
     let (mut leave, mut enter) = (0.0, 0.0);
     for part in parts {
@@ -122,7 +124,7 @@ fn crossing(demand: &Demand, parts: &[Vec<DeviceId>]) -> f64 {
         leave += must_leave(demand, &inside);
         enter += must_leave(demand, &outside);
     }
-    f64::max(leave, enter)
+    if topo.settings().switching().multicast { leave } else { f64::max(leave, enter) }
 }
 
 /// Returns the device whose own links need longest for all collectives that it takes part in, with

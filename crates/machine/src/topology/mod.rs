@@ -30,6 +30,7 @@ mod route;
 mod settings;
 mod shape;
 mod stated;
+mod switching;
 mod symmetry;
 mod text;
 mod value;
@@ -61,6 +62,7 @@ pub use settings::{
 };
 pub use shape::{MAX_DEVICES, SHAPE_NAMES, Shape, ShapeArgument, shape_example, shape_form};
 pub use stated::{ROUTE, StatedRoute};
+pub use switching::Switching;
 pub use text::{Described, Fragment, Written};
 pub use value::SettingValue;
 

@@ -13,6 +13,7 @@ use super::package::{PACKAGE_SETTING_NAMES, PackageSettings};
 use super::quantity::{Dimension, Quantity};
 use super::queue::{self, QueueSettings, Queues};
 use super::shape::Shape;
+use super::switching::Switching;
 use super::value::{SettingValue, amounts, word};
 use kbc_ir::types::MemKind;
 
@@ -42,7 +43,7 @@ pub struct DeviceRate {
 pub const DEFAULT_LINK: LinkRate = LinkRate { bandwidth: 50e9, latency_ns: 500.0 };
 
 /// Names of the settings, in the order in which they are printed.
-pub const SETTING_NAMES: [&str; 32] = [
+pub const SETTING_NAMES: [&str; 33] = [
     "link",
     "device",
     "vector",
@@ -51,6 +52,7 @@ pub const SETTING_NAMES: [&str; 32] = [
     "wrap2",
     "forward",
     "routing",
+    "switch",
     "round",
     "endpoint",
     "launch",
@@ -166,6 +168,8 @@ pub struct Settings {
     pub forward: Option<Forward>,
     /// `routing: single | ecmp | adaptive`, for lists of links.
     pub routing: Option<Routing>,
+    /// `switch: forward | reduce, multicast`: what switches do with messages.
+    pub switch: Option<Switching>,
     /// `round: ns`: times of links are rounded down to multiples of it.
     pub round: Option<f64>,
     /// `endpoint: ns` of a rank before each of its messages and once at its end.
@@ -231,6 +235,11 @@ impl Settings {
     /// Returns the rule by which messages continue at the end of a link. Cut-through if not given.
     pub fn forward(&self) -> Forward {
         self.forward.unwrap_or(Forward::CutThrough)
+    }
+
+    /// Returns what switches do with messages. They only forward them if not given.
+    pub fn switching(&self) -> Switching {
+        self.switch.unwrap_or_default()
     }
 
     /// Returns the quantum, in ns, to which times of links are rounded down. None if they are
@@ -305,6 +314,7 @@ impl Settings {
             wrap2: self.wrap2.or(base.wrap2),
             forward: self.forward.or(base.forward),
             routing: self.routing.or(base.routing),
+            switch: self.switch.or(base.switch),
             round: self.round.or(base.round),
             endpoint: self.endpoint.or(base.endpoint),
             launch: self.launch.or(base.launch),
@@ -343,6 +353,7 @@ impl Settings {
             link: self.link.filter(|_| !listed),
             wrap2: self.wrap2.filter(|_| !listed || package),
             routing: self.routing.filter(|_| listed && !package),
+            switch: self.switch.filter(|_| shape.has_switches()),
             package: if package { self.package } else { PackageSettings::default() },
             ..*self
         }
@@ -350,7 +361,7 @@ impl Settings {
 
     /// Returns E445 for a setting that has no meaning for the shape, or that needs another setting.
     pub(super) fn fit(&self, shape: &Shape, at: Span) -> Result<(), Diagnostic> {
-        if let Some(d) = self.cores.fault() {
+        if let Some(d) = self.cores.fault().or_else(|| self.fault_of_switching()) {
             return Err(if at.is_none() { d } else { d.primary(at, "this machine") });
         }
         let (mine, fitting) = (self.parts(), self.fitting(shape).parts());
@@ -358,6 +369,9 @@ impl Settings {
         let name = extra.split(':').next().unwrap_or_default();
         let d = Diagnostic::error("E445", format!("setting `{name}` does not apply to `{}`", shape.name()));
         let d = match name {
+            "switch" => {
+                d.help("this setting is for machines with switches, or with relays in a list of links")
+            }
             "routing" => d.help("this setting is for lists of links; other machines have one route per pair"),
             _ if PACKAGE_SETTING_NAMES.contains(&name) => {
                 d.help("this setting is for machines of the form `package(sips, cubes, pes)`")
@@ -365,6 +379,27 @@ impl Settings {
             _ => d.help("remove the setting: every link of this machine states its own rate"),
         };
         Err(if at.is_none() { d } else { d.primary(at, "this machine") })
+    }
+
+    /// Returns E445 if a setting makes it impossible that switches combine or copy messages.
+    fn fault_of_switching(&self) -> Option<Diagnostic> {
+        if self.switching() == Switching::default() {
+            return None;
+        }
+        let (title, help) = if self.routing == Some(Routing::Adaptive) {
+            (
+                "switches that add or copy need known routes, and `routing: adaptive` has none",
+                "use `routing: single` or `routing: ecmp`",
+            )
+        } else if self.dma.is_some() {
+            (
+                "switches that add or copy do not go with `dma`: the parts of a sum that wait for each other would hold the channels that others wait for",
+                "remove `dma`, or use `switch: forward`",
+            )
+        } else {
+            return None;
+        };
+        Some(Diagnostic::error("E445", title).help(help))
     }
 
     /// Checks whether no setting is given.
@@ -432,6 +467,7 @@ impl Settings {
                 let help = "with `routing: single` all pairs take the first of equal links, with `routing: ecmp` destinations spread over them, with `routing: adaptive` each message takes the least loaded";
                 self.routing.replace(word(name, values, &Routing::ALL, help)?).is_some()
             }
+            "switch" => self.switch.replace(Switching::parse(name, values)?).is_some(),
             "round" => {
                 let v = amounts(name, values, [("time", Dimension::Nanoseconds, true)])?;
                 self.round.replace(v[0]).is_some()
@@ -582,6 +618,9 @@ impl Settings {
         }
         if let Some((name, _)) = Routing::ALL.iter().find(|r| Some(r.1) == self.routing) {
             parts.push(format!("routing: {name}"));
+        }
+        if let Some(v) = self.switch {
+            parts.push(format!("switch: {v}"));
         }
         if let Some(v) = self.round {
             parts.push(format!("round: {}", text(v, Dimension::Nanoseconds)));

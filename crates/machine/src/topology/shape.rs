@@ -152,6 +152,21 @@ impl Shape {
         matches!(self, Shape::Graph { .. } | Shape::Package { .. })
     }
 
+    /// Checks whether the machine has switches, or relays in a list of links.
+    pub fn has_switches(&self) -> bool {
+        match self {
+            Shape::Switch(_) | Shape::Tree(..) => true,
+            Shape::Graph { relays, .. } => *relays > 0,
+            Shape::Hierarchy(levels) => levels.iter().any(Shape::has_switches),
+            Shape::Ring(_)
+            | Shape::Torus(_)
+            | Shape::Mesh(_)
+            | Shape::Full(_)
+            | Shape::Hypercube(_)
+            | Shape::Package { .. } => false,
+        }
+    }
+
     /// Returns the number of devices. None if it does not fit into 64 bits. For a package this
     /// counts all PEs, although the setting `ranks` may make only some of them devices
     /// ([`super::device_count`]).

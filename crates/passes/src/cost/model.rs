@@ -79,6 +79,9 @@ struct Message<'a> {
     needs: u32,
     /// The first and the last of the messages that wait for it, in [`Messages::feeds`].
     feeds: Option<(u32, u32)>,
+    /// The number of the message of which it is a copy: one with the same data, in the same round,
+    /// to another receiver. Its own number if it is the first. Only where switches copy messages.
+    copy_of: u32,
     /// The message before it from its sender to its receiver, and the one after it, if such
     /// messages take several ways. It is seen after the one before it.
     before: Option<u32>,
@@ -147,8 +150,10 @@ fn messages<'a>(job: &Job<'_>, rounds: &'a Rounds, receipts: Receipts) -> Messag
     };
     let mut grouping = Grouping::default();
     let mut carried = vec![];
+    let copies = job.topology.settings().switching().multicast;
     for (t, round) in rounds.rounds.iter().enumerate() {
         grouping.begin(round.len());
+        let mut sent: BTreeMap<(u32, u32, Vec<(u32, u32, u32)>), u32> = BTreeMap::new();
         for (i, x) in round.iter().enumerate() {
             let taken = late.get(t).map_or(t, |taken| taken[i] as usize);
             let stream = streams.get(x.lane as usize).copied().unwrap_or(0);
@@ -183,11 +188,17 @@ fn messages<'a>(job: &Job<'_>, rounds: &'a Rounds, receipts: Receipts) -> Messag
             let added: f64 = transfers().filter(|x| x.reduce).map(landed).sum();
             let placed: f64 = transfers().filter(|x| !x.reduce).map(landed).sum();
             carried_places(transfers(), &mut carried);
+            let next = out.list.len() as u32;
+            let copy_of = match copies {
+                true => *sent.entry((src, stream, carried.clone())).or_insert(next),
+                false => next,
+            };
             let message = Message {
                 src,
                 dst,
                 way,
                 stream,
+                copy_of,
                 pieces: carried.len() as u32,
                 bytes: carried.iter().copied().map(bytes).sum(),
                 added,
@@ -331,6 +342,9 @@ struct Engine<'a> {
     inlets: ByNumber<DeviceId, f64>,
     /// For each message, the time at which its core releases its last byte.
     through: ByNumber<usize, f64>,
+    /// Where switches copy messages: for each message of which there are copies, and each link into
+    /// a switch that one of them has passed, when that one requested the link and when it started.
+    copied: ByNumber<(usize, LinkId), (f64, f64)>,
     /// Next events, the earliest first.
     queue: BinaryHeap<Reverse<Event>>,
     /// For messages with one before them: whether that one is seen, or how it is waited for.
@@ -398,6 +412,7 @@ impl<'a> Engine<'a> {
             queues: ByNumber::default(),
             inlets: ByNumber::default(),
             through: ByNumber::default(),
+            copied: ByNumber::default(),
             queue: BinaryHeap::new(),
             turns: ByNumber::default(),
         }
@@ -502,9 +517,7 @@ impl<'a> Engine<'a> {
             let mut start = time;
             // Without bytes no link is ever busy.
             if !empty {
-                let free = self.free.entry(link).or_insert(0.0);
-                start = time.max(*free);
-                *free = start + settings.rounded(service);
+                start = self.enters(time, (id, m), link, settings.rounded(service));
             }
             let passed = rate.latency_ns + if store { service } else { 0.0 };
             (time, hop) = (start + settings.rounded(passed), hop + 1);
@@ -536,6 +549,29 @@ impl<'a> Engine<'a> {
                 self.land(written, access, id, m, to);
             }
         }
+    }
+
+    /// Returns when a message that reaches a link enters it. It occupies the link for `hold`
+    /// nanoseconds, unless a copy of it did so at the same time.
+    fn enters(&mut self, time: f64, (id, m): (usize, &Message<'_>), link: LinkId, hold: f64) -> f64 {
+        let topology = self.job.topology;
+        let n = self.messages.len();
+        let first = id - id % n + m.copy_of as usize;
+        let copied = topology.settings().switching().multicast
+            && topology.link(link).is_some_and(|l| l.to.0 as usize >= topology.device_count());
+        if copied
+            && let Some((asked, start)) = self.copied.get(&(first, link))
+            && *asked == time
+        {
+            return *start;
+        }
+        let free = self.free.entry(link).or_insert(0.0);
+        let start = time.max(*free);
+        *free = start + hold;
+        if copied {
+            self.copied.insert((first, link), (time, start));
+        }
+        start
     }
 
     /// Returns when the core of a rank, which has a message to send from `time` on, releases its

@@ -244,7 +244,7 @@ fn refused(span: Span, why: &str, help: &str) -> Diagnostic {
 
 /// Returns the location of a `get`, if there is one.
 fn fetched(s: &Schedule) -> Option<Span> {
-    first(s, &|op| matches!(op, SOp::Get { .. }))
+    first(s, &|op| matches!(op, SOp::Get { .. } | SOp::GetCombine { .. }))
 }
 
 /// Returns the location of a message that names relays, if there is one.

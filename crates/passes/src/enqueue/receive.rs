@@ -19,6 +19,9 @@ pub(super) fn with_refs(op: &SOp, f: &impl Fn(&Ref) -> Ref) -> SOp {
         SOp::Reduce { op, dst, src } => SOp::Reduce { op: *op, dst: f(dst), src: f(src) },
         SOp::Put { src, peer, dst } => SOp::Put { src: f(src), peer: peer.clone(), dst: f(dst) },
         SOp::Get { dst, peer, src } => SOp::Get { dst: f(dst), peer: peer.clone(), src: f(src) },
+        SOp::GetCombine { op, dst, peer, src } => {
+            SOp::GetCombine { op: *op, dst: f(dst), peer: peer.clone(), src: f(src) }
+        }
         op => op.clone(),
     }
 }
@@ -119,7 +122,9 @@ impl Body<'_> {
 fn slots(op: &SOp) -> Vec<WindowId> {
     let refs = match op {
         SOp::Copy { dst, src } | SOp::Reduce { dst, src, .. } => vec![dst, src],
-        SOp::Get { dst, src, .. } | SOp::Put { dst, src, .. } => vec![dst, src],
+        SOp::Get { dst, src, .. } | SOp::GetCombine { dst, src, .. } | SOp::Put { dst, src, .. } => {
+            vec![dst, src]
+        }
         _ => vec![],
     };
     let window = |r: &Ref| match r {

@@ -82,19 +82,48 @@ pub struct SearchRecord {
 pub struct Transfers {
     /// Senders write them.
     pub push: f64,
-    /// Receivers read them.
-    pub pull: f64,
+    /// The other value of the option `transfer` that was simulated.
+    pub other: Fetching,
+    /// The time with it.
+    pub fetched: f64,
+}
+
+/// A value of the option `transfer` with which receivers fetch messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fetching {
+    /// `pull`: receivers read all messages.
+    Pull,
+    /// `switch`: receivers read what they add, so that switches can add it.
+    Switch,
+}
+
+impl Fetching {
+    /// Returns the value of the option.
+    pub fn word(self) -> &'static str {
+        match self {
+            Fetching::Pull => "pull",
+            Fetching::Switch => "switch",
+        }
+    }
+
+    /// Returns the participle that reports use.
+    pub fn done(self) -> &'static str {
+        match self {
+            Fetching::Pull => "pulled",
+            Fetching::Switch => "added by switches",
+        }
+    }
 }
 
 impl Transfers {
-    /// Checks whether pulling is faster by at least a picosecond.
-    pub fn pulls(&self) -> bool {
-        (self.pull * 1e3).round() < (self.push * 1e3).round()
+    /// Checks whether fetching is faster by at least a picosecond.
+    pub fn fetches(&self) -> bool {
+        (self.fetched * 1e3).round() < (self.push * 1e3).round()
     }
 
     /// Returns the shorter of the two times.
     pub fn fastest(&self) -> f64 {
-        if self.pulls() { self.pull } else { self.push }
+        if self.fetches() { self.fetched } else { self.push }
     }
 }
 
@@ -105,20 +134,20 @@ impl Selection {
     }
 
     /// Returns what the collective uses if that is more than the program states: the algorithm, its
-    /// arguments, and `transfer: pull` if that is faster.
+    /// arguments, and `transfer: pull` or `transfer: switch` if that is faster.
     pub fn using(&self, said: Option<&Using>) -> Option<Using> {
-        let pulls = self.transfers.is_some_and(|t| t.pulls());
+        let fetching = self.transfers.filter(Transfers::fetches).map(|t| t.other);
         let args = self.arguments.clone();
         let mut using = match said {
-            Some(said) if !pulls && said.args == args => return None,
+            Some(said) if fetching.is_none() && said.args == args => return None,
             Some(said) => Using { args, ..said.clone() },
             None => {
                 let options = self.options.clone();
                 Using { alg: self.chosen.clone(), args, options, span: Span::NONE }
             }
         };
-        if pulls {
-            using.options.push(("transfer".into(), UsingArg::Name("pull".into())));
+        if let Some(fetching) = fetching {
+            using.options.push(("transfer".into(), UsingArg::Name(fetching.word().into())));
         }
         Some(using)
     }
@@ -232,8 +261,9 @@ impl fmt::Display for SelectTable {
                 writeln!(f, "  {tried} compositions and options tried, {up} given up as too slow")?;
             }
             if let Some(t) = &e.transfers {
-                let way = if t.pulls() { "pulled" } else { "pushed" };
-                writeln!(f, "  simulated {:.3} ns pushed, {:.3} ns pulled: {way}", t.push, t.pull)?;
+                let other = t.other.done();
+                let way = if t.fetches() { other } else { "pushed" };
+                writeln!(f, "  simulated {:.3} ns pushed, {:.3} ns {other}: {way}", t.push, t.fetched)?;
             }
             let names: Vec<String> = e.candidates.iter().map(Candidate::call).collect();
             let width = names.iter().map(String::len).max().unwrap_or(0);

@@ -1,13 +1,15 @@
 //! Choice between push and pull: who moves the messages of a collective, their senders or their
 //! receivers.
 //!
-//! The choice is made only on a machine whose cores read from a peer at another rate than they
-//! write to one. It compares the finished schedules of the collective alone, pushed and pulled.
-//! Results are kept, because layers repeat their collectives.
+//! The choice is made on a machine whose cores read from a peer at another rate than they write to
+//! one, and on a machine whose switches combine messages, where receivers fetch what they add. It
+//! compares the finished schedules of the collective alone, pushed and fetched. Results are kept,
+//! because layers repeat their collectives.
 
 use super::{Chooser, SelectSite};
 use crate::cost;
-use crate::findings::select::{Candidate, Transfers, Verdict};
+use crate::findings::select::{Candidate, Fetching, Transfers, Verdict};
+use crate::pass::TimeModel;
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::graph::{Collective, Using, UsingArg};
 use kbc_ir::types::TensorType;
@@ -15,6 +17,11 @@ use std::cell::RefCell;
 
 /// Known results, by the collective without its source location and the type of its operand.
 pub(super) type TransferCache = RefCell<Vec<((Collective, TensorType), Option<Transfers>)>>;
+
+/// Values of `pipeline` and `instances` that are tried together.
+const LANES: [(i64, i64); 2] = [(4, 4), (16, 8)];
+/// Number of messages from every rank to every other one, in lanes, up to which they are tried.
+const MOST_MESSAGES: u64 = 1 << 16;
 
 impl Chooser<'_> {
     /// Returns the times of a use pushed and pulled. Returns none if both cost the same, if there
@@ -24,13 +31,8 @@ impl Chooser<'_> {
         site: &SelectSite<'_>,
         using: &Using,
     ) -> Result<Option<Transfers>, Diagnostic> {
-        let settings = self.topology.settings();
-        let alike = settings.cores.get_limit() == settings.cores.put_limit();
-        let small = site.axis.size <= cost::exact_ranks(self.topology);
-        let said = using.options.iter().any(|a| a.0 == *"transfer");
-        let by_model = self.options.word("by") == Some("model");
-        let Some(time) = self.cx.time else { return Ok(None) };
-        if alike || !small || said || by_model || settings.queues().is_some() {
+        let Some((other, time)) = self.fetching(site) else { return Ok(None) };
+        if using.options.iter().any(|a| a.0 == *"transfer") {
             return Ok(None);
         }
         let plain = Using { span: Span::NONE, ..using.clone() };
@@ -38,19 +40,47 @@ impl Chooser<'_> {
         if let Some((_, found)) = self.transfers.borrow().iter().find(|k| k.0 == key) {
             return Ok(*found);
         }
-        let mut pulled = plain.clone();
-        pulled.options.push(("transfer".into(), UsingArg::Name("pull".into())));
-        let found = match (self.simulated(site, plain, time)?, self.simulated(site, pulled, time)?) {
-            (Ok(push), Ok(pull)) => Some(Transfers { push, pull }),
-            _ => None,
+        let mut fetched = plain.clone();
+        fetched.options.push(("transfer".into(), UsingArg::Name(other.word().into())));
+        // Few algorithms have anything that switches can add.
+        let found = match self.simulated(site, fetched, time)? {
+            Ok(fetched) => {
+                let push = self.simulated(site, plain, time)?;
+                push.ok().map(|push| Transfers { push, other, fetched })
+            }
+            Err(_) => None,
         };
         self.transfers.borrow_mut().push((key, found));
         Ok(found)
     }
 
-    /// Returns the algorithm that is fastest pushed or pulled among all priced algorithms, with its
-    /// times. If the two are not compared, returns the cheapest. The cost model covers only pushes,
-    /// so an algorithm that it finds much slower may be the fastest when pulled.
+    /// Returns how receivers may fetch messages on this machine, and the time model by which that
+    /// is compared. None if nothing is compared.
+    fn fetching(&self, site: &SelectSite<'_>) -> Option<(Fetching, &dyn TimeModel)> {
+        let settings = self.topology.settings();
+        let alike = settings.cores.get_limit() == settings.cores.put_limit();
+        let small = site.axis.size <= cost::exact_ranks(self.topology);
+        let by_model = self.options.word("by") == Some("model");
+        if !small || by_model || settings.queues().is_some() {
+            return None;
+        }
+        // A kernel has no operation that lets switches add.
+        // Switches add in another order than ranks.
+        let adds = settings.switching().reduce
+            && site.coll.red.is_some()
+            && self.effort() > 0
+            && !self.fixes(site.coll);
+        let other = match (alike, adds) {
+            (_, true) => Fetching::Switch,
+            (false, false) => Fetching::Pull,
+            (true, false) => return None,
+        };
+        Some((other, self.cx.time?))
+    }
+
+    /// Returns the algorithm that is fastest pushed or fetched among all priced algorithms, with
+    /// its times. If the two are not compared, returns the cheapest. The cost model covers only
+    /// pushes, so an algorithm that it finds much slower may be the fastest when fetched.
     pub(super) fn fastest(
         &self,
         site: &SelectSite<'_>,
@@ -58,18 +88,48 @@ impl Chooser<'_> {
         candidates: &[Candidate],
     ) -> Result<(Using, Option<Transfers>), Diagnostic> {
         let mut best = (cheapest.using(), self.transfers(site, &cheapest.using())?);
-        if best.1.is_none() {
-            return Ok(best);
-        }
+        let Some((other, time)) = self.fetching(site) else { return Ok(best) };
+        let mut shortest = match (best.1, other) {
+            (Some(t), _) => t.fastest(),
+            (None, Fetching::Pull) => return Ok(best),
+            // It leaves switches nothing to add.
+            (None, Fetching::Switch) => {
+                self.simulated(site, cheapest.using(), time)?.unwrap_or(f64::INFINITY)
+            }
+        };
         let priced = |c: &&Candidate| matches!(&c.verdict, Verdict::Priced(_));
         for c in candidates.iter().filter(priced) {
             let found = self.transfers(site, &c.using())?;
-            if let (Some(t), Some(b)) = (found, best.1)
-                && t.fastest() < b.fastest()
-            {
+            if let Some(t) = found.filter(|t| t.fastest() < shortest) {
+                shortest = t.fastest();
                 best = (c.using(), found);
+            }
+            let laned = other == Fetching::Switch && c.options.is_empty();
+            // Two phases that overlap take half of the time at best.
+            let Some(plain) = found.filter(|t| laned && t.fetched < 2.0 * shortest) else { continue };
+            for (pipeline, instances) in self.lanes(site) {
+                let mut using = c.using();
+                for (name, k) in [("pipeline", pipeline), ("instances", instances)] {
+                    using.options.push((name.into(), UsingArg::Int(k)));
+                }
+                let mut fetched = using.clone();
+                fetched.options.push(("transfer".into(), UsingArg::Name(other.word().into())));
+                if let Ok(ns) = self.simulated(site, fetched, time)?
+                    && ns < shortest
+                {
+                    shortest = ns;
+                    best = (using, Some(Transfers { fetched: ns, ..plain }));
+                }
             }
         }
         Ok(best)
+    }
+
+    /// Returns the values of `pipeline` and `instances` that are tried where switches add. One
+    /// phase of an all-reduce keeps the links out of the ranks busy, the other one the links into
+    /// them, so phases of different lanes can overlap.
+    fn lanes(&self, site: &SelectSite<'_>) -> impl Iterator<Item = (i64, i64)> {
+        let pairs = site.axis.size.saturating_mul(site.axis.size);
+        LANES.into_iter().filter(move |(a, b)| pairs.saturating_mul((a * b) as u64) <= MOST_MESSAGES)
     }
 }

@@ -49,9 +49,12 @@ enum Part {
 fn part(op: &SOp) -> Part {
     match op {
         SOp::Wait { .. } | SOp::FenceAcquire => Part::Wait,
-        SOp::Copy { .. } | SOp::Put { .. } | SOp::Get { .. } | SOp::Reduce { .. } | SOp::FenceComplete => {
-            Part::Move
-        }
+        SOp::Copy { .. }
+        | SOp::Put { .. }
+        | SOp::Get { .. }
+        | SOp::GetCombine { .. }
+        | SOp::Reduce { .. }
+        | SOp::FenceComplete => Part::Move,
         SOp::FenceRelease | SOp::Notify { .. } => Part::Tell,
         SOp::Record(_)
         | SOp::Await(_)

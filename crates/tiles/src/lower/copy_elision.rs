@@ -331,6 +331,7 @@ impl Walk<'_, '_> {
             }
             SOp::Put { src, .. } => (vec![(ReadOperand::Moved, src)], None),
             SOp::Get { dst, .. } => (vec![], Some(dst)),
+            SOp::GetCombine { dst, .. } => (vec![(ReadOperand::Sum, dst)], Some(dst)),
             SOp::Send { .. }
             | SOp::Recv { .. }
             | SOp::Room { .. }

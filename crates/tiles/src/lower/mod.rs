@@ -60,7 +60,7 @@ pub use counts::CountedKernel;
 use errors::{fault, refuse};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::Expr;
-use kbc_ir::schedule::{Calls, Region, Schedule};
+use kbc_ir::schedule::{Calls, Region, SOp, Schedule, each_op};
 use kbc_ir::visit::{Field, each_field};
 use kbc_ir::walk::{self, Act, Cursor, Step};
 use lanes::WorkDivision;
@@ -105,6 +105,19 @@ fn routed(schedule: &Schedule) -> Option<Span> {
             found.get_or_insert(at.span);
         }
     });
+    found
+}
+
+/// Returns the location of the first get whose data is combined into its destination.
+fn combining(schedule: &Schedule) -> Option<Span> {
+    let mut found = None;
+    for stream in schedule.regions.iter().flat_map(|r| &r.roles).flat_map(|r| &r.streams) {
+        each_op(&stream.body, &mut |op, span| {
+            if let SOp::GetCombine { .. } = op {
+                found.get_or_insert(span);
+            }
+        });
+    }
     found
 }
 
@@ -175,6 +188,10 @@ fn unpruned(
         let help =
             "remove `via`: routes belong to the network of the machine, and a kernel cannot choose them";
         return Err(refuse(span, "a message that names relays", help).into());
+    }
+    if let Some(span) = combining(schedule) {
+        let help = "use `transfer: push` or `transfer: pull`: the target cannot let switches add";
+        return Err(refuse(span, "a get that combines", help).into());
     }
     let apart = tiles::split_tile_kernels(schedule)?;
     let (schedule, parts) = apart.as_ref().map_or((schedule, None), |(s, parts)| (s, Some(parts)));

@@ -56,6 +56,14 @@ impl Lower<'_, '_> {
                 let (dst, src) = self.pair(region, (dst, None), (src, Some(&peer)), span)?;
                 self.transfer(&dst, &src, consumer.as_ref(), span)?;
             }
+            SOp::GetCombine { .. } => {
+                return Err(refuse(
+                    span,
+                    "a get that combines",
+                    "the target has no operation for it: use `transfer: push` or `transfer: pull`",
+                )
+                .into());
+            }
             SOp::Reduce { .. } => unreachable!("a reduction is one of the arrivals"),
             SOp::Notify { peer, counter: Counter { signal, index } } => {
                 let peer = self.peer(region, peer);

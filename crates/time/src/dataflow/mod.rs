@@ -305,6 +305,7 @@ impl<'a, 'p> Dataflow<'a, 'p> {
             }
             TimedOp::HostRead(_) => {}
             TimedOp::Get { .. }
+            | TimedOp::GetCombine { .. }
             | TimedOp::Send { .. }
             | TimedOp::Recv { .. }
             | TimedOp::Room { .. }

@@ -5,7 +5,9 @@ use crate::MessageKind;
 use crate::agenda::{Item, NONE};
 use crate::clock::Time;
 use crate::log::{INLET, Last};
-use crate::state::{Carrier, Doing, Extra, Message, Trip};
+use crate::setup::GET_COMBINE;
+use crate::state::{Carrier, Doing, Extra, HeldOp, Message, Trip};
+use kbc_ir::walk::TimedOp;
 use kbc_machine::topology::{Direction, WayOfMessage};
 
 /// A message as a thread sends it.
@@ -20,8 +22,40 @@ pub(super) struct OutgoingMessage {
 }
 
 impl<'p> Engine<'_, 'p, '_> {
-    /// Delivers a message.
+    /// Delivers a message, with those that have gone on as part of it.
     pub(super) fn deliver(&mut self, place: u32) {
+        let m = self.state.messages[place as usize];
+        let asked = m.kind == MessageKind::Request;
+        let group = match &mut self.state.network {
+            Some(network) if !asked => network.delivers(place),
+            _ => None,
+        };
+        let (parts, adds) = group.unwrap_or_else(|| {
+            (vec![], m.kind == MessageKind::Reply && self.setup.ops[m.op as usize].name == GET_COMBINE)
+        });
+        if adds {
+            let t = &mut self.state.threads[m.thread as usize];
+            t.combines = t.combines.saturating_add(m.bytes);
+        }
+        if parts.is_empty() {
+            return self.arrives(place, false);
+        }
+        let messages = &mut self.state.messages;
+        let mut all: Vec<u32> = parts.into_iter().chain([place]).collect();
+        all.sort_by_key(|p| messages[*p as usize].sequence);
+        for &one in all.iter().filter(|one| **one != place) {
+            let p = &mut messages[one as usize];
+            (p.link, p.last) = (NONE, m.last);
+            let trip = std::mem::replace(&mut p.trip, NONE);
+            if trip != NONE {
+                self.state.free_trips.push(trip);
+            }
+        }
+        all.into_iter().for_each(|one| self.arrives(one, one != place));
+    }
+
+    /// Lets a message arrive. The bytes of a part of another message are that message's.
+    fn arrives(&mut self, place: u32, part: bool) {
         let s = &mut self.state;
         let m = s.messages[place as usize];
         s.messages[place as usize].thread = NONE;
@@ -48,7 +82,7 @@ impl<'p> Engine<'_, 'p, '_> {
             }
         }
         let account = &mut s.accounts[m.to as usize];
-        if from != to {
+        if from != to && !part {
             account.received += m.bytes;
         }
         if data && now > account.finish {
@@ -91,18 +125,27 @@ impl<'p> Engine<'_, 'p, '_> {
                     ..m
                 };
                 let sequence = self.sequence(&m);
-                self.send(reply, to, from, way, sequence, extra);
+                let member = self.state.network.as_mut().and_then(|n| n.asks(place));
+                let reply = self.send(reply, to, from, way, sequence, extra);
+                if let (Some(member), Some(network)) = (member, &mut self.state.network) {
+                    network.answers(self.setup.topo, reply, member);
+                }
             }
             MessageKind::Reply => {
                 let t = &mut self.state.threads[m.thread as usize];
                 t.gets -= 1;
                 if let (Doing::Gets(op), 0) = (t.doing, t.gets) {
                     t.last = cause;
+                    let (act, since) = (TimedOp::FenceComplete, None);
+                    if t.combines > 0 {
+                        self.state.held.entry(m.thread).or_insert(HeldOp { act, op, since, moved: None });
+                    }
                     self.of_itself(m.thread);
                     if self.detail {
                         self.report_woken(m.thread);
                     }
-                    if self.fence(m.thread, op) {
+                    // An operation that is held is performed when the thread goes on.
+                    if self.state.held.contains_key(&m.thread) || self.fence(m.thread, op) {
                         self.go(m.thread);
                     }
                 }

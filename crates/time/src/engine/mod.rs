@@ -11,6 +11,7 @@ mod hooks;
 mod local;
 mod messages;
 mod moves;
+mod network;
 mod notify_order;
 mod ops;
 mod queues;
@@ -19,6 +20,7 @@ use crate::Observer;
 use crate::agenda::{Item, NONE};
 use crate::clock::Time;
 use crate::log::{INLET, Last, Log, MORE, Record, controlled};
+use crate::network::Request;
 use crate::setup::{SEND, Setup};
 use crate::state::{Extra, State};
 use kbc_ir::walk::Fault;
@@ -161,6 +163,14 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
                 link = trip.route.choose(link, |l| links.taken(self.setup.topo, l, now, bytes));
             }
         }
+        let mut passed = None;
+        if let Some(network) = &mut s.network {
+            match network.requests(place, link, now, lag) {
+                Request::Passes(behind) => lag = behind,
+                Request::HasPassed(passage) => passed = Some(passage),
+                Request::Waits => return,
+            }
+        }
         let mut simulated = link;
         if let (Some(ties), Some(orbits)) = (&mut s.ties, &self.setup.orbits) {
             let turn;
@@ -168,7 +178,11 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
             let from = orbits.act(orbits.inverse(turn), self.setup.rank(m.thread));
             ties.link(orbits, simulated, from, m.bytes);
         }
-        let passage = s.links.pass(self.setup.topo, simulated, now, lag, m.bytes);
+        let alone = passed.is_none();
+        let passage = passed.unwrap_or_else(|| s.links.pass(self.setup.topo, simulated, now, lag, m.bytes));
+        if let (Some(network), true) = (&mut s.network, alone) {
+            network.passes(place, now, passage);
+        }
         let next = match m.trip {
             NONE => None,
             trip => {
@@ -196,7 +210,7 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         let record =
             self.record(last, Record { start: passage.start, end, back: 0, thread, op, what: link.0 });
         self.state.messages[place as usize].last = record;
-        if self.detail {
+        if self.detail && alone {
             self.report_pass(place, link, &passage);
         }
         self.at(end, item);

@@ -4,7 +4,7 @@ use super::Engine;
 use super::messages::OutgoingMessage;
 use crate::MessageKind;
 use crate::agenda::NONE;
-use crate::state::{Carrier, Doing, HeldQueueOp};
+use crate::state::{Carrier, Doing, HeldOp};
 use kbc_ir::walk::{Brief, Fault, TimedOp};
 
 impl<'p> Engine<'_, 'p, '_> {
@@ -40,10 +40,17 @@ impl<'p> Engine<'_, 'p, '_> {
         let setup = self.setup;
         let regions = setup.program.schedule.regions.len();
         let mut next = (Brief::Over, 0);
-        if let Some(held) = self.state.held.remove(&thread)
-            && !self.resume(thread, held)
-        {
-            return Ok(());
+        if let Some(held) = self.state.held.remove(&thread) {
+            let done = match held.act {
+                TimedOp::FenceComplete | TimedOp::GetCombine { .. } => {
+                    self.state.walks.set_moved(held.moved);
+                    self.act(thread, &held.act, held.op)?
+                }
+                _ => self.resume(thread, held),
+            };
+            if !done {
+                return Ok(());
+            }
         }
         loop {
             let s = &mut self.state;
@@ -112,36 +119,44 @@ impl<'p> Engine<'_, 'p, '_> {
                     t.doing = Doing::Gets(op);
                     return Ok(false);
                 }
-                return Ok(self.fence(thread, op));
+                return Ok(self.combined(thread, act, op)? && self.fence(thread, op));
             }
             TimedOp::Mark(()) => return Ok(true),
             _ => {} // The match below has every operation.
         }
         let carrier = t.carrier.take();
+        self.begins(thread, act);
+        let s = &mut self.state;
+        let t = &mut s.threads[thread as usize];
         match *act {
             TimedOp::Put { peer, src: bytes, dst: () } => {
                 let spots = self.spots(thread, false, peer);
                 let letter =
                     OutgoingMessage { kind: MessageKind::Put, peer, bytes, reply: 0, counter: NONE, spots };
                 let (message, sequence) = self.post(thread, op, letter);
+                self.put_in_network(thread, op, (message, peer, bytes));
                 let (sequence, peer) = (sequence as u32, peer as u32);
                 self.state.threads[thread as usize].carrier = Some(Carrier { message, sequence, peer });
                 return Ok(!self.holds_core(thread, op, peer.into(), bytes));
             }
-            TimedOp::Get { peer, dst: bytes, src: () } => {
-                t.gets += 1;
-                let (kind, reply) = (MessageKind::Request, bytes);
-                let (spots, asks) = (self.spots(thread, true, peer), setup.signal_bytes);
-                self.post(
-                    thread,
-                    op,
-                    OutgoingMessage { kind, peer, bytes: asks, reply, counter: NONE, spots },
-                );
-                return Ok(!self.holds_core(thread, op, peer, bytes));
+            TimedOp::Get { peer, dst: bytes, src: () } => return Ok(self.fetch(thread, op, peer, bytes)),
+            TimedOp::GetCombine { op: _, peer, dst: bytes, src: () } => {
+                if !self.contributes(thread) {
+                    if self.state.threads[thread as usize].gets > 0 {
+                        let moved = self.state.walks.moved();
+                        self.state.threads[thread as usize].doing = Doing::Gets(op);
+                        self.state.held.insert(thread, HeldOp { act: *act, op, since: None, moved });
+                        return Ok(false);
+                    }
+                    if !self.combined(thread, act, op)? {
+                        return Ok(false);
+                    }
+                }
+                return Ok(self.fetch(thread, op, peer, bytes));
             }
             TimedOp::Send { .. } | TimedOp::Recv { .. } | TimedOp::Room { .. } => {
                 let since = Some(s.now);
-                return Ok(self.queue(thread, HeldQueueOp { act: *act, op, since }));
+                return Ok(self.queue(thread, HeldOp { act: *act, op, since, moved: None }));
             }
             TimedOp::Notify { peer, counter } => self.notify(thread, op, peer, counter, carrier),
             TimedOp::Wait { counter, value } => {

@@ -7,13 +7,13 @@ use crate::agenda::{Item, NONE};
 use crate::clock::Time;
 use crate::log::{CREDIT, DRAIN, POLL, Record, SLOT_READ, SLOT_WRITE};
 use crate::queues::Tally;
-use crate::state::{Doing, Extra, HeldQueueOp, Message};
+use crate::state::{Doing, Extra, HeldOp, Message};
 use kbc_ir::walk::TimedOp;
 
 impl<'p> Engine<'_, 'p, '_> {
     /// Performs an operation on a queue that a thread has reached or is woken at. Returns whether
     /// the thread can continue at once.
-    pub(super) fn queue(&mut self, thread: u32, held: HeldQueueOp<'p>) -> bool {
+    pub(super) fn queue(&mut self, thread: u32, held: HeldOp<'p>) -> bool {
         let (&TimedOp::Send { peer, queue, .. }
         | &TimedOp::Recv { peer, queue, .. }
         | &TimedOp::Room { peer, queue }) = &held.act
@@ -56,7 +56,7 @@ impl<'p> Engine<'_, 'p, '_> {
 
     /// Resumes a thread that was held at an operation on a queue. Returns whether the operation is
     /// complete.
-    pub(super) fn resume(&mut self, thread: u32, held: HeldQueueOp<'p>) -> bool {
+    pub(super) fn resume(&mut self, thread: u32, held: HeldOp<'p>) -> bool {
         let Some(since) = held.since else {
             self.complete_receipt(thread, &held);
             return true;
@@ -77,10 +77,10 @@ impl<'p> Engine<'_, 'p, '_> {
 
     /// Lets the receiver read a message from its slot and then give the slot back. Returns whether
     /// this is done at once.
-    fn take(&mut self, thread: u32, held: HeldQueueOp<'p>, bytes: u64) -> bool {
+    fn take(&mut self, thread: u32, held: HeldOp<'p>, bytes: u64) -> bool {
         let access = self.setup.queues.map_or(Time::ZERO, |q| q.access(bytes));
         if self.pay(thread, held.op, &[(SLOT_READ, access)]) {
-            self.state.held.insert(thread, HeldQueueOp { since: None, ..held });
+            self.state.held.insert(thread, HeldOp { since: None, ..held });
             return false;
         }
         self.complete_receipt(thread, &held);
@@ -142,7 +142,7 @@ impl<'p> Engine<'_, 'p, '_> {
     }
 
     /// Completes the receipt of a message: its slot is given back to its sender.
-    fn complete_receipt(&mut self, thread: u32, held: &HeldQueueOp<'p>) {
+    fn complete_receipt(&mut self, thread: u32, held: &HeldOp<'p>) {
         let TimedOp::Recv { peer, queue, .. } = held.act else { return };
         let setup = self.setup;
         let tally = setup.tally(Tally::Received, peer, queue);

@@ -256,12 +256,19 @@ impl<'p> Flow<'p> {
 
     /// Performs `dst = dst op src`: the ranks that contributed to either contribute to the result.
     pub fn reduce(&mut self, region: RegionId, at_ns: f64, rank: u64, dst: &Access, src: &Access) {
+        let theirs = self.read(region, rank, src);
+        self.add(region, at_ns, rank, dst, &theirs);
+    }
+
+    /// Combines pieces, with positions counted from the start of the access, with the contents of a
+    /// rank's memory.
+    pub fn add(&mut self, region: RegionId, at_ns: f64, rank: u64, dst: &Access, theirs: &[Piece]) {
         if self.given_up.is_some() {
             return;
         }
-        let (mine, theirs) = (self.read(region, rank, dst), self.read(region, rank, src));
+        let mine = self.read(region, rank, dst);
         let mut edges: BTreeSet<u64> = BTreeSet::new();
-        for p in mine.iter().chain(&theirs) {
+        for p in mine.iter().chain(theirs) {
             edges.extend([p.start, p.start + p.len]);
         }
         let edges: Vec<u64> = edges.into_iter().collect();

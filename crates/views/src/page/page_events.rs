@@ -329,11 +329,15 @@ impl<'a, 'p> EventRecorder<'a, 'p> {
                     issue(self, Cargo { region, pieces: count_message(pieces), to: Some((peer, dst)) });
                 }
             }
-            Act::Get { dst, peer, src } => {
+            Act::Get { dst, peer, src } | Act::GetCombine { op: _, dst, peer, src } => {
                 [&dst, &src].iter().for_each(|a| self.flow.cut(region, a));
                 let pieces = self.flow.read(region, peer, &src);
+                if let Act::Get { .. } = act {
+                    // Nothing may read the destination before the data is there.
+                    self.flow.write(region, turn.at_ns, rank, &dst, &[]);
+                }
                 if peer == rank {
-                    self.flow.write(region, turn.at_ns, rank, &dst, &pieces);
+                    self.flow.add(region, turn.at_ns, rank, &dst, &pieces);
                 } else {
                     issue(self, Cargo { region, pieces: count_message(pieces), to: Some((rank, dst)) });
                 }
@@ -461,7 +465,12 @@ impl Observer for EventRecorder<'_, '_> {
         }
         let Some(cargo) = self.cargo.remove(&(m.id.thread, m.id.sequence)) else { return };
         if let Some((rank, dst)) = &cargo.to {
-            self.flow.write(cargo.region, m.delivered_ns, *rank, dst, &cargo.pieces);
+            match m.kind {
+                MessageKind::Reply => {
+                    self.flow.add(cargo.region, m.delivered_ns, *rank, dst, &cargo.pieces);
+                }
+                _ => self.flow.write(cargo.region, m.delivered_ns, *rank, dst, &cargo.pieces),
+            }
         }
         if !cargo.pieces.is_empty() && self.flow.given_up.is_none() {
             self.carried.push(Carried {

@@ -226,6 +226,9 @@ choice!(SOp, "operation", n, "op" {
     "combine" => Op::Reduce { op, dst, src } => { "combiner": ReduceOp = op, "dst": Ref = dst, "src": Ref = src },
     "put" => Op::Put { src, peer, dst } => { "src": Ref = src, "peer": Peer = peer, "dst": Ref = dst },
     "get" => Op::Get { dst, peer, src } => { "dst": Ref = dst, "peer": Peer = peer, "src": Ref = src },
+    "get.combine" => Op::GetCombine { op, dst, peer, src } => {
+        "combiner": ReduceOp = op, "dst": Ref = dst, "peer": Peer = peer, "src": Ref = src,
+    },
     "send" => Op::Send { src, peer, queue } => { "src": Ref = src, "peer": Peer = peer, "queue": Channel = queue },
     "recv" => Op::Recv { dst, peer, queue } => { "dst": Ref = dst, "peer": Peer = peer, "queue": Channel = queue },
     "room" => Op::Room { peer, queue } => { "peer": Peer = peer, "queue": Channel = queue },

@@ -11,8 +11,8 @@ use super::emitter::{CORE, Emitter, Marks};
 use super::request::{Request, call, capacity, label, split, window};
 use crate::expand::interpret::Region as Chunks;
 use crate::expand::interpret::{
-    ActiveRanks, Builder, Cx, Evaluator, FreshVars, Group, MAX_UNROLLED, Node, Options, Ranges, Res, Stop,
-    Sym, World, contract,
+    ActiveRanks, Builder, Cx, Evaluator, FreshVars, Group, MAX_UNROLLED, Mover, Node, Options, Ranges, Res,
+    Stop, Sym, World, contract, refused,
 };
 use crate::expand::messages::Legal;
 use crate::order::{Within, choose};
@@ -107,7 +107,7 @@ impl Marks {
             Some(k) => choose::rotation(r.lib, &call(r), k, within),
             None => r.one_slot(rounds),
         };
-        Marks { reuse: !implied, slots: options.slots, pull: options.pull }
+        Marks { reuse: !implied, slots: options.slots, transfer: options.transfer }
     }
 }
 
@@ -184,9 +184,14 @@ fn attempt(
         stream: 0,
         lane: if options.cores > 1 { CORE } else { "lane" },
         fetched: vec![],
+        sums: false,
         core: None,
     };
     let main = e.nodes(&nodes, &mut vec![])?;
+    if options.transfer == Mover::Switch && !e.sums {
+        let why = "no rank adds data of several others in one round, in one chunk and for one place, as `each k in 1..p { put [r + k] -> r + k reduce }` does, so switches have nothing to add";
+        return Err(Stop::Error(Box::new(refused("transfer", r.span, why))));
+    }
     let (windows, mut lanes) = (e.windows, e.lanes);
     let (mut main, rounds) = (main, windows.iter().filter_map(|w| w.round.as_ref()).collect::<Vec<_>>());
     if !rounds.is_empty() {

@@ -9,7 +9,7 @@
 
 use super::emitter::Marks;
 use super::request::{Request, call, capacity, label, window};
-use crate::expand::interpret::{Options, Stop, contract, refused};
+use crate::expand::interpret::{Mover, Options, Stop, contract, refused};
 use crate::expand::messages::legal;
 use crate::groups::groups;
 use crate::late::{self, Deadlines, Run};
@@ -145,6 +145,14 @@ pub(in crate::expand) fn collective(
 ) -> Result<(), Diagnostics> {
     let rounds = rounds(r, options)?;
     let marks = Marks::of(r, options, false, Some(&rounds));
+    let pull = match marks.transfer {
+        Mover::Push => false,
+        Mover::Pull => true,
+        Mover::Switch => {
+            let why = "kbc generates separate code for every rank of this algorithm, in which switches have nothing to add";
+            return Err(refused("transfer", r.span, why).into());
+        }
+    };
     let rounds = in_lanes(rounds, options)?;
     let own = r.operands.len();
     let coll = r.lib.collective(r.coll);
@@ -174,7 +182,7 @@ pub(in crate::expand) fn collective(
     let mut next = vec![0i64; ranks];
     let mut slot = vec![0i64; pieces.len()];
     for (i, p) in pieces.iter().enumerate() {
-        let at = if marks.pull { p.src } else { p.dst };
+        let at = if pull { p.src } else { p.dst };
         slot[i] = next[at as usize];
         next[at as usize] += 1;
     }
@@ -216,7 +224,7 @@ pub(in crate::expand) fn collective(
         out.windows.push(window(r, 0, dtype, slots as u64, most, options.memory, r.span));
     }
     let mut fetched = vec![];
-    if marks.pull {
+    if pull {
         for (i, b) in rounds.buffers.iter().enumerate() {
             let waits = pieces.iter().any(|p| p.staged() && p.to[0].0.buffer == i as u32);
             let own = if waits { Some(scratch(r, &rounds, (i, b), "fetched", out)?) } else { None };
@@ -236,6 +244,7 @@ pub(in crate::expand) fn collective(
         slot: &slot,
         message: &message,
         marks,
+        pull,
         window: id,
         late: !r.queues,
         fetched: &fetched,
@@ -469,6 +478,8 @@ struct Roles<'x> {
     slot: &'x [i64],
     message: &'x [i64],
     marks: Marks,
+    /// Whether receivers fetch messages.
+    pull: bool,
     window: WindowId,
     /// Whether a rank takes messages when their places are touched again, instead of in their
     /// rounds.
@@ -572,7 +583,7 @@ impl Roles<'_> {
             for &i in &list[at..end] {
                 let p = &self.pieces[i];
                 let land = Ref::Slot { window: self.window, slot: slot(i) };
-                if self.marks.pull {
+                if self.pull {
                     self.fetch(p, land, send, out);
                     continue;
                 }
@@ -589,7 +600,7 @@ impl Roles<'_> {
                     out.push(SStmt::Op(op, *span));
                 }
             }
-            if self.marks.pull && !send && list[at..end].iter().any(|&i| !self.pieces[i].staged()) {
+            if self.pull && !send && list[at..end].iter().any(|&i| !self.pieces[i].staged()) {
                 out.push(SStmt::Op(SOp::FenceComplete, span));
             }
             out.extend(marked(after).then(|| SStmt::Op(mark(after), span)));

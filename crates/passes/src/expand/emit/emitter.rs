@@ -1,6 +1,6 @@
 //! Emitter: the state of the emission of a region, with its windows, streams and marks.
 
-use crate::expand::interpret::Builder;
+use crate::expand::interpret::{Builder, Mover};
 use crate::expand::messages::End;
 use kbc_diag::Span;
 use kbc_ir::Name;
@@ -72,6 +72,8 @@ pub(in crate::expand) struct Emitter<'b, 'a> {
     pub(in crate::expand) lane: &'static str,
     /// Operands, each with the scratch that holds data fetched for it.
     pub(in crate::expand) fetched: Vec<(u32, u32)>,
+    /// Whether some data is fetched such that switches can add it.
+    pub(in crate::expand) sums: bool,
     /// The core whose lane is being written, if lanes are cores.
     pub(in crate::expand) core: Option<i64>,
 }
@@ -84,20 +86,41 @@ pub(in crate::expand) struct Marks {
     /// Number of slots for the messages to each neighbour, used in rotation. None: one slot for
     /// each message.
     pub(in crate::expand) slots: Option<i64>,
-    /// Whether slots belong to the sender, and receivers fetch from them.
-    pub(in crate::expand) pull: bool,
+    /// Who moves the data. Slots of messages that are fetched belong to the sender.
+    pub(in crate::expand) transfer: Mover,
 }
 
 /// The operations of a message at its two ends.
 #[derive(Default)]
 pub(in crate::expand) struct Ends {
+    /// Sends that only tell receivers what they can fetch. They come first in a round, because
+    /// nothing should delay them.
+    pub(in crate::expand) publishes: Vec<SStmt>,
     pub(in crate::expand) sends: Vec<SStmt>,
+    /// Waits and gets before the receives of the round, during which the data comes.
+    pub(in crate::expand) asks: Vec<SStmt>,
     /// Waits, and the operations of the receiver after them.
     pub(in crate::expand) receives: Vec<SStmt>,
     /// Waits, and gets directly to the destination. One fence completes all of a round.
     pub(in crate::expand) fetches: Vec<SStmt>,
+    /// Additions of what the asks brought, after that fence.
+    pub(in crate::expand) sums: Vec<SStmt>,
     /// Operations after that fence.
     pub(in crate::expand) frees: Vec<SStmt>,
+}
+
+impl Ends {
+    /// Adds the operations of another message of the same round.
+    pub(in crate::expand) fn append(&mut self, other: Ends) {
+        let Ends { publishes, sends, asks, receives, fetches, sums, frees } = other;
+        self.publishes.extend(publishes);
+        self.sends.extend(sends);
+        self.asks.extend(asks);
+        self.receives.extend(receives);
+        self.fetches.extend(fetches);
+        self.sums.extend(sums);
+        self.frees.extend(frees);
+    }
 }
 
 /// Wraps the operations of an end in its loops and conditions.

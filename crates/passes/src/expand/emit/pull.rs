@@ -6,15 +6,17 @@
 //! from them (credits, alternate slots, signals) is derived in the same way. Data that only
 //! replaces is fetched to its destination, all of a round before one `fence.complete`. Data that is
 //! added, or that goes to several places, is fetched into scratch, message by message, and used
-//! from there. This module also decides which slots of a sender its messages use: data that is
+//! from there. With `transfer: switch`, data of several senders that one receiver adds is fetched
+//! at once, each combined into the same scratch (`get.combine`), so that switches can add it. This
+//! module also decides which slots of a sender its messages use: data that is
 //! evidently the same for several receivers is stored once.
 
 use super::emitter::{Emitter, Ends, WindowDraft, around, guarded};
-use crate::expand::interpret::{Gen, Res};
-use crate::expand::messages::{Candidates, End, Message, Numbers, at_owner};
+use crate::expand::interpret::{Gen, Mover, Res, Transfer};
+use crate::expand::messages::{Candidates, End, Landing, Message, Numbers, at_owner};
 use kbc_ir::Name;
 use kbc_ir::expr::Expr;
-use kbc_ir::schedule::{Mark, Point, Ref, SOp, SStmt, WindowId};
+use kbc_ir::schedule::{Mark, Peer, Point, Ref, SOp, SStmt, WindowId};
 
 impl Emitter<'_, '_> {
     /// Emits a message of a round as a fetch. `alone` states that it is the only message of the
@@ -78,6 +80,12 @@ impl Emitter<'_, '_> {
         let get =
             |me: &Self, dst| SOp::Get { dst, peer: receiver.peer.clone().into(), src: place(me, receiver) };
         let complete = || SStmt::Op(SOp::FenceComplete, t.span);
+        if self.marks.transfer == Mover::Switch
+            && let Some((source, d)) = self.added_by_switches(m, receiver, loops)
+        {
+            let ends = self.sum(d, receiver, source, (expect, place(self, receiver)), free);
+            return Ok(Ends { publishes: sends, ..ends });
+        }
         let mut receive = vec![expect];
         let first = &m.dsts[0];
         if straight {
@@ -108,6 +116,57 @@ impl Emitter<'_, '_> {
         }
         receive.extend(free);
         Ok(Ends { sends, receives: around(receiver, receive), ..Ends::default() })
+    }
+
+    /// Returns the generator of the senders, and the destination, if a receiver adds data of
+    /// several senders to one place, so that switches can add it.
+    fn added_by_switches<'m>(
+        &self,
+        m: &'m Message,
+        receiver: &End,
+        loops: &[Gen],
+    ) -> Option<(Gen, &'m Landing)> {
+        let ([d], [source]) = (&m.dsts[..], &receiver.loops[..]) else { return None };
+        let several = matches!((source.lo.as_int(), source.hi.as_int()), (Some(lo), Some(hi)) if lo + 1 < hi);
+        let mut dst = self.chunk(&d.to, receiver);
+        let mut one_place = true;
+        dst.each_expr_mut(&mut |e| one_place &= !e.mentions(&source.var));
+        let whole = m.like.src.gens.is_empty() && d.to.gens.is_empty();
+        // The sources that a condition leaves out may be none of those that there are.
+        let like = Transfer { each: vec![], ..m.like.clone() };
+        let around_it: Vec<Gen> = loops.iter().chain(&receiver.loops).cloned().collect();
+        let all = !self.b.possible_where(&receiver.outer, &receiver.guard, &like, &around_it).1;
+        let adds = several && one_place && whole && all && d.adds && d.cond.is_true();
+        adds.then(|| (source.clone(), d))
+    }
+
+    /// Emits the receiver's end of messages from several senders whose data is added to one place:
+    /// it waits for all of them, fetches their sum from their slots, and adds that.
+    fn sum(
+        &mut self,
+        d: &Landing,
+        receiver: &End,
+        source: Gen,
+        (expect, slot): (SStmt, Ref),
+        free: Option<SStmt>,
+    ) -> Ends {
+        self.sums = true;
+        let mut fetched = d.to.clone();
+        fetched.operand = self.fetched(d.to.operand);
+        let (dst, src) = (self.chunk(&d.to, receiver), self.chunk(&fetched, receiver));
+        let peer = Peer::from(receiver.peer.clone());
+        let get = SOp::Get { dst: src.clone(), peer: peer.clone(), src: slot.clone() };
+        let more = SOp::GetCombine { op: self.red, dst: src.clone(), peer, src: slot };
+        let cond = Expr::var(source.var).equals(source.lo);
+        let one = |op| vec![SStmt::Op(op, d.span)];
+        let all = End { turn: None, guard: Expr::Int(1), ..receiver.clone() };
+        let once = End { loops: vec![], ..all.clone() };
+        let mut asks = around(&all, vec![expect]);
+        asks.extend(around(&all, vec![SStmt::If { cond, then: one(get), other: one(more) }]));
+        let sum = SStmt::Op(SOp::Reduce { op: self.red, dst, src }, d.span);
+        let sums = around(&once, vec![sum]);
+        let frees = free.map_or_else(Vec::new, |f| around(&all, vec![f]));
+        Ends { asks, sums, frees, ..Ends::default() }
     }
 
     /// Returns the generators for all of whose values the sender sends the same data. That data is

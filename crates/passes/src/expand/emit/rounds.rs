@@ -10,14 +10,78 @@ use crate::expand::messages::{End, Form, Landing, Message, Numbers, at_owner, ti
 use kbc_diag::Span;
 use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Expr, UnOp};
-use kbc_ir::schedule::{Mark, OperandId, Point, Ref, SOp, SStmt, WindowId};
+use kbc_ir::schedule::{Mark, OperandId, Part, Point, Ref, SOp, SStmt, WindowId};
+
+/// The operations of a round.
+struct EmittedRound {
+    ends: Ends,
+    /// Local moves.
+    moves: Vec<SStmt>,
+    span: Span,
+}
+
+impl EmittedRound {
+    /// Returns the operations in program order.
+    fn statements(self) -> Vec<SStmt> {
+        let Ends { publishes, sends, asks, receives, fetches, sums, frees } = self.ends;
+        let fetched = !(asks.is_empty() && fetches.is_empty());
+        let mut out = publishes;
+        out.extend(sends);
+        out.extend(self.moves);
+        out.extend(asks);
+        out.extend(receives);
+        out.extend(fetches);
+        if fetched {
+            out.push(SStmt::Op(SOp::FenceComplete, self.span));
+        }
+        out.extend(sums);
+        out.extend(frees);
+        out
+    }
+}
+
+/// Checks whether two regions evidently have no element in common: they are different parts of one
+/// cut, as those of two lanes are.
+fn apart(a: &Region, b: &Region) -> bool {
+    if a.operand != b.operand {
+        return true;
+    }
+    for (p, q) in a.path.iter().zip(&b.path) {
+        let one = |part: &Part| match (part.index.as_int(), part.len.as_int(), part.of.as_int()) {
+            (Some(index), Some(1), Some(of)) => Some((index, of)),
+            _ => None,
+        };
+        match (one(p), one(q)) {
+            (Some((i, n)), Some((j, m))) if n == m && i != j => return true,
+            (Some(p), Some(q)) if p == q => {}
+            _ => return false,
+        }
+    }
+    false
+}
 
 impl Emitter<'_, '_> {
     pub(in crate::expand) fn nodes(&mut self, nodes: &[Node], loops: &mut Vec<Gen>) -> Res<Vec<SStmt>> {
         let mut out = vec![];
+        // The last round, which the next one may add to.
+        let mut last: Option<(EmittedRound, &[Transfer])> = None;
         for n in nodes {
+            if let Node::Round(list) = n {
+                let mut round = self.round(list, loops)?;
+                if let Some((mut before, transfers)) = last.take() {
+                    // What is added is published, and may be so as soon as it is there.
+                    let mut added = list.iter().filter(|t| t.reduce);
+                    if added.all(|t| transfers.iter().all(|w| apart(&t.src, &w.dst))) {
+                        before.ends.publishes.append(&mut round.ends.publishes);
+                    }
+                    out.extend(before.statements());
+                }
+                last = Some((round, list));
+                continue;
+            }
+            out.extend(last.take().map_or_else(Vec::new, |l| l.0.statements()));
             match n {
-                Node::Round(list) => out.extend(self.round(list, loops)?),
+                Node::Round(_) => {}
                 Node::Loop(g, body) => {
                     loops.push(g.clone());
                     let inner = self.nodes(body, loops)?;
@@ -37,6 +101,7 @@ impl Emitter<'_, '_> {
                 }
             }
         }
+        out.extend(last.take().map_or_else(Vec::new, |l| l.0.statements()));
         Ok(out)
     }
 
@@ -73,7 +138,7 @@ impl Emitter<'_, '_> {
         Ok(out)
     }
 
-    fn round(&mut self, list: &[Transfer], loops: &[Gen]) -> Res<Vec<SStmt>> {
+    fn round(&mut self, list: &[Transfer], loops: &[Gen]) -> Res<EmittedRound> {
         let mut messages: Vec<Message> = vec![];
         let mut locals: Vec<(Transfer, Expr)> = vec![];
         for t in list {
@@ -96,24 +161,25 @@ impl Emitter<'_, '_> {
                 messages.push(Message { forms, dsts: vec![first], like: t });
             }
         }
-        let (mut out, mut receives, mut fetches, mut frees) = (vec![], vec![], vec![], vec![]);
+        let span = list.first().map_or(Span::NONE, |t| t.span);
+        let mut all = Ends::default();
         let alone = messages.len() == 1;
+        let adds = |m: &Message| m.dsts.iter().any(|d| d.adds);
+        let sums = messages.iter().filter(|m| adds(m)).count();
         for m in self.ordered(messages, loops)? {
-            let ends =
-                if self.marks.pull { self.pulled(&m, loops, alone)? } else { self.message(&m, loops)? };
-            out.extend(ends.sends);
-            receives.extend(ends.receives);
-            fetches.extend(ends.fetches);
-            frees.extend(ends.frees);
+            let mut ends = match self.marks.transfer.pulls(adds(&m)) {
+                true => self.pulled(&m, loops, alone)?,
+                false => self.message(&m, loops)?,
+            };
+            if sums > 1 && !ends.asks.is_empty() {
+                // Several sums may need the same scratch, so each is added before the next one.
+                ends.receives.append(&mut ends.asks);
+                ends.receives.push(SStmt::Op(SOp::FenceComplete, span));
+                ends.receives.append(&mut ends.sums);
+            }
+            all.append(ends);
         }
-        out.extend(self.local_moves(&locals)?);
-        out.extend(receives);
-        if !fetches.is_empty() {
-            out.extend(fetches);
-            out.push(SStmt::Op(SOp::FenceComplete, list.first().map_or(Span::NONE, |t| t.span)));
-        }
-        out.extend(frees);
-        Ok(out)
+        Ok(EmittedRound { ends: all, moves: self.local_moves(&locals)?, span })
     }
 
     /// Adds to the guard that the lists of the transfer are not empty, because a transfer of no

@@ -21,13 +21,46 @@ pub(in crate::expand) struct Options {
     pub(in crate::expand) cores: i64,
     /// Number of slots for the messages to each neighbour, used in rotation.
     pub(in crate::expand) slots: Option<i64>,
-    /// Whether receivers fetch the data, which senders have put into slots of their own.
-    pub(in crate::expand) pull: bool,
+    /// Who moves the data.
+    pub(in crate::expand) transfer: Mover,
+}
+
+/// The side that moves a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::expand) enum Mover {
+    /// The sender writes into a slot of the receiver.
+    Push,
+    /// The receiver fetches the data, which the sender has put into a slot of its own.
+    Pull,
+    /// The receiver fetches data that is added, from all its sources at once, so that switches can
+    /// add it. Other data is pushed, so that switches can copy it.
+    Switch,
+}
+
+impl Mover {
+    const ALL: [(&'static str, Mover); 3] =
+        [("push", Mover::Push), ("pull", Mover::Pull), ("switch", Mover::Switch)];
+
+    /// Checks whether the receiver fetches a message, given whether its data is added.
+    pub(in crate::expand) fn pulls(self, adds: bool) -> bool {
+        match self {
+            Mover::Push => false,
+            Mover::Pull => true,
+            Mover::Switch => adds,
+        }
+    }
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { memory: MemKind::Hbm, pipeline: 1, instances: 1, cores: 1, slots: None, pull: false }
+        Options {
+            memory: MemKind::Hbm,
+            pipeline: 1,
+            instances: 1,
+            cores: 1,
+            slots: None,
+            transfer: Mover::Push,
+        }
     }
 }
 
@@ -51,7 +84,10 @@ impl Options {
                 return Err(refused(name, span, &format!("the limit is {MAX_LANES} lanes")));
             }
             ("cores", OptionValue::Count(1)) => {}
-            ("transfer", OptionValue::Word(w)) if !inside => self.pull = w == "pull",
+            ("transfer", OptionValue::Word(w)) if !inside => {
+                let found = Mover::ALL.iter().find(|m| m.0 == w);
+                self.transfer = found.map_or(Mover::Push, |m| m.1);
+            }
             ("slots" | "memory" | "cores", _) if inside => {
                 let why = "windows and cores belong to the whole collective: write the option where the program uses the collective";
                 return Err(refused(name, span, why));

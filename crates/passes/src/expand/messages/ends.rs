@@ -13,6 +13,7 @@ use kbc_ir::Name;
 use kbc_ir::expr::{BinOp, Expr};
 
 /// One end of a message.
+#[derive(Clone)]
 pub(in crate::expand) struct End {
     /// Loops around it, besides those of the round.
     pub(in crate::expand) loops: Vec<Gen>,
