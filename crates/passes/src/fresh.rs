@@ -5,7 +5,7 @@ use kbc_ir::graph::Graph;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The names in use.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub struct FreshNames {
     taken: BTreeSet<Name>,
     /// For each hint that was already taken: the lowest number that may be free as its suffix.
@@ -34,6 +34,11 @@ impl FreshNames {
                 return name;
             }
         }
+    }
+
+    /// Marks a name as used.
+    pub fn reserve(&mut self, name: &str) {
+        self.taken.insert(Name::from(name));
     }
 
     /// Releases a name when its value is removed.

@@ -130,6 +130,7 @@ use kbc_ir::expr::Expr;
 use kbc_ir::rewrite::replace_ops;
 use kbc_ir::schedule::*;
 use kbc_ir::{Module, Name, Props};
+use std::collections::BTreeMap;
 
 /// The record of `synchronize`.
 pub static INFO: PassInfo = PassInfo {
@@ -179,22 +180,20 @@ impl Pass for Synchronize {
         let turns = Turns::of(s);
         let (alternating, reserved) = (alternating(s), reserved(s));
         let mut plans: Vec<Option<Plan>> = (0..s.windows.len()).map(|_| None).collect();
-        for r in 0..s.regions.len() {
-            let ranks = s.group_size(&s.regions[r]) as i64;
-            for w in marked(&s.regions[r]) {
+        let mut regions = std::mem::take(&mut s.regions);
+        for (i, r) in regions.iter_mut().enumerate() {
+            let ranks = s.group_size(r) as i64;
+            let mut here = BTreeMap::new();
+            for (w, sites) in marked(r) {
+                here.insert(w, WindowTurn::new(turns.turn(i, w)));
                 if plans[w.0 as usize].is_none() {
                     let marks = (alternating[w.0 as usize], reserved[w.0 as usize]);
-                    let (plan, signals) = plan(s, &s.regions[r], w, ranks, marks);
+                    let (plan, signals) = plan(s, r, (w, &sites), ranks, marks);
                     plans[w.0 as usize] = Some(plan);
                     s.signals.extend(signals);
                 }
             }
-        }
-        let mut regions = std::mem::take(&mut s.regions);
-        for (i, r) in regions.iter_mut().enumerate() {
-            let coords = r.coords.clone();
-            let turns: Vec<WindowTurn> =
-                (0..plans.len()).map(|w| WindowTurn::new(turns.turn(i, WindowId(w as u32)))).collect();
+            let (coords, turns) = (r.coords.clone(), here);
             for role in &mut r.roles {
                 for stream in &mut role.streams {
                     rewrite(&mut stream.body, &plans, &coords, &turns);
@@ -211,14 +210,24 @@ impl Pass for Synchronize {
     }
 }
 
-/// Returns the windows with marks in a region, in order.
-fn marked(r: &Region) -> Vec<WindowId> {
-    let mut out = vec![];
-    visit(r, &mut |op, _, _| {
-        if let SOp::Mark(Mark { window, .. }) = op
-            && !out.contains(window)
-        {
-            out.push(*window);
+/// A mark, with the loops around it and whether it is conditional.
+struct MarkSite<'r> {
+    mark: &'r Mark,
+    loops: Vec<LoopVar<'r>>,
+    cond: bool,
+}
+
+/// Returns the marks of a region by window. Windows are in the order of their first marks.
+fn marked(r: &Region) -> Vec<(WindowId, Vec<MarkSite<'_>>)> {
+    let mut out: Vec<(WindowId, Vec<MarkSite<'_>>)> = vec![];
+    let mut places: BTreeMap<WindowId, usize> = BTreeMap::new();
+    visit(r, &mut |op, loops, cond| {
+        if let SOp::Mark(mark) = op {
+            let place = *places.entry(mark.window).or_insert(out.len());
+            if place == out.len() {
+                out.push((mark.window, vec![]));
+            }
+            out[place].1.push(MarkSite { mark, loops: loops.to_vec(), cond });
         }
     });
     out
@@ -267,14 +276,14 @@ fn visit<'r>(r: &'r Region, f: &mut dyn FnMut(&'r SOp, &[LoopVar<'r>], bool)) {
 fn plan(
     s: &Schedule,
     r: &Region,
-    w: WindowId,
+    (w, sites): (WindowId, &[MarkSite<'_>]),
     ranks: i64,
     (moving, requested): (bool, bool),
 ) -> (Plan, Vec<Signal>) {
     let window = s.window(w).clone();
     let slots = (if moving { window.slots / 2 } else { window.slots }) as i64;
-    let messages = messages(s, r, w).unwrap_or(slots);
-    let counted = counted(r, w, messages);
+    let messages = messages(s, r, sites).unwrap_or(slots);
+    let counted = counted(sites, messages);
     // Slots that rotate from call to call belong to one neighbour, whose messages one counter
     // counts.
     let rotation = counted.filter(|_| moving && requested).map(|_| window.slots as i64);
@@ -302,15 +311,11 @@ const MAX_COUNTED: u64 = 1 << 18;
 /// Returns how many numbers the messages of a window have: one more than the largest number on any
 /// rank in any step. Returns `None` if that takes too long to find; the caller then uses the number
 /// of slots, which is at least as large.
-fn messages(s: &Schedule, r: &Region, w: WindowId) -> Option<i64> {
+fn messages(s: &Schedule, r: &Region, sites: &[MarkSite<'_>]) -> Option<i64> {
     let mut most = 0;
-    let (mut left, mut known) = (MAX_COUNTED, true);
+    let mut left = MAX_COUNTED;
     let ranks: u64 = r.coords.iter().map(|c| c.1).product();
-    visit(r, &mut |op, loops, _| {
-        let SOp::Mark(Mark { window, slot, .. }) = op else { return };
-        if *window != w || !known {
-            return;
-        }
+    for MarkSite { mark: Mark { slot, .. }, loops, .. } in sites {
         let anywhere = r.coords.iter().all(|(n, _)| !slot.mentions(n));
         for rank in 0..if anywhere { 1 } else { ranks } {
             let mut env = vec![];
@@ -319,7 +324,7 @@ fn messages(s: &Schedule, r: &Region, w: WindowId) -> Option<i64> {
                 env.push((n.clone(), (rest % size) as i64));
                 rest /= size;
             }
-            let done = enumerate(loops, &mut env, &mut |env| {
+            enumerate(loops, &mut env, &mut |env| {
                 left = left.saturating_sub(1);
                 match slot.eval(&Tables { env, tables: &s.tables }) {
                     Ok(v) => most = most.max(v + 1),
@@ -328,11 +333,10 @@ fn messages(s: &Schedule, r: &Region, w: WindowId) -> Option<i64> {
                     Err(_) => return false,
                 }
                 left > 0
-            });
-            known &= done.is_some();
+            })?;
         }
-    });
-    (known && most > 0).then_some(most)
+    }
+    (most > 0).then_some(most)
 }
 
 /// Values of variables, and the tables of a schedule.
@@ -354,23 +358,16 @@ impl kbc_ir::expr::Env for Tables<'_> {
 /// Checks whether one counter can count all messages of a window: every rank publishes
 /// unconditionally to one peer, in the order of the message numbers. If so, returns the number of
 /// messages per call.
-fn counted(r: &Region, w: WindowId, messages: i64) -> Option<i64> {
-    let mut sites = vec![];
-    visit(r, &mut |op, loops, cond| {
-        if let SOp::Mark(Mark { point: Point::Publish, peer, window, slot }) = op
-            && *window == w
-        {
-            sites.push((peer, slot, loops.to_vec(), cond));
-        }
-    });
-    let (to, ..) = sites.first()?;
+fn counted(sites: &[MarkSite<'_>], messages: i64) -> Option<i64> {
+    let sites: Vec<&MarkSite<'_>> = sites.iter().filter(|s| s.mark.point == Point::Publish).collect();
+    let to = &sites.first()?.mark.peer;
     let mut next = 0;
-    for (i, (peer, slot, loops, cond)) in sites.iter().enumerate() {
+    for (i, MarkSite { mark: Mark { peer, slot, .. }, loops, cond }) in sites.iter().enumerate() {
         let inside = |(v, _, _): &LoopVar<'_>| peer.iter().any(|e| e.mentions(v));
         // Two publishing operations in one loop alternate, so their numbers are not consecutive.
         let shared = sites[..i]
             .iter()
-            .any(|s| matches!((s.2.first(), loops.first()), (Some(a), Some(b)) if a.0 == b.0));
+            .any(|s| matches!((s.loops.first(), loops.first()), (Some(a), Some(b)) if a.0 == b.0));
         if *cond || peer != to || shared || loops.iter().any(inside) {
             return None;
         }
@@ -399,11 +396,16 @@ fn enumerate(loops: &[LoopVar<'_>], env: &mut Vars, f: &mut dyn FnMut(&Vars) -> 
     Some(())
 }
 
-fn rewrite(list: &mut Vec<SStmt>, plans: &[Option<Plan>], coords: &[(Name, u64)], turns: &[WindowTurn]) {
+fn rewrite(
+    list: &mut Vec<SStmt>,
+    plans: &[Option<Plan>],
+    coords: &[(Name, u64)],
+    turns: &BTreeMap<WindowId, WindowTurn>,
+) {
     replace_ops(list, &mut |op, out| match op {
         SOp::Mark(Mark { point, peer, window, slot }) => {
-            if let Some(plan) = &plans[window.0 as usize] {
-                out.extend(plan.ops(point, &peer, &slot, (coords, &turns[window.0 as usize])));
+            if let (Some(plan), Some(turn)) = (&plans[window.0 as usize], turns.get(&window)) {
+                out.extend(plan.ops(point, &peer, &slot, (coords, turn)));
             }
         }
         op => out.push(op),

@@ -112,11 +112,13 @@ impl<C: Contents> Meaning<'_, C> {
         }
         let all = self.held(at).operands[a.operand as usize].1;
         let rank = self.setup.group.reps[at.rep];
-        let plain = self.lengths((at.region, a.operand), rank, (0, all as usize), all);
-        if self.held(at).laid[a.operand as usize].is_none()
-            && come[..n] == plain[lo as usize..lo as usize + n]
-        {
-            return Ok(());
+        // All atoms are looked at only where one of them does not lie as the line is cut.
+        let mut plain = vec![];
+        if self.held(at).laid[a.operand as usize].is_none() {
+            if come[..n] == self.lengths((at.region, a.operand), rank, (lo, n), all) {
+                return Ok(());
+            }
+            plain = self.lengths((at.region, a.operand), rank, (0, all as usize), all);
         }
         let nothing = C::new(self.setup.regions[at.region as usize].size, 1);
         let held = self.held(at);

@@ -9,6 +9,7 @@ use crate::name::Name;
 use crate::schedule::*;
 use crate::types::DType;
 use kbc_diag::{Diagnostic, Span};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// Most chunks among which the smallest one is found by trying all.
@@ -21,6 +22,9 @@ struct Bodies<'a, 'o> {
     fixed: Vec<&'a str>,
     /// Steps of the enclosing loops.
     steps: Vec<&'a str>,
+    /// Known results of [`Bodies::smallest`], by operand, and by the length and divisor of the last
+    /// part and the product of all divisors.
+    least: RefCell<BTreeMap<(u32, [i64; 3]), Option<u64>>>,
     out: &'o mut Report,
 }
 
@@ -29,7 +33,7 @@ pub(super) fn bodies(s: &Schedule, r: &Region, out: &mut Report) {
     let mut fixed = vec![CALL];
     fixed.extend(s.mesh.axes.iter().map(|a| a.name.as_str()));
     fixed.extend(r.coords.iter().map(|c| c.0.as_str()));
-    let mut b = Bodies { s, r, fixed, steps: vec![], out };
+    let mut b = Bodies { s, r, fixed, steps: vec![], least: RefCell::default(), out };
     for st in r.roles.iter().flat_map(|x| &x.streams) {
         b.list(&st.body);
     }
@@ -412,9 +416,12 @@ impl<'a> Bodies<'a, '_> {
         }
         let last = path.last()?;
         let (cnt, of) = (last.len.as_int()?, last.of.as_int()?);
-        let outer = (0..den / of).filter_map(|i| Chunks::WHOLE.cut([i, 1, den / of]).ok());
-        let all = outer.flat_map(|at| (0..of).filter_map(move |i| at.cut([i, cnt, of]).ok()));
-        all.filter_map(|chunks| elements(&line, chunks)).min()
+        let find = || {
+            let outer = (0..den / of).filter_map(|i| Chunks::WHOLE.cut([i, 1, den / of]).ok());
+            let all = outer.flat_map(|at| (0..of).filter_map(move |i| at.cut([i, cnt, of]).ok()));
+            all.filter_map(|chunks| elements(&line, chunks)).min()
+        };
+        *self.least.borrow_mut().entry((operand.0, [cnt, of, den])).or_insert_with(find)
     }
 }
 

@@ -19,7 +19,7 @@ use std::cell::RefCell;
 pub(super) type TransferCache = RefCell<Vec<((Collective, TensorType), Option<Transfers>)>>;
 
 /// Values of `pipeline` and `instances` that are tried together.
-const LANES: [(i64, i64); 2] = [(4, 4), (16, 8)];
+const LANES: [(i64, i64); 4] = [(4, 4), (8, 16), (16, 8), (32, 16)];
 /// Number of messages from every rank to every other one, in lanes, up to which they are tried.
 const MOST_MESSAGES: u64 = 1 << 16;
 

@@ -11,10 +11,11 @@ use super::emitter::{CORE, Emitter, Marks};
 use super::request::{Request, call, capacity, label, split, window};
 use crate::expand::interpret::Region as Chunks;
 use crate::expand::interpret::{
-    ActiveRanks, Builder, Cx, Evaluator, FreshVars, Group, MAX_UNROLLED, Mover, Node, Options, Ranges, Res,
-    Stop, Sym, World, contract, refused,
+    ActiveRanks, Builder, Cx, Evaluator, Group, MAX_UNROLLED, Mover, Node, Options, Ranges, Res, Stop, Sym,
+    World, contract, refused,
 };
 use crate::expand::messages::Legal;
+use crate::fresh::FreshNames;
 use crate::order::{Within, choose};
 use kbc_diag::{Diagnostics, Label, Span};
 use kbc_ir::Name;
@@ -125,7 +126,7 @@ fn attempt(
         lib: r.lib,
         eval: Evaluator::new(r.lib),
         ranges: Ranges::default(),
-        fresh: FreshVars::default(),
+        fresh: FreshNames::default(),
     };
     for (n, size) in &world.coords {
         cx.ranges.coord(n, *size);

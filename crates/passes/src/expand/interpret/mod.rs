@@ -20,6 +20,6 @@ pub(in crate::expand) use group::{Group, World};
 pub(in crate::expand) use nodes::{Bound, Node, Transfer};
 pub(crate) use options::refused;
 pub(in crate::expand) use options::{Mover, Options};
-pub(in crate::expand) use region::{Cx, FreshVars, Gen, Region};
+pub(in crate::expand) use region::{Cx, Gen, Region};
 pub(crate) use sym::symbolic_number;
 pub(in crate::expand) use sym::{Evaluator, IntoStop, Ranges, Res, Stop, Sym, not_symbolic, strip};

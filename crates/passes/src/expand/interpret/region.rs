@@ -4,6 +4,7 @@
 //! operation here keeps the order of the program text, so two regions pair chunk by chunk.
 
 use super::sym::{Evaluator, Ranges, Res, not_symbolic};
+use crate::fresh::FreshNames;
 use kbc_diag::Span;
 use kbc_ir::Name;
 use kbc_ir::expr::{Expr, gcd};
@@ -36,29 +37,6 @@ pub(in crate::expand) struct Region {
     pub(in crate::expand) path: Vec<Part>,
     /// Filter of the generators.
     pub(in crate::expand) guard: Option<Expr>,
-}
-
-/// Fresh names for steps and generators, similar to those of the program text.
-#[derive(Clone, Debug, Default)]
-pub(in crate::expand) struct FreshVars {
-    used: Vec<String>,
-}
-
-impl FreshVars {
-    pub(in crate::expand) fn reserve(&mut self, name: &str) {
-        self.used.push(name.to_owned());
-    }
-
-    pub(in crate::expand) fn name(&mut self, hint: &str) -> Name {
-        let mut name = hint.to_owned();
-        let mut n = 2;
-        while self.used.contains(&name) {
-            name = format!("{hint}_{n}");
-            n += 1;
-        }
-        self.used.push(name.clone());
-        name.into()
-    }
 }
 
 impl Region {
@@ -239,7 +217,7 @@ pub(in crate::expand) struct Cx<'a> {
     pub(in crate::expand) lib: &'a Library,
     pub(in crate::expand) eval: Evaluator<'a>,
     pub(in crate::expand) ranges: Ranges,
-    pub(in crate::expand) fresh: FreshVars,
+    pub(in crate::expand) fresh: FreshNames,
 }
 
 impl Cx<'_> {
