@@ -303,7 +303,7 @@ impl<'p> World<'p> {
         match act {
             Act::Copy { .. } | Act::Reduce { .. } | Act::Local(_) => {
                 if let Some(effect) = Effect::of(self.program, rank, &act, span)? {
-                    self.settle(t, &effect.reads, Some(&effect.write))?;
+                    self.carry_out_before(t, &effect.reads, Some(&effect.write))?;
                     let born = self.tick();
                     self.issued[t] += 1;
                     let call = self.flow.threads[t].call;
@@ -419,12 +419,23 @@ impl<'p> World<'p> {
     /// Executes the postponed operations and completed gets of a stream on which an operation with
     /// these accesses depends.
     fn settle(&mut self, t: usize, reads: &[Run], write: Option<&Run>) -> Result<(), Diagnostic> {
+        self.carry_out_before(t, reads, write)?;
+        self.land_before(t, reads, write)
+    }
+
+    /// Executes the postponed operations of a stream on which an operation with these accesses
+    /// depends, and those before them.
+    fn carry_out_before(&mut self, t: usize, reads: &[Run], write: Option<&Run>) -> Result<(), Diagnostic> {
         let depends = |e: &Effect<'_>| {
             reads.iter().any(|r| r.overlaps(&e.write))
                 || write.is_some_and(|w| w.overlaps(&e.write) || e.reads.iter().any(|r| r.overlaps(w)))
         };
         let upto = self.postponed[t].iter().rposition(|p| depends(&p.effect)).map_or(0, |i| i + 1);
-        self.carry_out(t, upto)?;
+        self.carry_out(t, upto)
+    }
+
+    /// Executes the completed gets of a stream on which an operation with these accesses depends.
+    fn land_before(&mut self, t: usize, reads: &[Run], write: Option<&Run>) -> Result<(), Diagnostic> {
         let rank = self.flow.threads[t].rank;
         self.finish(t, |f| {
             let its_result = reads.iter().chain(write).any(|r| r.overlaps(&f.dst.1));
@@ -443,6 +454,8 @@ impl<'p> World<'p> {
                     too_large(MAX_BYTES).primary(effect.span, "the result of this operation is too large")
                 );
             }
+            // The gets that it needs may have been as late as it is.
+            self.land_before(t, &effect.reads, Some(&effect.write))?;
             let rank = self.flow.threads[t].rank;
             let mut data = vec![];
             for r in &effect.reads {
