@@ -14,7 +14,10 @@ use kbc_ir::{Module, Props};
 pub const PIPELINES: &[(&str, &str)] = &[
     ("graph", "infer,place,fuse,select"),
     ("lower", "expand,allocate,synchronize"),
-    ("windows", "infer,place,fuse,select{effort=0},overlap{tasks=true},expand,allocate,synchronize"),
+    (
+        "windows",
+        "infer,place,fuse,select{effort=0,sums=false},overlap{tasks=true},expand,allocate,synchronize",
+    ),
     ("default", "infer,place,fuse,select,overlap,expand,allocate,synchronize"),
     ("queues", "infer,place,fuse,select,expand,enqueue"),
 ];

@@ -178,6 +178,12 @@ pub static INFO: PassInfo = PassInfo {
             kind: OptionKind::Count { least: 0, most: MOST_EFFORT },
             default: "1",
         },
+        PassOption {
+            name: "sums",
+            summary: "whether the target lets switches add, so that `transfer: switch` is compared",
+            kind: OptionKind::Flag,
+            default: "true",
+        },
     ],
 };
 

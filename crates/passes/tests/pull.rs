@@ -120,7 +120,7 @@ fn switches_add_what_ranks_fetch() {
     let world = World::shipped();
     let shapes = |axes: usize| -> Vec<Vec<u64>> {
         match axes {
-            1 => [3, 4, 6].map(|p| vec![p]).to_vec(),
+            1 => [2, 3, 4, 6].map(|p| vec![p]).to_vec(),
             2 => vec![vec![3, 3]],
             _ => vec![],
         }
@@ -162,6 +162,7 @@ fn switches_add_what_ranks_fetch() {
     all_reduce hierarchical
     all_reduce hierarchical_flat
     all_reduce one_phase
+    all_reduce swing_latency
     all_reduce two_phase
     reduce direct
     reduce_scatter direct

@@ -13,6 +13,7 @@
 
 use super::clock::Time;
 use super::links::Passage;
+use kbc_ir::types::ReduceOp;
 use kbc_ir::walk::Access;
 use kbc_machine::topology::{DeviceId, LinkId, Switching, Topology, WayOfMessage};
 use std::collections::BTreeMap;
@@ -21,8 +22,10 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub(super) struct Network {
     switching: Switching,
-    /// For each thread: what its next put or get may belong to.
-    open: Vec<Option<Open>>,
+    /// For each thread: the groups that its next put may belong to.
+    puts: Vec<Vec<Open>>,
+    /// For each thread: the group that its next get may belong to.
+    gets: Vec<Option<Open>>,
     /// Groups of messages under way, by number.
     groups: BTreeMap<u32, Group>,
     next: u32,
@@ -37,11 +40,12 @@ pub(super) struct Network {
 /// A group that the next operation of a thread may belong to.
 #[derive(Clone, Copy, Debug)]
 struct Open {
-    gets: bool,
     /// The elements that puts send, or that gets write.
     elements: Access,
     at: Time,
     group: u32,
+    /// The combiner of gets, once one of them combines.
+    combiner: Option<ReduceOp>,
 }
 
 /// Messages that belong together.
@@ -99,8 +103,8 @@ struct Meeting {
 pub(super) enum Request {
     /// It passes the link with its tail so far behind its head.
     Passes(Time),
-    /// A copy of it has passed the link.
-    HasPassed(Passage),
+    /// A copy of it has passed the link, which is the first one of its route or a later one.
+    HasPassed { passage: Passage, first: bool },
     /// It waits in the switch for the messages with which it is combined.
     Waits,
 }
@@ -111,7 +115,8 @@ impl Network {
         let switching = topo.settings().switching();
         (switching != Switching::default()).then(|| Network {
             switching,
-            open: vec![None; threads],
+            puts: vec![vec![]; threads],
+            gets: vec![None; threads],
             groups: BTreeMap::new(),
             next: 0,
             members: BTreeMap::new(),
@@ -120,22 +125,29 @@ impl Network {
         })
     }
 
-    /// Notes that a thread does something after which its puts and gets begin new groups.
+    /// Notes that a thread may write its memory, so that its next put begins a new group.
+    pub(super) fn writes(&mut self, thread: u32) {
+        self.puts[thread as usize].clear();
+    }
+
+    /// Notes that a thread does something after which its gets begin new groups.
     pub(super) fn closes(&mut self, thread: u32) {
-        self.open[thread as usize] = None;
+        self.gets[thread as usize] = None;
     }
 
-    /// Returns the group that a put or get of a thread belongs to now, if there is one.
-    fn joined(&self, thread: u32, gets: bool, elements: &Access, now: Time) -> Option<u32> {
-        let open = self.open[thread as usize].filter(|o| (o.gets, o.at) == (gets, now))?;
-        (open.elements == *elements && self.groups.contains_key(&open.group)).then_some(open.group)
+    /// Returns the group that a get of a thread with a combiner belongs to now, if there is one. No
+    /// answer may have left, because what meets where is known from then on.
+    fn joined(&self, thread: u32, elements: &Access, now: Time, combiner: ReduceOp) -> Option<u32> {
+        let open = self.gets[thread as usize].filter(|o| o.at == now && o.elements == *elements)?;
+        let waits =
+            matches!(self.groups.get(&open.group)?.kind, GroupKind::Contributions { meetings: None, .. });
+        (waits && open.combiner.is_none_or(|c| c == combiner)).then_some(open.group)
     }
 
-    fn opens(&mut self, thread: u32, open: Open, kind: GroupKind) -> u32 {
+    fn opens(&mut self, kind: GroupKind) -> u32 {
         let group = self.next;
         self.next += 1;
         self.groups.insert(group, Group { left: 0, kind });
-        self.open[thread as usize] = Some(Open { group, ..open });
         group
     }
 
@@ -146,25 +158,32 @@ impl Network {
         }
     }
 
-    /// Adds a put that a thread has issued, which goes by `links`. Returns whether its first link
-    /// carries it already.
-    pub(super) fn puts(
+    /// Adds a put that a thread has issued, which goes by `links`.
+    pub(super) fn put(
         &mut self,
         topo: &Topology,
         thread: u32,
         (elements, now): (Access, Time),
         message: u32,
         links: Vec<LinkId>,
-    ) -> bool {
+    ) {
         if !self.switching.multicast || links.is_empty() {
-            return false;
+            return;
         }
-        let open = Open { gets: false, elements, at: now, group: 0 };
-        let found = self.joined(thread, false, &elements, now);
-        let group = found.unwrap_or_else(|| self.opens(thread, open, GroupKind::Copies(vec![])));
-        let Some(Group { kind: GroupKind::Copies(list), .. }) = self.groups.get_mut(&group) else {
-            return false;
+        let open = &mut self.puts[thread as usize];
+        open.retain(|o| o.at == now);
+        let found = open.iter().find(|o| o.elements == elements).map(|o| o.group);
+        let group = match found.filter(|g| self.groups.contains_key(g)) {
+            Some(group) => group,
+            None => {
+                let group = self.opens(GroupKind::Copies(vec![]));
+                let open = &mut self.puts[thread as usize];
+                open.retain(|o| o.elements != elements);
+                open.push(Open { elements, at: now, group, combiner: None });
+                group
+            }
         };
+        let Some(Group { kind: GroupKind::Copies(list), .. }) = self.groups.get_mut(&group) else { return };
         let mut shares = (0, 0);
         for (i, other) in list.iter().enumerate() {
             let common = links.iter().zip(&other.links).take_while(|(a, b)| a == b).count();
@@ -177,32 +196,39 @@ impl Network {
         let number = list.len();
         list.push(Copied { links, shares, passed: vec![] });
         self.adds(group, message, number);
-        shares.1 > 0
     }
 
     /// Checks whether a get that combines into `elements` may leave beside the `under_way` gets of
     /// its thread that are under way, as a contribution to the same message.
-    pub(super) fn contributes(&self, thread: u32, elements: &Access, now: Time, under_way: u32) -> bool {
-        let group = self.joined(thread, true, elements, now).and_then(|g| self.groups.get(&g));
+    pub(super) fn contributes(
+        &self,
+        thread: u32,
+        (elements, now): (&Access, Time),
+        combiner: ReduceOp,
+        under_way: u32,
+    ) -> bool {
+        let group = self.joined(thread, elements, now, combiner).and_then(|g| self.groups.get(&g));
         group.is_some_and(|g| g.left == under_way)
     }
 
-    /// Adds a get that a thread has issued, whose data comes by `links`. `combines` states that it
-    /// is combined into what is there.
-    pub(super) fn gets(
+    /// Adds a get that a thread has issued, whose data comes by `links`. `combiner` is that of a
+    /// get that is combined into what is there.
+    pub(super) fn get(
         &mut self,
         thread: u32,
         (elements, now): (Access, Time),
-        (message, combines): (u32, bool),
+        (message, combiner): (u32, Option<ReduceOp>),
         links: Vec<LinkId>,
     ) {
         if !self.switching.reduce {
             return;
         }
-        let open = Open { gets: true, elements, at: now, group: 0 };
-        let kind = GroupKind::Contributions { routes: vec![], meetings: None, combines };
-        let found = self.joined(thread, true, &elements, now).filter(|_| combines);
-        let group = found.unwrap_or_else(|| self.opens(thread, open, kind));
+        let found = combiner.and_then(|c| self.joined(thread, &elements, now, c));
+        let group = found.unwrap_or_else(|| {
+            let combines = combiner.is_some();
+            self.opens(GroupKind::Contributions { routes: vec![], meetings: None, combines })
+        });
+        self.gets[thread as usize] = Some(Open { elements, at: now, group, combiner });
         let Some(Group { kind: GroupKind::Contributions { routes, .. }, .. }) = self.groups.get_mut(&group)
         else {
             return;
@@ -233,7 +259,7 @@ impl Network {
 
     /// Returns what happens to a message that requests a link at `now` with its tail `lag` behind
     /// its head.
-    pub(super) fn requests(&mut self, message: u32, link: LinkId, now: Time, lag: Time) -> Request {
+    pub(super) fn requests(&mut self, message: u32, now: Time, lag: Time) -> Request {
         let Some((group, number)) = self.members.get(&message).copied() else { return Request::Passes(lag) };
         match self.groups.get_mut(&group).map(|g| &mut g.kind) {
             Some(GroupKind::Copies(list)) => {
@@ -244,14 +270,13 @@ impl Network {
                     Some((_, passage)) => {
                         let passage = *passage;
                         list[number as usize].passed.push((now, passage));
-                        Request::HasPassed(passage)
+                        Request::HasPassed { passage, first: hop == 0 }
                     }
                     None => Request::Passes(lag),
                 }
             }
-            Some(GroupKind::Contributions { meetings: Some(meetings), routes, .. }) => {
+            Some(GroupKind::Contributions { meetings: Some(meetings), .. }) => {
                 let hop = &mut meetings.passed[number as usize];
-                debug_assert_eq!(routes[number as usize].get(*hop), Some(&link), "the route is known");
                 let meeting = meetings.at[number as usize].get(*hop).copied().flatten();
                 *hop += 1;
                 let Some(meeting) = meeting.map(|m| &mut meetings.list[m as usize]) else {
@@ -318,7 +343,7 @@ impl Meetings {
         let mut at: Vec<Vec<Option<u32>>> = routes.iter().map(|r| vec![None; r.len()]).collect();
         let mut list = vec![];
         // Those that meet farther from the destination come first.
-        let mut ways: Vec<(&[LinkId], Vec<(usize, usize)>)> = ways.into_iter().collect();
+        let mut ways: Vec<_> = ways.into_iter().collect();
         ways.sort_by_key(|(rest, _)| std::cmp::Reverse(rest.len()));
         for (_, who) in ways {
             // Contributions that have met before come as one message.

@@ -148,6 +148,49 @@ fn ranks_combine_what_switches_do_not() {
 }
 
 #[test]
+fn only_contributions_to_one_sum_become_one_message() {
+    let both = below("switch(4)", "reduce, multicast");
+    let at = |ops: &str| {
+        let times = ["reduce", "reduce, multicast"].map(|s| time(&rank0(4, ops), &below("switch(4)", s)).ns);
+        assert_eq!(times[0], times[1], "{ops}");
+        (times[0], bytes(&time(&rank0(4, ops), &both), &both, "x.1#0->(0)"))
+    };
+    let get = |peer: u32| format!("get v <- ({peer}) : @w[0]\n");
+    let more = |op: &str, peer: u32| format!("get.combine {op} v <- ({peer}) : @w[0]\n");
+    let end = "fence.complete";
+    assert_eq!(at(&[&get(1), &more("max", 2), &more("max", 3), end].concat()), (800.0, 4_000));
+    // The last one waits for the first two.
+    assert_eq!(at(&[&get(1), &more("max", 2), &more("sum", 3), end].concat()), (1600.0, 8_000));
+    assert_eq!(at(&[&get(1), end, "\n", &more("sum", 2), end].concat()), (1600.0, 8_000));
+    // A put between them has no effect on them.
+    assert_eq!(at(&[&get(1), "put v -> (3) : @w[1]\n", &more("sum", 2), end].concat()).1, 4_000);
+}
+
+#[test]
+fn copies_of_several_messages_may_alternate() {
+    let topo = below("switch(4)", "multicast");
+    let put = |part: u32, peer: u32| format!("put v[{part} of 2] -> ({peer}) : @w[{part}]\n");
+    let t = time(&rank0(4, &[put(0, 1), put(1, 1), put(0, 2), put(1, 2)].concat()), &topo);
+    assert_eq!((t.ns, bytes(&t, &topo, "(0)->x.1#0"), t.ranks[0].sent_bytes), (600.0, 4_000, 4_000));
+    // What the rank fetches in between may be what it sends.
+    let own = "get v[0 of 2] <- (0) : v[1 of 2]\nfence.complete\n";
+    let t = time(&rank0(4, &[&put(0, 1), own, &put(0, 2)].concat()), &topo);
+    assert_eq!((t.ns, bytes(&t, &topo, "(0)->x.1#0")), (600.0, 4_000));
+}
+
+#[test]
+fn a_get_that_comes_when_others_are_answered_is_another_message() {
+    let topo = machine("switch(4) { link: 10 GB/s, 0 ns; switch: reduce }");
+    let late = "get v <- (1) : @w[0]\nnotify (0) : @s[0]\nwait @s[0] >= call + 1\nget.combine sum v <- (2) : @w[0]\nfence.complete";
+    let through = "get v <- (0) : @w[0]\nget.combine sum v <- (2) : @w[0]\nfence.complete";
+    // Without latencies the answers leave at the moment at which the gets are issued.
+    for (ops, ns) in [(late, 400.0), (through, 400.0)] {
+        let t = time(&rank0(4, ops), &topo);
+        assert!(t.ns == ns || t.ns == 2.0 * ns, "{ops}: {}", t.ns);
+    }
+}
+
+#[test]
 fn every_rank_is_simulated_and_every_message_delivered() {
     let topo = below("switch(8)", "reduce, multicast");
     let t = time(&from_all(8), &topo);

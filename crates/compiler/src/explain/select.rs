@@ -130,8 +130,11 @@ fn one_json(Row { all, taken, bound, certified }: &Row) -> Value {
         "requested": taken.requested,
         "why": why(all, taken),
         "transfer": taken.transfers.map(|t| {
-            let taken = if t.fetches() { t.other.word() } else { "push" };
-            json!({ "push_ns": t.push, format!("{}_ns", t.other.word()): t.fetched, "taken": taken })
+            let (time, taken) = match t.other {
+                Fetching::Pull => ("pull_ns", "pulls"),
+                Fetching::Switch => ("switch_ns", "switches"),
+            };
+            json!({ "push_ns": t.push, time: t.fetched, taken: t.fetches() })
         }),
         "percent": time.and_then(|ns| bound?.percent(ns)),
         "certified_ns": certified.map(|c| c.ns),
@@ -169,13 +172,10 @@ fn taken_as(p: &Price) -> f64 {
 fn why(all: &Selection, taken: &Selection) -> String {
     let chosen = |c: &Candidate| is_taken(c, taken);
     if taken.requested {
-        let own = all.candidates.iter().find(|c| chosen(c));
         let best = all.candidates.first();
-        return match (own.map(|c| &c.verdict), best.map(|c| (c.call(), &c.verdict))) {
-            (Some(Verdict::Priced(own)), Some((name, Verdict::Priced(best))))
-                if taken_as(own) > taken_as(best) * 1.000_001 =>
-            {
-                let slower = 100.0 * (taken_as(own) / taken_as(best) - 1.0);
+        return match (taken_ns(all, taken), best.map(|c| (c.call(), &c.verdict))) {
+            (Some(own), Some((name, Verdict::Priced(best)))) if own > taken_as(best) * 1.000_001 => {
+                let slower = 100.0 * (own / taken_as(best) - 1.0);
                 format!("requested by the program; {name} is faster, this takes {slower:.1} % longer")
             }
             _ => "requested by the program".to_owned(),

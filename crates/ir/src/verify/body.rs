@@ -15,6 +15,9 @@ use std::collections::BTreeMap;
 /// Most chunks among which the smallest one is found by trying all.
 const TRIED_CHUNKS: i64 = 4096;
 
+/// Numbers of elements of smallest chunks, by operand and cut.
+type SmallestChunks = BTreeMap<(u32, [i64; 3]), Option<u64>>;
+
 struct Bodies<'a, 'o> {
     s: &'a Schedule,
     r: &'a Region,
@@ -24,7 +27,7 @@ struct Bodies<'a, 'o> {
     steps: Vec<&'a str>,
     /// Known results of [`Bodies::smallest`], by operand, and by the length and divisor of the last
     /// part and the product of all divisors.
-    least: RefCell<BTreeMap<(u32, [i64; 3]), Option<u64>>>,
+    least: RefCell<SmallestChunks>,
     out: &'o mut Report,
 }
 

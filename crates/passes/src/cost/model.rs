@@ -122,6 +122,10 @@ impl<'a> Messages<'a> {
 /// key form one message.
 type Key<'a> = (u32, u32, i8, u32, &'a [u32]);
 
+/// What a message carries in a round, for those of which there may be copies: its sender, stream,
+/// and places.
+type SentPlaces = (u32, u32, Vec<(u32, u32, u32)>);
+
 /// Returns all messages of one group in the order of rounds, with their dependences. A stream of a
 /// rank works in program order: in each round it first sends and then takes what arrives. So a
 /// message waits for everything that its sender has taken in earlier rounds. What was taken is
@@ -153,7 +157,7 @@ fn messages<'a>(job: &Job<'_>, rounds: &'a Rounds, receipts: Receipts) -> Messag
     let copies = job.topology.settings().switching().multicast;
     for (t, round) in rounds.rounds.iter().enumerate() {
         grouping.begin(round.len());
-        let mut sent: BTreeMap<(u32, u32, Vec<(u32, u32, u32)>), u32> = BTreeMap::new();
+        let mut sent: BTreeMap<SentPlaces, u32> = BTreeMap::new();
         for (i, x) in round.iter().enumerate() {
             let taken = late.get(t).map_or(t, |taken| taken[i] as usize);
             let stream = streams.get(x.lane as usize).copied().unwrap_or(0);

@@ -23,15 +23,22 @@ const LANES: [(i64, i64); 4] = [(4, 4), (8, 16), (16, 8), (32, 16)];
 /// Number of messages from every rank to every other one, in lanes, up to which they are tried.
 const MOST_MESSAGES: u64 = 1 << 16;
 
+/// Returns a use whose messages are fetched.
+fn fetched(using: &Using, how: Fetching) -> Using {
+    let mut using = Using { span: Span::NONE, ..using.clone() };
+    using.options.push(("transfer".into(), UsingArg::Name(how.word().into())));
+    using
+}
+
 impl Chooser<'_> {
-    /// Returns the times of a use pushed and pulled. Returns none if both cost the same, if there
+    /// Returns the times of a use pushed and fetched. Returns none if both cost the same, if there
     /// is no time model, if the program states which to use, or if one of them has no schedule.
     pub(super) fn transfers(
         &self,
         site: &SelectSite<'_>,
         using: &Using,
     ) -> Result<Option<Transfers>, Diagnostic> {
-        let Some((other, time)) = self.fetching(site) else { return Ok(None) };
+        let Some((others, time)) = self.fetching(site) else { return Ok(None) };
         if using.options.iter().any(|a| a.0 == *"transfer") {
             return Ok(None);
         }
@@ -40,15 +47,21 @@ impl Chooser<'_> {
         if let Some((_, found)) = self.transfers.borrow().iter().find(|k| k.0 == key) {
             return Ok(*found);
         }
-        let mut fetched = plain.clone();
-        fetched.options.push(("transfer".into(), UsingArg::Name(other.word().into())));
-        // Few algorithms have anything that switches can add.
-        let found = match self.simulated(site, fetched, time)? {
-            Ok(fetched) => {
+        let mut best: Option<(Fetching, f64)> = None;
+        for &other in others {
+            // Few algorithms have anything that switches can add.
+            if let Ok(ns) = self.simulated(site, fetched(&plain, other), time)?
+                && best.is_none_or(|b| ns < b.1)
+            {
+                best = Some((other, ns));
+            }
+        }
+        let found = match best {
+            Some((other, fetched)) => {
                 let push = self.simulated(site, plain, time)?;
                 push.ok().map(|push| Transfers { push, other, fetched })
             }
-            Err(_) => None,
+            None => None,
         };
         self.transfers.borrow_mut().push((key, found));
         Ok(found)
@@ -56,7 +69,7 @@ impl Chooser<'_> {
 
     /// Returns how receivers may fetch messages on this machine, and the time model by which that
     /// is compared. None if nothing is compared.
-    fn fetching(&self, site: &SelectSite<'_>) -> Option<(Fetching, &dyn TimeModel)> {
+    fn fetching(&self, site: &SelectSite<'_>) -> Option<(&'static [Fetching], &dyn TimeModel)> {
         let settings = self.topology.settings();
         let alike = settings.cores.get_limit() == settings.cores.put_limit();
         let small = site.axis.size <= cost::exact_ranks(self.topology);
@@ -64,18 +77,18 @@ impl Chooser<'_> {
         if !small || by_model || settings.queues().is_some() {
             return None;
         }
-        // A kernel has no operation that lets switches add.
-        // Switches add in another order than ranks.
+        // Switches add in another order than ranks, so they do not where that order is fixed.
         let adds = settings.switching().reduce
             && site.coll.red.is_some()
-            && self.effort() > 0
+            && self.options.flag("sums") != Some(false)
             && !self.fixes(site.coll);
-        let other = match (alike, adds) {
-            (_, true) => Fetching::Switch,
-            (false, false) => Fetching::Pull,
+        let others: &[Fetching] = match (alike, adds) {
+            (true, true) => &[Fetching::Switch],
+            (false, true) => &[Fetching::Switch, Fetching::Pull],
+            (false, false) => &[Fetching::Pull],
             (true, false) => return None,
         };
-        Some((other, self.cx.time?))
+        Some((others, self.cx.time?))
     }
 
     /// Returns the algorithm that is fastest pushed or fetched among all priced algorithms, with
@@ -88,14 +101,13 @@ impl Chooser<'_> {
         candidates: &[Candidate],
     ) -> Result<(Using, Option<Transfers>), Diagnostic> {
         let mut best = (cheapest.using(), self.transfers(site, &cheapest.using())?);
-        let Some((other, time)) = self.fetching(site) else { return Ok(best) };
-        let mut shortest = match (best.1, other) {
-            (Some(t), _) => t.fastest(),
-            (None, Fetching::Pull) => return Ok(best),
+        let Some((others, time)) = self.fetching(site) else { return Ok(best) };
+        let sums = others.contains(&Fetching::Switch);
+        let mut shortest = match best.1 {
+            Some(t) => t.fastest(),
+            None if !sums => return Ok(best),
             // It leaves switches nothing to add.
-            (None, Fetching::Switch) => {
-                self.simulated(site, cheapest.using(), time)?.unwrap_or(f64::INFINITY)
-            }
+            None => self.simulated(site, cheapest.using(), time)?.unwrap_or(f64::INFINITY),
         };
         let priced = |c: &&Candidate| matches!(&c.verdict, Verdict::Priced(_));
         for c in candidates.iter().filter(priced) {
@@ -104,21 +116,25 @@ impl Chooser<'_> {
                 shortest = t.fastest();
                 best = (c.using(), found);
             }
-            let laned = other == Fetching::Switch && c.options.is_empty();
-            // Two phases that overlap take half of the time at best.
-            let Some(plain) = found.filter(|t| laned && t.fetched < 2.0 * shortest) else { continue };
+            // Lanes are tried only for what is not much slower without them.
+            let laned = |t: &Transfers| {
+                t.other == Fetching::Switch && c.options.is_empty() && t.fetched < 2.0 * shortest
+            };
+            if !found.is_some_and(|t| laned(&t)) {
+                continue;
+            }
             for (pipeline, instances) in self.lanes(site) {
                 let mut using = c.using();
                 for (name, k) in [("pipeline", pipeline), ("instances", instances)] {
                     using.options.push((name.into(), UsingArg::Int(k)));
                 }
-                let mut fetched = using.clone();
-                fetched.options.push(("transfer".into(), UsingArg::Name(other.word().into())));
-                if let Ok(ns) = self.simulated(site, fetched, time)?
+                let other = Fetching::Switch;
+                if let Ok(ns) = self.simulated(site, fetched(&using, other), time)?
                     && ns < shortest
                 {
                     shortest = ns;
-                    best = (using, Some(Transfers { fetched: ns, ..plain }));
+                    let push = self.simulated(site, using.clone(), time)?.unwrap_or(f64::INFINITY);
+                    best = (using, Some(Transfers { push, other, fetched: ns }));
                 }
             }
         }

@@ -21,6 +21,15 @@ pub(super) struct OutgoingMessage {
     pub(super) spots: [u64; 2],
 }
 
+/// Returns the way of the data of a get, given that of its request. The data passes the relays.
+pub(super) fn reversed(way: WayOfMessage<'_>) -> WayOfMessage<'_> {
+    let hint = way.hint.map(|d| match d {
+        Direction::Plus => Direction::Minus,
+        Direction::Minus => Direction::Plus,
+    });
+    WayOfMessage { hint, ..way }
+}
+
 impl<'p> Engine<'_, 'p, '_> {
     /// Delivers a message, with those that have gone on as part of it.
     pub(super) fn deliver(&mut self, place: u32) {
@@ -109,12 +118,7 @@ impl<'p> Engine<'_, 'p, '_> {
             }
             MessageKind::Request => {
                 // The route back reverses the route there, and the data passes the relays.
-                let way = self.setup.ops[m.op as usize].way;
-                let hint = way.hint.map(|d| match d {
-                    Direction::Plus => Direction::Minus,
-                    Direction::Minus => Direction::Plus,
-                });
-                let way = WayOfMessage { hint, ..way };
+                let way = reversed(self.setup.ops[m.op as usize].way);
                 let extra = Extra { sent: now, ..self.extra(place) };
                 let reply = Message {
                     kind: MessageKind::Reply,

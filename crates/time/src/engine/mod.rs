@@ -165,9 +165,15 @@ impl<'a, 'p, 'o> Engine<'a, 'p, 'o> {
         }
         let mut passed = None;
         if let Some(network) = &mut s.network {
-            match network.requests(place, link, now, lag) {
+            match network.requests(place, now, lag) {
                 Request::Passes(behind) => lag = behind,
-                Request::HasPassed(passage) => passed = Some(passage),
+                Request::HasPassed { passage, first } => {
+                    passed = Some(passage);
+                    if first {
+                        // The rank sends it once.
+                        s.accounts[self.setup.place(m.thread) as usize].sent -= m.bytes;
+                    }
+                }
                 Request::Waits => return,
             }
         }

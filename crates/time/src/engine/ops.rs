@@ -115,6 +115,8 @@ impl<'p> Engine<'_, 'p, '_> {
         match *act {
             TimedOp::FenceRelease | TimedOp::FenceAcquire => return Ok(self.fence(thread, op)),
             TimedOp::FenceComplete => {
+                self.begins(thread, act);
+                let t = &mut self.state.threads[thread as usize];
                 if t.gets > 0 {
                     t.doing = Doing::Gets(op);
                     return Ok(false);
@@ -134,14 +136,16 @@ impl<'p> Engine<'_, 'p, '_> {
                 let letter =
                     OutgoingMessage { kind: MessageKind::Put, peer, bytes, reply: 0, counter: NONE, spots };
                 let (message, sequence) = self.post(thread, op, letter);
-                self.put_in_network(thread, op, (message, peer, bytes));
+                self.put_in_network(thread, op, (message, peer));
                 let (sequence, peer) = (sequence as u32, peer as u32);
                 self.state.threads[thread as usize].carrier = Some(Carrier { message, sequence, peer });
                 return Ok(!self.holds_core(thread, op, peer.into(), bytes));
             }
-            TimedOp::Get { peer, dst: bytes, src: () } => return Ok(self.fetch(thread, op, peer, bytes)),
-            TimedOp::GetCombine { op: _, peer, dst: bytes, src: () } => {
-                if !self.contributes(thread) {
+            TimedOp::Get { peer, dst: bytes, src: () } => {
+                return Ok(self.fetch(thread, op, (peer, bytes), None));
+            }
+            TimedOp::GetCombine { op: combiner, peer, dst: bytes, src: () } => {
+                if !self.contributes(thread, combiner) {
                     if self.state.threads[thread as usize].gets > 0 {
                         let moved = self.state.walks.moved();
                         self.state.threads[thread as usize].doing = Doing::Gets(op);
@@ -152,7 +156,7 @@ impl<'p> Engine<'_, 'p, '_> {
                         return Ok(false);
                     }
                 }
-                return Ok(self.fetch(thread, op, peer, bytes));
+                return Ok(self.fetch(thread, op, (peer, bytes), Some(combiner)));
             }
             TimedOp::Send { .. } | TimedOp::Recv { .. } | TimedOp::Room { .. } => {
                 let since = Some(s.now);

@@ -127,7 +127,10 @@ impl Emitter<'_, '_> {
         loops: &[Gen],
     ) -> Option<(Gen, &'m Landing)> {
         let ([d], [source]) = (&m.dsts[..], &receiver.loops[..]) else { return None };
-        let several = matches!((source.lo.as_int(), source.hi.as_int()), (Some(lo), Some(hi)) if lo + 1 < hi);
+        // On two ranks there is one sender.
+        let least = if self.b.world.ranks() == 2 { 1 } else { 2 };
+        let several =
+            matches!((source.lo.as_int(), source.hi.as_int()), (Some(lo), Some(hi)) if hi - lo >= least);
         let mut dst = self.chunk(&d.to, receiver);
         let mut one_place = true;
         dst.each_expr_mut(&mut |e| one_place &= !e.mentions(&source.var));
