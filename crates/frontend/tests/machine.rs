@@ -78,6 +78,12 @@ fn named_values_are_those_of_the_short_form() {
     );
     assert_eq!(short, named);
     assert_eq!(of("vector: 3 GB/s\n"), of("vector: {bandwidth: 3 GB/s}\n"));
+    let both = of("switch: reduce, multicast\n");
+    for text in ["{reduce, multicast}", "[multicast, reduce]", "{reduce: true, multicast: true}"] {
+        assert_eq!(of(&format!("switch: {text}\n")), both, "{text}");
+    }
+    assert_eq!(of("switch: {reduce: false, multicast: true}\n"), of("switch: multicast\n"));
+    assert_eq!(of("switch: {reduce: false}\n"), of("switch: forward\n"));
 }
 
 fn good() -> MachineFile {

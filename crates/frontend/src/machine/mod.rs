@@ -207,6 +207,9 @@ const NAMED: [(&str, &[&str], usize); 6] = [
     ("core_put", &["size", "time"], 2),
 ];
 
+/// The setting whose values are words of which several may hold.
+const WORDS: &str = "switch";
+
 /// Keys at the beginning of a file about collectives (`ccl.yaml`).
 const FOREIGN: [&str; 2] = ["defaults", "algorithms"];
 
@@ -328,6 +331,9 @@ impl<'t> Reader<'t> {
     /// Reads the values of a setting: in one line, `50 GB/s, 500 ns`, or each with its name,
     /// `{bandwidth: 50 GB/s, latency: 500 ns}`.
     fn named(&self, setting: &str, node: &Node) -> Result<Vec<Spanned<SettingValue>>, Diagnostic> {
+        if setting == WORDS {
+            return self.words(node);
+        }
         let NodeKind::Map(keys) = &node.kind else { return self.values(node) };
         let Some((_, names, least)) = NAMED.iter().find(|n| n.0 == setting) else { return self.values(node) };
         if let Some((key, _)) = keys.iter().find(|(k, _)| !names.contains(&k.name.as_str())) {
@@ -346,6 +352,33 @@ impl<'t> Reader<'t> {
                 (Some(one), true) => out.push(one),
                 _ => return Err(self.kind(value, &format!("`{name}` must be one value"))),
             }
+        }
+        Ok(out)
+    }
+
+    /// Reads the words of a setting: in one line, `reduce, multicast`, as a list, or as keys,
+    /// `{reduce, multicast}` or `{reduce: true, multicast: false}`.
+    fn words(&self, node: &Node) -> Result<Vec<Spanned<SettingValue>>, Diagnostic> {
+        let keys = match &node.kind {
+            NodeKind::List(list) => {
+                let all = list.iter().map(|item| self.values(item)).collect::<Result<Vec<_>, _>>()?;
+                return Ok(all.concat());
+            }
+            NodeKind::Map(keys) => keys,
+            NodeKind::Scalar(_) | NodeKind::Null => return self.values(node),
+        };
+        let mut out = vec![];
+        for (key, value) in keys {
+            match &value.kind {
+                NodeKind::Null => {}
+                NodeKind::Scalar(text) if text == "true" => {}
+                NodeKind::Scalar(text) if text == "false" => continue,
+                _ => return Err(self.kind(value, &format!("`{}` must be true or false", key.name))),
+            }
+            out.push(Spanned::new(SettingValue::Name(key.name.clone()), self.0.span(key.number)));
+        }
+        if out.is_empty() {
+            out.push(Spanned::new(SettingValue::Name("forward".into()), self.0.span(node.number)));
         }
         Ok(out)
     }
