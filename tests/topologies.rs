@@ -587,6 +587,15 @@ fn switches_that_add_are_chosen_and_reach_their_bound() {
     // One small vector is faster without the round trip of requests.
     let small = ran(&["explain", "select", "free.kb", "-D", "n=64"]);
     assert!(small.contains("written by the senders: push takes"), "{small}");
+    // A broadcast passes the links of the root once where switches copy.
+    let text = "param n = 4\ntopology sys = switch(8) { link: 450 GB/s, 500 ns }\n\
+                program copied(v: f32[n] only(0@tp)) -> f32[n] { broadcast(v) }\n";
+    s.write("broadcast.kb", text.as_bytes());
+    let broadcast = |switch: &str| {
+        run("broadcast.kb", &["--set", &format!("switch: {switch}")])["collectives"][0]["algorithm"]
+            .to_string()
+    };
+    assert!(broadcast("multicast").contains("direct") && !broadcast("forward").contains("direct"));
     // The order of additions is that of the switch: the own value comes last.
     let order = ran(&["explain", "order", &spec, "-D", "n=8"]);
     assert!(order.contains("r7 + r6 + .. + r0: elements 0..1"), "{order}");

@@ -311,6 +311,7 @@ fn schedules() {
     for (name, sizes) in [
         ("all_reduce ring", vec![4]),
         ("reduce_scatter direct", vec![4]),
+        ("all_reduce two_phase(transfer: switch, pipeline: 2)", vec![4]),
         ("all_reduce halving_doubling", vec![5]),
         ("reduce binary_tree", vec![5]),
         ("broadcast binary_tree", vec![5]),
@@ -327,7 +328,7 @@ fn schedules() {
         settings.set_prepend_module_to_snapshot(false);
         settings.set_omit_expression(true);
         settings.bind(|| {
-            let file = name.replace(' ', "-");
+            let file = name.replace(|c: char| !(c.is_alphanumeric() || c == '_'), "-");
             insta::assert_snapshot!(format!("{file}.1-expand"), print(&m));
             stack::pass(world, &mut m, &kbc_passes::allocate::Allocate).unwrap();
             insta::assert_snapshot!(format!("{file}.2-allocate"), print(&m));

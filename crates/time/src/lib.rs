@@ -51,7 +51,7 @@ use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::host::with_host_region;
 use kbc_ir::schedule::{BufferId, RegionId, Schedule};
 use kbc_ir::walk::{Fault, Program};
-use kbc_machine::topology::{Switching, Topology};
+use kbc_machine::topology::Topology;
 use setup::Setup;
 use state::State;
 
@@ -259,7 +259,7 @@ fn orbits(program: &Program<'_>, setup: &Setup<'_>) -> Result<Orbits, String> {
     if setup.unordered {
         return Err("devices have two links to the same neighbour".into());
     }
-    if setup.topo.settings().switching() != Switching::default() {
+    if !setup.topo.settings().switching().only_forwards() {
         return Err("switches combine or copy messages".into());
     }
     if setup.topo.settings().dma.is_some() {

@@ -2,12 +2,12 @@
 //! together, and what they share of their routes.
 //!
 //! Puts of one stream that send the same elements at the same moment are the *copies* of one
-//! message. The links that two of them have in common, up to the last switch among their ends, are
-//! passed once.
+//! message. Two of them pass the links that their routes have in common once, up to the last switch
+//! on these links.
 //!
 //! Gets that one stream issues at the same moment, and that are combined into the same elements,
-//! are *contributions* to one message. Contributions that arrive at a switch with the same way
-//! ahead of them go on as one message, as soon as the last of them is there.
+//! are *contributions* to one message. Contributions that arrive at one switch and have the same
+//! links ahead of them wait there for each other, and go on as one message.
 //!
 //! [`super::engine`] asks this module at each link that such a message requests.
 
@@ -113,7 +113,7 @@ impl Network {
     /// Returns the shared messages of a machine. None if its switches only forward.
     pub(super) fn new(topo: &Topology, threads: usize) -> Option<Network> {
         let switching = topo.settings().switching();
-        (switching != Switching::default()).then(|| Network {
+        (!switching.only_forwards()).then(|| Network {
             switching,
             puts: vec![vec![]; threads],
             gets: vec![None; threads],
@@ -187,8 +187,7 @@ impl Network {
         let mut shares = (0, 0);
         for (i, other) in list.iter().enumerate() {
             let common = links.iter().zip(&other.links).take_while(|(a, b)| a == b).count();
-            let copied =
-                links[..common].iter().rposition(|l| ends_at_switch(topo, *l)).map_or(0, |at| at + 1);
+            let copied = links[..common].iter().rposition(|l| topo.ends_at_switch(*l)).map_or(0, |at| at + 1);
             if copied > shares.1 {
                 shares = (i as u32, copied);
             }
@@ -336,7 +335,7 @@ impl Meetings {
     fn of(topo: &Topology, routes: &[Vec<LinkId>]) -> Meetings {
         let mut ways: BTreeMap<&[LinkId], Vec<(usize, usize)>> = BTreeMap::new();
         for (i, route) in routes.iter().enumerate() {
-            for hop in (0..route.len()).filter(|h| *h > 0 && ends_at_switch(topo, route[h - 1])) {
+            for hop in (0..route.len()).filter(|h| *h > 0 && topo.ends_at_switch(route[h - 1])) {
                 ways.entry(&route[hop..]).or_default().push((i, hop));
             }
         }
@@ -361,11 +360,6 @@ impl Meetings {
         }
         Meetings { at, passed: vec![0; routes.len()], list }
     }
-}
-
-/// Checks whether a link ends at a switch.
-fn ends_at_switch(topo: &Topology, link: LinkId) -> bool {
-    topo.link(link).is_some_and(|l| l.to.0 as usize >= topo.device_count())
 }
 
 /// Returns the links between two devices.

@@ -15,9 +15,7 @@ use kbc_ir::op::OpPart;
 use kbc_ir::schedule::{Peer, RefUse, Region, RegionId, SStmt, Schedule};
 use kbc_ir::types::MemKind;
 use kbc_ir::walk::{Outline, Program};
-use kbc_machine::topology::{
-    DeviceId, Direction, Forward, LinkId, Switching, Topology, WayFault, WayOfMessage,
-};
+use kbc_machine::topology::{DeviceId, Direction, Forward, LinkId, Topology, WayFault, WayOfMessage};
 
 /// An operation of a schedule, indexed by the number that the walk gives it.
 #[derive(Clone, Copy, Debug)]
@@ -146,7 +144,7 @@ impl<'p> Setup<'p> {
         let ways = topo.has_doubled_links() || topo.is_adaptive() || routed;
         let unordered = ways || moves.is_some() || cores.is_some();
         let gets = ops.iter().any(|o| [GET, GET_COMBINE].contains(&o.name));
-        let shared = topo.settings().switching() != Switching::default();
+        let shared = !topo.settings().switching().only_forwards();
         let outline = Outline::new(program, i64::from(options.calls));
         let whole = shared || moves.as_ref().is_some_and(|m| m.addresses.is_some());
         Ok(Setup {

@@ -83,7 +83,7 @@ pub(super) fn row(topo: &Topology, demand: &Demand, capacity: &Capacity) -> Row 
 /// Checks whether a value may have to leave a part only once, because switches combine or copy
 /// messages.
 fn once(topo: &Topology) -> bool {
-    topo.settings().switching() != Switching::default()
+    !topo.settings().switching().only_forwards()
 }
 
 /// Returns the number of times that the parts of a partition together must send each value of an

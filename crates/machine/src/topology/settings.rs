@@ -383,7 +383,7 @@ impl Settings {
 
     /// Returns E445 if a setting makes it impossible that switches combine or copy messages.
     fn fault_of_switching(&self) -> Option<Diagnostic> {
-        if self.switching() == Switching::default() {
+        if self.switching().only_forwards() {
             return None;
         }
         let (title, help) = if self.routing == Some(Routing::Adaptive) {
@@ -393,7 +393,7 @@ impl Settings {
             )
         } else if self.dma.is_some() {
             (
-                "switches that add or copy do not go with `dma`: the parts of a sum that wait for each other would hold the channels that others wait for",
+                "switches that add or copy do not go with `dma`: the parts of a sum that have reached a switch would keep the channels that the missing parts need",
                 "remove `dma`, or use `switch: forward`",
             )
         } else {

@@ -5,6 +5,7 @@ use std::fmt;
 use kbc_diag::{Diagnostic, Spanned};
 
 use super::value::{SettingValue, word};
+use super::{LinkId, Topology};
 
 /// What switches do with messages besides forwarding them. All switches of a machine do the same.
 ///
@@ -26,6 +27,11 @@ impl Switching {
         ("multicast", Switching { reduce: false, multicast: true }),
     ];
 
+    /// Checks whether switches neither combine nor copy.
+    pub fn only_forwards(self) -> bool {
+        self == Switching::default()
+    }
+
     /// Parses the values of the setting.
     ///
     /// # Errors
@@ -40,7 +46,7 @@ impl Switching {
             let one = word(name, std::slice::from_ref(value), &Switching::WORDS, help)?;
             let said =
                 Switching { reduce: out.reduce && one.reduce, multicast: out.multicast && one.multicast };
-            if said != Switching::default() || one == Switching::default() && values.len() > 1 {
+            if !said.only_forwards() || one.only_forwards() && values.len() > 1 {
                 let title = format!("value {} of `switch` does not go with the ones before it", i + 1);
                 return Err(Diagnostic::error("E445", title).primary(value.span, "here").help(help));
             }
@@ -61,5 +67,12 @@ impl fmt::Display for Switching {
             (false, true) => "multicast",
             (false, false) => "forward",
         })
+    }
+}
+
+impl Topology {
+    /// Checks whether a link ends at a switch or relay, which may combine and copy messages.
+    pub fn ends_at_switch(&self, link: LinkId) -> bool {
+        self.link(link).is_some_and(|l| l.to.0 as usize >= self.device_count())
     }
 }

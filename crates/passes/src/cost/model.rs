@@ -561,8 +561,7 @@ impl<'a> Engine<'a> {
         let topology = self.job.topology;
         let n = self.messages.len();
         let first = id - id % n + m.copy_of as usize;
-        let copied = topology.settings().switching().multicast
-            && topology.link(link).is_some_and(|l| l.to.0 as usize >= topology.device_count());
+        let copied = topology.settings().switching().multicast && topology.ends_at_switch(link);
         if copied
             && let Some((asked, start)) = self.copied.get(&(first, link))
             && *asked == time

@@ -34,9 +34,9 @@
 //! **Options.** With `transfer: pull` the slots belong to the sender: the sender copies into them,
 //! and the receiver fetches the data from there (`get`), between the same marks. With `transfer:
 //! switch` this holds for data that is added, and what a round adds from several senders to one
-//! place is fetched as a sum (`get.combine`); the marks of such data come first in its round, and a
-//! round earlier if nothing writes there what they publish. With `cores: k`, core j visits the
-//! peers of an `each` starting with the j-th.
+//! place is fetched as a sum (`get.combine`). A rank tells its peers what they can fetch before it
+//! sends anything in the round. If the round before writes none of that data, the rank tells them
+//! already there. With `cores: k`, core j visits the peers of an `each` starting with the j-th.
 //!
 //! **Errors.** A chunk keeps its size when it moves, so a transfer between places of different
 //! lengths is rejected (E332). Options without an implementation are rejected (E033), as are peers

@@ -149,7 +149,7 @@ pub(in crate::expand) fn collective(
         Mover::Push => false,
         Mover::Pull => true,
         Mover::Switch => {
-            let why = "kbc generates separate code for every rank of this algorithm, in which switches have nothing to add";
+            let why = "kbc generates separate code for every rank of this algorithm, which cannot ask switches for sums";
             return Err(refused("transfer", r.span, why).into());
         }
     };

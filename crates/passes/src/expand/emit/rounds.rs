@@ -66,12 +66,13 @@ impl Emitter<'_, '_> {
         // The last round, which the next one may add to.
         let mut last: Option<(EmittedRound, &[Transfer])> = None;
         for n in nodes {
+            let before = last.take();
             if let Node::Round(list) = n {
                 let mut round = self.round(list, loops)?;
-                if let Some((mut before, transfers)) = last.take() {
+                if let Some((mut before, written)) = before {
                     // What is added is published, and may be so as soon as it is there.
                     let mut added = list.iter().filter(|t| t.reduce);
-                    if added.all(|t| transfers.iter().all(|w| apart(&t.src, &w.dst))) {
+                    if added.all(|t| written.iter().all(|w| apart(&t.src, &w.dst))) {
                         before.ends.publishes.append(&mut round.ends.publishes);
                     }
                     out.extend(before.statements());
@@ -79,7 +80,7 @@ impl Emitter<'_, '_> {
                 last = Some((round, list));
                 continue;
             }
-            out.extend(last.take().map_or_else(Vec::new, |l| l.0.statements()));
+            out.extend(before.map_or_else(Vec::new, |b| b.0.statements()));
             match n {
                 Node::Round(_) => {}
                 Node::Loop(g, body) => {
