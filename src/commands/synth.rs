@@ -7,7 +7,9 @@ use crate::session::{Failure, Outcome, Session};
 use kbc_compiler::artefacts;
 use kbc_compiler::load::refuse;
 use kbc_compiler::machine::machine;
-use kbc_compiler::synthesis::{AlgorithmFile, MessageLimit, PackedRequest, TreeMethod, synthesize};
+use kbc_compiler::synthesis::{
+    AlgorithmFile, MessageLimit, PackedCollective, PackedRequest, TreeMethod, synthesize,
+};
 use kbc_compiler::{Options, Source, compile};
 use kbc_diag::Diagnostic;
 use kbc_machine::topology::Topology;
@@ -36,6 +38,12 @@ pub fn run(session: &mut Session, args: &Synth) -> Outcome {
     )?;
     let no_file = args.instances > 1 && args.output.is_none();
     refuse(&[("--instances", no_file)], "a summary: the option stands in the program that -o writes")?;
+    let paths = collective == PackedCollective::AllToAll;
+    refuse(
+        &[("--method", method.is_some()), ("--trees", trees.is_some())]
+            .map(|(name, given)| (name, paths && given)),
+        "an all-to-all, which has paths in place of trees",
+    )?;
     let root = root.unwrap_or(0);
     let (elements, messages) = (0, MessageLimit::of_effort(1));
     // Pieces are those of trees of one kind, and packed trees are what `--trees` has always meant.

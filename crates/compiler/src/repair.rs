@@ -14,11 +14,13 @@ use crate::report::amounts::{bytes, count, percent, time};
 use crate::report::{CollectiveReport, Report};
 use crate::watch::Unwatched;
 use crate::workspace::Workspace;
+use kbc_diag::Diagnostic;
 use kbc_ir::schedule::Schedule;
 use kbc_ir::visit::{Field, each_field};
-use kbc_machine::topology::{DeviceId, FAILED, Topology, brief};
+use kbc_machine::topology::{DeviceId, FAILED, LinkId, Topology, brief};
 use kbc_time::TimeOptions;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// A program on a machine before and after links failed.
 pub struct RepairedProgram {
@@ -58,6 +60,7 @@ pub fn repair(workspace: &mut Workspace, source: &Source, fail: &[String]) -> Ou
     let mut of = source.of.clone();
     of.set.extend(fail.iter().map(|what| failure(what)));
     let left = build(workspace, &Source { of, ..source.clone() }, "default", &mut Unwatched)?;
+    known_links(&whole.topology, &left.topology)?;
     let before = timed(workspace, source, &whole, &whole.topology)?;
     let same_ranks = whole.topology.device_count() == left.topology.device_count();
     let unchanged = match same_ranks && names_relays_of(whole.schedule()?, &left.topology) {
@@ -73,13 +76,32 @@ pub fn repair(workspace: &mut Workspace, source: &Source, fail: &[String]) -> Ou
     Ok(RepairedProgram {
         devices: new(|t| failed(t, true)),
         nodes: new(|t| failed(t, false)),
-        links: new(|t| t.failed_links().map(|l| t.link_name(l)).collect()),
+        links: new(|t| failed_links(t).collect()),
         routes: lost_routes(&whole.topology, &left.topology),
         machine: left.topology.to_string(),
         before,
         unchanged,
         repaired,
     })
+}
+
+/// Checks that all links that have failed on what is left are links of the whole machine. A list of
+/// links takes any two nodes: it may state links that have failed.
+///
+/// # Errors
+/// Returns E447 for a link that the whole machine does not have.
+fn known_links(whole: &Topology, left: &Topology) -> Result<(), Diagnostic> {
+    let known: BTreeSet<String> = (0..whole.link_count())
+        .map(|l| whole.link_name(LinkId(l as u32)))
+        .chain(failed_links(whole))
+        .collect();
+    let Some(lost) = failed_links(left).find(|l| !known.contains(l)) else { return Ok(()) };
+    let title = format!("{} has no link {lost}", brief(&whole.to_string()));
+    Err(Diagnostic::error("E447", title).help("only a link that the machine has can fail"))
+}
+
+fn failed_links(topology: &Topology) -> impl Iterator<Item = String> + '_ {
+    topology.failed_links().map(|l| topology.link_name(l))
 }
 
 /// Whether a machine has all relays that the messages of a schedule name.

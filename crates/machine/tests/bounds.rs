@@ -5,7 +5,7 @@ use kbc_machine::bounds::{self, Bound, CollKind, Method, Problem, Sizes, algbw, 
 use kbc_machine::topology::{DeviceId, LinkId, LinkRate, Topology};
 
 /// Returns a machine with one byte per ns and no latency, so that times are in units of bytes.
-fn machine(shape: &str) -> Topology {
+pub(crate) fn machine(shape: &str) -> Topology {
     let text = match shape.split_once(" wrap2") {
         Some((shape, _)) => format!("{shape} {{ link: 1 GB/s, 0 ns; wrap2: 2 }}"),
         None => format!("{shape} {{ link: 1 GB/s, 0 ns }}"),
@@ -21,10 +21,10 @@ pub(crate) fn near(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-12 * a.abs().max(b.abs())
 }
 
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, n: u64) -> u64 {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n
     }
@@ -146,7 +146,7 @@ fn must_leave(problem: &Problem, set: &[DeviceId]) -> f64 {
 }
 
 /// Returns the bandwidth row of a partition.
-fn evaluate(topo: &Topology, problem: &Problem, parts: &[Vec<DeviceId>]) -> f64 {
+pub(crate) fn evaluate(topo: &Topology, problem: &Problem, parts: &[Vec<DeviceId>]) -> f64 {
     let one_way = must_leave(problem, &parts[0]) / out(topo, &problem.group, &parts[0]);
     if problem.kind != CollKind::AllReduce {
         assert_eq!(parts.len(), 2);
@@ -186,7 +186,7 @@ fn brute(topo: &Topology, problem: &Problem) -> f64 {
 }
 
 /// Checks that the row equals that of its partition, and that every rank is in one part.
-fn check_partition(topo: &Topology, problem: &Problem, b: &Bound) {
+pub(crate) fn check_partition(topo: &Topology, problem: &Problem, b: &Bound) {
     let mut ranks: Vec<DeviceId> = b.partition.concat();
     let mut group = problem.group.clone();
     ranks.sort_unstable();

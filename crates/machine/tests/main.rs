@@ -9,6 +9,7 @@ mod failed;
 mod failed_nodes;
 mod graph;
 mod memory;
+mod narrow_cuts;
 mod routing;
 mod stated_routes;
 mod switches;

@@ -4,7 +4,7 @@
 //! This module owns the price of one collective with one algorithm. `select` makes the choice. The
 //! real time comes from the event engine, which simulates the finished schedule.
 //!
-//! **Up to 64 ranks** ([`exact_ranks`]; 256 in a package) the algorithm's rounds are expanded and
+//! **Up to 128 ranks** ([`exact_ranks`]; 256 in a package) the algorithm's rounds are expanded and
 //! simulated on the machine's links, all groups of the axis at once:
 //!
 //! * A message is everything that one rank sends another in a round. It starts when everything that
@@ -62,9 +62,12 @@ use smaller::Smaller;
 use std::rc::Rc;
 
 /// Largest group that is priced by its own rounds.
-const EXACT_RANKS: u64 = 64;
+const EXACT_RANKS: u64 = 128;
 
-/// The same limit on packages.
+/// Largest relative from which prices of larger groups are extrapolated.
+const RELATIVE_RANKS: u64 = 64;
+
+/// The same limit as [`EXACT_RANKS`] on packages.
 const PACKAGE_RANKS: u64 = 256;
 
 /// Largest number of transfers of an algorithm that is priced by its own rounds on more ranks,
@@ -266,7 +269,7 @@ fn unexpanded(found: Diagnostics) -> String {
 /// Returns the price above [`EXACT_RANKS`], extrapolated from smaller relatives.
 fn continued(job: &Job<'_>, call: &Call, p: u64) -> Result<Price, String> {
     let dims: Vec<u64> = call.sizes.iter().map(|&s| s as u64).collect();
-    let ladder = smaller::relatives(job, &dims, EXACT_RANKS)?;
+    let ladder = smaller::relatives(job, &dims, RELATIVE_RANKS)?;
     let [a, b, c] = &ladder[..] else {
         return Err("no estimate: there are too few smaller machines to extrapolate from".into());
     };

@@ -45,6 +45,9 @@
 //!   that are taken with more pieces or for a smaller gain, if they are within 5 % of the bound
 //!   ([adr/104](../adr/104-second-look-at-trees.md)).
 //!
+//! For groups of 65 to 128 ranks, trees are packed once if the best other algorithm takes at least
+//! twice the bound, and nothing else is searched.
+//!
 //! For targets that emit kernels the effort is 0, and only numbers are searched: a kernel of
 //! thousands of messages takes minutes to emit. The program can name what it wants there. With a
 //! fixed order of additions no compositions and options are tried either, because what is best
@@ -56,7 +59,7 @@
 //! The cost model (`cost.rs`) prices the legal candidates on the machine. Without a machine, every
 //! rank is assumed to be linked with every other. The option `by` states what decides:
 //!
-//! * `by=close`: for groups of up to 64 ranks (256 in a package), the candidates that cost at most
+//! * `by=close`: for groups of up to 128 ranks (256 in a package), the candidates that cost at most
 //!   a quarter more than the cheapest, and at most four of them, are lowered to finished schedules
 //!   of the collective alone and simulated with the time model of the driver. The fastest is taken.
 //!   For larger groups the prices decide.

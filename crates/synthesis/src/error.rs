@@ -74,6 +74,15 @@ pub enum SynthesisError {
         /// What was given.
         what: &'static str,
     },
+    /// The trees in that many pieces are too many messages.
+    TooManyMessages {
+        /// The pieces of each tree.
+        pieces: u64,
+        /// Their messages.
+        messages: u128,
+        /// The largest number of messages.
+        most: u128,
+    },
     /// A number does not fit.
     Overflow {
         /// What the number counts.
@@ -116,6 +125,15 @@ impl fmt::Display for SynthesisError {
             NoDemand => write!(f, "no member sends anything to another"),
             ZeroPieces => write!(f, "the number of pieces must be at least 1"),
             NotATime { what } => write!(f, "{what} must be a number of at least 0"),
+            TooManyMessages { pieces, messages, most } => {
+                let each = messages / u128::from(*pieces).max(1);
+                write!(f, "{pieces} pieces of each tree are {messages} messages (limit: {most}); ")?;
+                match most / each.max(1) {
+                    0 => write!(f, "one piece is {each} already, and fewer trees need fewer"),
+                    1 => write!(f, "one piece fits"),
+                    fit => write!(f, "{fit} pieces fit"),
+                }
+            }
             Overflow { what } => write!(f, "{what} is too large"),
             Inconsistent { step } => write!(f, "internal error in {step}"),
         }

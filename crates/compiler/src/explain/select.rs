@@ -61,7 +61,8 @@ pub fn candidates(built: &Built) -> Outcome<Candidates> {
         None => vec![],
     };
     let certified = |b: &bounds::Collective| {
-        let ns = bounds::certified_ns(&built.topology, &b.problem)?;
+        // Nothing moves where it takes no time, so there is no rate.
+        let ns = bounds::certified_ns(&built.topology, &b.problem).filter(|ns| *ns > 0.0)?;
         let rate = algbw(b.bytes.unwrap_or(b.problem.bytes), ns);
         Some(CertifiedRate { ns: ns.max(b.bound.ns), rate })
     };
@@ -138,7 +139,7 @@ fn one_json(Row { all, taken, bound, certified }: &Row) -> Value {
         }),
         "percent": time.and_then(|ns| bound?.percent(ns)),
         "certified_ns": certified.map(|c| c.ns),
-        "certified_percent": time.and_then(|ns| Some(100.0 * certified?.ns / ns)),
+        "certified_percent": time.zip(certified).map(|(ns, c)| 100.0 * c.ns / ns),
         "search": {
             "orders": taken.search.orders,
             "tried": taken.search.tried,

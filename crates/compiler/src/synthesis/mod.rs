@@ -105,7 +105,9 @@ fn formatted(text: &str) -> Outcome<String> {
 /// Returns E595 for an error of the packing, with names of devices in place of numbers of nodes.
 fn failed(topology: &Topology, error: SynthesisError) -> Failure {
     let help = match error {
-        SynthesisError::Overflow { .. } => "ask for fewer trees or pieces: --trees 1, --pieces 1",
+        SynthesisError::Overflow { .. } | SynthesisError::TooManyMessages { .. } => {
+            "ask for fewer trees or pieces: --trees 1, --pieces 1"
+        }
         _ => CONNECTED,
     };
     refused(topology, &PackedFailure::from(error).words(topology, None), help)

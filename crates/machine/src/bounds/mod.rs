@@ -16,6 +16,7 @@ mod cuts;
 mod demand;
 mod flow;
 mod latency;
+mod node_sets;
 mod search;
 pub(crate) mod strength;
 mod together;
@@ -240,6 +241,7 @@ fn cut_row(topo: &Topology, demand: &Demand, capacity: &Capacity) -> Row {
     } else if search::offer(topo, demand, &mut best) {
         Method::Search
     } else {
+        node_sets::offer(topo, demand, &mut best);
         Method::Found
     };
     match best.0 {

@@ -5,7 +5,10 @@ use super::matched::matched;
 use super::memo::SynthesisResult;
 use super::network::MachineNetwork;
 use super::order::{MOST_MESSAGES, WORTH, ordered, rate, trees_of};
-use super::phase::{OrderedPhase, PackedCollective, PackedRequest, PhaseTrees, TreeMethod, planned_ns};
+use super::phase::{
+    OrderedPhase, PackedCollective, PackedRequest, PhaseTrees, TreeMethod, planned_ns, rooted_messages,
+    spanning_messages,
+};
 use kbc_ir::expr::gcd;
 use kbc_machine::topology::Topology;
 use kbc_synthesis::{
@@ -78,9 +81,11 @@ pub fn phases(
         TreeMethod::Greedy => matched(f64::INFINITY),
         TreeMethod::Fastest => match packed(machine, request) {
             // A machine without trees of a rate that is known may still have a matching.
-            Err(SynthesisError::UnbalancedSwitch { .. } | SynthesisError::Overflow { .. }) => {
-                matched(f64::INFINITY)
-            }
+            Err(
+                SynthesisError::UnbalancedSwitch { .. }
+                | SynthesisError::Overflow { .. }
+                | SynthesisError::TooManyMessages { .. },
+            ) => matched(f64::INFINITY),
             Err(other) => Err(other),
             Ok(packed) => {
                 let ns = WORTH * planned_ns(&packed);
@@ -157,7 +162,8 @@ fn pack(machine: &MachineNetwork, request: &PackedRequest) -> SynthesisResult<Ve
         | Err(
             SynthesisError::UnequalDirections { .. }
             | SynthesisError::ForwardingNode { .. }
-            | SynthesisError::Overflow { .. },
+            | SynthesisError::Overflow { .. }
+            | SynthesisError::TooManyMessages { .. },
         ) => composed(machine, request),
         Err(other) => Err(other),
     }
@@ -250,8 +256,8 @@ fn trees(
     request: &PackedRequest,
     collective: PackedCollective,
 ) -> SynthesisResult<Rc<OrderedPhase>> {
-    let per_tree = machine.network.members().len() as u128 - 1;
-    let fits = |packing: &TreePacking| total_trees(packing) * per_tree <= MOST_MESSAGES;
+    let members = machine.network.members().len();
+    let fits = |packing: &TreePacking| rooted_messages(packing, members) <= MOST_MESSAGES;
     let packing = |k: Option<u64>| known_trees(machine, (collective, request.root), k);
     let packing = match request.trees {
         Some(k) => packing(Some(k))?,
@@ -298,12 +304,4 @@ fn few_trees(
         }
     }
     best.ok_or(SynthesisError::Overflow { what: "the number of messages" })
-}
-
-fn total_trees(packing: &TreePacking) -> u128 {
-    packing.classes.iter().map(|c| c.trees).sum()
-}
-
-fn spanning_messages(packing: &SpanningPacking) -> u128 {
-    packing.trees * packing.classes.first().map_or(0, |c| 2 * c.edges.len() as u128)
 }

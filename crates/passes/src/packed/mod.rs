@@ -521,7 +521,7 @@ pub fn refused(topology: Option<&Topology>, using: &Using, at: Span, why: &str) 
     let machine = topology.map_or("no machine".to_owned(), |t| brief(&t.to_string()));
     Diagnostic::error("E595", format!("no algorithm can be synthesised for {machine}: {why}"))
         .primary(at, format!("`{}` packs trees into the links of the machine", using.alg))
-        .help(format!("{CONNECTED}; with many devices, one tree per root may fit: `{}(trees: 1)`", using.alg))
+        .help(format!("{CONNECTED}; fewer trees and pieces are fewer messages: `{}(trees: 1)`", using.alg))
 }
 
 /// What synthesis needs.

@@ -58,6 +58,13 @@ pub(super) fn ordered(
         PhaseTrees::Spanning(packing) => CarryingTrees::Spanning(packing),
         PhaseTrees::Matched(matching) => CarryingTrees::Matched(matching),
     };
+    if let Some(pieces) = request.pieces {
+        // Ordering them all only to find that there are too many takes long.
+        let messages = trees.messages(machine.network.members().len()).saturating_mul(u128::from(pieces));
+        if messages > MOST_MESSAGES {
+            return Err(SynthesisError::TooManyMessages { pieces, messages, most: MOST_MESSAGES });
+        }
+    }
     let rounds = |pieces: PieceNumber| tree_rounds(carrying, pieces, bytes, times, waiting);
     let pieces = request.pieces.map_or(about, PieceNumber::Fixed);
     let plan = match rounds(pieces) {

@@ -167,6 +167,30 @@ pub enum PhaseTrees {
     Matched(Rc<Matching>),
 }
 
+impl PhaseTrees {
+    /// Returns the number of messages with one piece of each tree, among so many members.
+    pub(super) fn messages(&self, members: usize) -> u128 {
+        match self {
+            PhaseTrees::Rooted(packing) => rooted_messages(packing, members),
+            PhaseTrees::Spanning(packing) => spanning_messages(packing),
+            PhaseTrees::Matched(matching) => {
+                matching.up.iter().chain(&matching.down).map(|c| c.edges.len() as u128).sum()
+            }
+        }
+    }
+}
+
+/// Returns the number of messages of trees from or to every root, with one piece of each.
+pub(super) fn rooted_messages(packing: &TreePacking, members: usize) -> u128 {
+    let trees: u128 = packing.classes.iter().map(|c| c.trees).sum();
+    trees * (members as u128 - 1)
+}
+
+/// Returns the same of spanning trees.
+pub(super) fn spanning_messages(packing: &SpanningPacking) -> u128 {
+    packing.trees * packing.classes.first().map_or(0, |c| 2 * c.edges.len() as u128)
+}
+
 /// A phase with its rounds.
 pub struct OrderedPhase {
     /// What the phase does. An all-reduce may be a reduce-scatter and an all-gather.

@@ -76,6 +76,10 @@ const TREE_NUMBERS: [u64; 4] = [1, 2, 4, 8];
 /// Numbers of matched trees of an all-reduce that are priced there.
 const MATCHED_NUMBERS: [u64; 3] = [2, 8, 32];
 
+/// On more than [`super::SEARCHED_RANKS`] ranks one packing is tried, if the best other algorithm
+/// takes at least this multiple of the bound.
+const FAR_FROM_BOUND: f64 = 2.0;
+
 /// Another number of trees is taken if it needs at most this share of the time.
 const OTHER_NUMBER: f64 = 0.98;
 
@@ -164,10 +168,16 @@ impl Chooser<'_> {
             verdict: Verdict::Unpriced,
         };
         let few = cost::exact_ranks(self.topology).min(super::SEARCHED_RANKS);
+        let many = cost::exact_ranks(self.topology);
+        let large = site.axis.size > few;
         let left = if effort == 0 {
             Some("with an effort of 0 no trees are packed".to_owned())
-        } else if site.axis.size > few {
-            Some(format!("not searched for more than {few} ranks"))
+        } else if site.axis.size > many {
+            Some(format!("not searched for more than {many} ranks: a program may name it"))
+        } else if large && best < FAR_FROM_BOUND * bound {
+            Some(format!(
+                "not searched for more than {few} ranks where others need less than twice the bound"
+            ))
         } else if self.topology.settings().queues().is_some() || self.topology.is_package() {
             Some("not searched on machines with queues or packages".to_owned())
         } else if bound > WORTH * best {
@@ -183,7 +193,8 @@ impl Chooser<'_> {
         // An all-reduce moves the vector of every rank twice; other collectives move less.
         let moved = from.bytes.saturating_mul(2 * site.axis.size);
         let limit = from.messages.at_most((moved / LEAST_BYTES).max(1));
-        from.messages = limit.usual();
+        // Where nothing else is tried, this is what a program would get that names packed trees.
+        from.messages = if large { limit } else { limit.usual() };
         let search = from.search(&self.cx.packed);
         let packed = match search.pack(&[]) {
             Err(why) => {
@@ -207,7 +218,7 @@ impl Chooser<'_> {
         // Trees of another kind may be faster where the estimate of the fastest does not hold.
         // Plans know no cores that send, so there a difference says nothing about the kind.
         let cores = self.topology.settings().cores.put_limit().is_some();
-        let improvable = !cores && price.as_ref().is_ok_and(|p| p.ns > bound / WORTH);
+        let improvable = !cores && !large && price.as_ref().is_ok_and(|p| p.ns > bound / WORTH);
         let misjudged = improvable && price.as_ref().is_ok_and(|p| p.ns > packed.ns * ESTIMATED);
         // Where messages name relays, many trees wait for each other, although the plan knows it:
         // fewer trees in more pieces may come nearer to the busiest link.
@@ -257,7 +268,7 @@ impl Chooser<'_> {
         let more = PackedSite { messages: limit, ..from }.search(&self.cx.packed);
         for other_trees in [false, true] {
             let known = price.as_ref().map_or(f64::INFINITY, |p| p.ns);
-            let enough = limit.most <= limit.usual || known <= bound / WORTH;
+            let enough = large || limit.most <= limit.usual || known <= bound / WORTH;
             if enough || other_trees && !names_trees(&out.arguments) {
                 break;
             }
