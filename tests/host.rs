@@ -176,6 +176,89 @@ pub(crate) fn collectives() -> Vec<(&'static str, String)> {
     ]
 }
 
+/// Programs whose ranks fetch inputs from where they lie.
+pub(crate) fn in_place() -> Vec<(&'static str, String)> {
+    let one = |name: &'static str, signature: &str, ty: &str, body: &str| {
+        let body = body.replace("BY", "with (transfer: rendezvous)");
+        let text = program(name, 4, signature, "", "", &[]);
+        let (head, _) = text.split_once("program ").expect("a program");
+        (name, format!("{head}program {name}{signature} -> {ty} {{ {body} }}\n"))
+    };
+    let reduced = REDUCED.replace("TY", "f32");
+    vec![
+        one("all_parts", "(x: f16[n@tp])", "f16[n]", "all_gather(x, over: tp, dim: 0, using: direct BY)"),
+        one("all_sums", &reduced, "f32[n]", "all_reduce(x, sum, over: tp, using: two_phase BY)"),
+        one(
+            "parts_of_sums",
+            &reduced,
+            "(f32[n@tp], f32[n])",
+            "let a = reduce_scatter(x, sum, over: tp, dim: 0, using: direct BY); \
+             (a, all_reduce(x, sum, over: tp, using: one_phase BY))",
+        ),
+        one(
+            "sent_by_one",
+            "(x: i32[n] only(1@tp))",
+            "i32[n]",
+            "broadcast(x, over: tp, root: 1, using: direct BY)",
+        ),
+        // The blocks of several rows are packed first, and fetched from there.
+        one(
+            "columns",
+            "(x: i32[n@tp, 24])",
+            "i32[n, 24@tp]",
+            "all_to_all(x, over: tp, from: 0, to: 1, using: direct BY)",
+        ),
+        // What is computed first is fetched from where it is, and used again after that.
+        one(
+            "computed",
+            "(x: f32[tp * n@tp])",
+            "f32[tp * n@tp]",
+            "let a = relu(x); let b = shift(a, dim: 0, over: tp, by: 1, using: direct BY); a * b",
+        ),
+        // Slots alternate, so fetches of a call may last into the next one.
+        one(
+            "in_turn",
+            "(x: f32[n@tp])",
+            "f32[n]",
+            "all_gather(x, over: tp, dim: 0, using: direct with (transfer: pull))",
+        ),
+        // Its first message is a copy of the input, and the others are of what came.
+        one("around", "(x: f32[n@tp])", "f32[n]", "all_gather(x, over: tp, dim: 0, using: ring BY)"),
+    ]
+}
+
+/// In which kernels peers fetch inputs from where they lie, and what they still copy.
+#[test]
+fn inputs_are_fetched_in_place() {
+    let Some(packages) = Packages::new(&in_place()) else { return };
+    for (name, reached, windows) in [
+        ("all_parts", 1, 0),
+        ("all_sums", 1, 1),
+        // The second collective begins after waits of the first one.
+        ("parts_of_sums", 1, 1),
+        ("sent_by_one", 1, 0),
+        ("columns", 0, 0),
+        ("computed", 0, 0),
+        ("in_turn", 0, 1),
+        ("around", 0, 1),
+    ] {
+        let text = packages.source(name);
+        assert_eq!(text.matches("= me->inputs[").count(), reached, "{name}: {text}");
+        let is_window = |line: &&str| {
+            let name = line.split(" = ").next().unwrap_or_default();
+            name.contains("const int64_t ") && name.trim_end_matches(char::is_numeric).ends_with("_w")
+        };
+        assert_eq!(text.lines().filter(is_window).count(), windows, "{name}: {text}");
+    }
+    let all = packages.all("all", &[]);
+    for name in &packages.names {
+        for (ranks, count) in [(2, 0), (2, 1), (3, 1009), (4, 5), (4, 9001), (8, 3), (8, 1009)] {
+            equal(&all, &format!("{name} -n {ranks} -c {count} --calls 20 --repeat 0"));
+        }
+        equal(&all, &format!("{name} -n 3 -c 37 --calls 50 --repeat 0 --delays --seed 5"));
+    }
+}
+
 /// Every element on every rank, bit for bit: no element, one element, odd counts, several tiles;
 /// several calls in a row, with delays.
 #[test]
@@ -303,7 +386,7 @@ fn a_wrong_element_is_reported() {
 /// order or a wait.
 #[test]
 fn a_sanitizer_finds_missing_fences() {
-    let Some(packages) = Packages::new(&collectives()) else { return };
+    let Some(packages) = Packages::new(&[collectives(), in_place()].concat()) else { return };
     let all = packages.all("all_tsan", &SANITIZED);
     for name in &packages.names {
         equal(&all, &format!("{name} -n 4 -c 101 --calls 8 --repeat 0 --delays"));
@@ -314,7 +397,7 @@ fn a_sanitizer_finds_missing_fences() {
         all.map(|at| format!("{}{to}{}", &text[..at], &text[at + from.len()..])).collect()
     };
     let (mut tried, mut missed) = (0, vec![]);
-    for name in ["gathered", "whole_sums"] {
+    for name in ["gathered", "whole_sums", "all_parts", "sent_by_one", "computed"] {
         let text = packages.source(name);
         let (kernel, rest) = text.split_once("/* --- the program --- */").expect("a description");
         let mut made = mutants(kernel, "memory_order_release", "memory_order_relaxed");

@@ -1,7 +1,7 @@
 //! Tests of emitted C over MPI: the same elements, and what ends a run.
 
 use crate::common::Ran;
-use crate::host::{Packages, collectives, moves};
+use crate::host::{Packages, collectives, in_place, moves};
 use crate::needs::{MPI_VARS, Need, found};
 use std::ffi::OsString;
 use std::path::Path;
@@ -56,8 +56,8 @@ fn run(launcher: &OsString, program: &Path, ranks: u32, args: &str) -> Ran {
 /// several tiles, and more than is staged at once.
 #[test]
 fn elements_over_mpi_are_those_of_the_program() {
-    let chosen = ["sums", "half_sums", "exchanged", "sent", "scans", "pulled"];
-    let all = [collectives(), moves(), pulled()].concat();
+    let chosen = ["sums", "half_sums", "exchanged", "sent", "scans", "pulled", "all_parts", "parts_of_sums"];
+    let all = [collectives(), moves(), pulled(), in_place()].concat();
     let programs: Vec<_> = all.into_iter().filter(|(name, _)| chosen.contains(name)).collect();
     assert_eq!(programs.len(), chosen.len());
     let Some(packages) = Packages::by(Need::MpiCompiler, &programs) else { return };

@@ -163,6 +163,9 @@ struct Mpi {
     launcher: NativeTool,
 }
 
+/// The option with which receivers fetch inputs from where they lie.
+const IN_PLACE: &str = "with (transfer: rendezvous)";
+
 /// A package of an algorithm, with its program.
 struct Built {
     algorithm: String,
@@ -282,7 +285,8 @@ impl Bench<'_> {
             library.iter().any(|l| l == name)
         };
         let algorithms: Vec<String> = match self.args.algorithm.is_empty() {
-            true => library.clone(),
+            // Each moves its messages in two ways.
+            true => library.iter().flat_map(|a| [a.clone(), format!("{a} {IN_PLACE}")]).collect(),
             false => self.args.algorithm.iter().filter(is_own).cloned().collect(),
         };
         let mut built = vec![];

@@ -394,6 +394,10 @@ impl Device for Profile {
         false
     }
 
+    fn shares_inputs(&self) -> bool {
+        false
+    }
+
     fn bytes(&self, space: Space) -> u32 {
         self.bytes(space)
     }

@@ -51,10 +51,13 @@ fn expr() -> impl Strategy<Value = Expr> {
 /// names.
 fn declarations() -> impl Strategy<Value = Kernel> {
     let dtype = || select(DType::ALL.to_vec());
-    let tensor =
-        (name(), dtype(), expr(), any::<bool>(), any::<u32>()).prop_map(|(name, dtype, len, out, index)| {
-            Tensor { name, dtype, len, access: if out { TensorUse::Out } else { TensorUse::In }, index }
-        });
+    let tensor = (name(), dtype(), expr(), any::<[bool; 2]>(), any::<u32>()).prop_map(
+        |(name, dtype, len, is, index)| {
+            let access = if is[0] { TensorUse::Out } else { TensorUse::In };
+            let reach = if is[1] { Reach::Peers } else { Reach::Own };
+            Tensor { name, dtype, len, access, index, reach }
+        },
+    );
     let values = prop::collection::btree_map(any::<u64>(), prop::collection::vec(any::<i64>(), 0..4), 0..3);
     let signals = (name(), expr(), expr(), prop::option::of(expr()))
         .prop_map(|(name, count, per_call, at)| Signals { name, count, per_call, at });

@@ -118,6 +118,10 @@ impl Device for Processor {
         true
     }
 
+    fn shares_inputs(&self) -> bool {
+        true
+    }
+
     fn bytes(&self, space: Space) -> u32 {
         let [rows, cols] = LIMITS.block;
         match space {

@@ -76,7 +76,7 @@ fn next(kernel: &Kernel) -> Option<Kernel> {
 }
 
 /// Removes the names of the body that no statement mentions.
-fn forget(body: &mut Vec<Stmt>) {
+pub(crate) fn forget(body: &mut Vec<Stmt>) {
     let mut at = body.len();
     while at > 0 {
         at -= 1;
@@ -106,10 +106,10 @@ fn totals(kernel: &Kernel) -> impl Fn(&WholeCopy) -> Expr {
 }
 
 /// Numbers of ranks and elements of the traces.
-const TRACED: ([i64; 6], [i64; 6]) = ([1, 2, 3, 4, 5, 8], [0, 1, 7, 16, 65, 1000]);
+pub(crate) const TRACED: ([i64; 6], [i64; 6]) = ([1, 2, 3, 4, 5, 8], [0, 1, 7, 16, 65, 1000]);
 
 /// Most events of a trace.
-const MOST_EVENTS: usize = 1 << 16;
+pub(crate) const MOST_EVENTS: usize = 1 << 16;
 
 /// Checks whether no operation of a kernel leaves its memory, at sizes at which none of the
 /// original one does. There has to be such a size with several elements.
@@ -158,7 +158,7 @@ fn accesses(list: &[Stmt], object: Object) -> bool {
     found
 }
 
-fn writes(list: &[Stmt], object: Object) -> bool {
+pub(crate) fn writes(list: &[Stmt], object: Object) -> bool {
     let mut found = false;
     each_op(list, &mut |op| found |= op.place().is_some_and(|(g, writes)| writes && g.object == object));
     found
@@ -166,13 +166,24 @@ fn writes(list: &[Stmt], object: Object) -> bool {
 
 /// Puts a tensor in the place of an area, and removes the area.
 fn replace(kernel: &mut Kernel, area: AreaId, tensor: TensorId) {
+    each_op_mut(&mut kernel.body, &mut |op| {
+        let Some(gm) = op.place_mut() else { return };
+        if gm.object == Object::Area(area) {
+            gm.object = Object::Tensor(tensor);
+        }
+    });
+    remove(kernel, area);
+}
+
+/// Removes an area that no operation accesses.
+pub(crate) fn remove(kernel: &mut Kernel, area: AreaId) {
     kernel.areas.remove(area.0 as usize);
     each_op_mut(&mut kernel.body, &mut |op| {
         let Some(gm) = op.place_mut() else { return };
-        gm.object = match gm.object {
-            Object::Area(a) if a == area => Object::Tensor(tensor),
-            Object::Area(a) if a.0 > area.0 => Object::Area(AreaId(a.0 - 1)),
-            other => other,
-        };
+        if let Object::Area(a) = &mut gm.object
+            && a.0 > area.0
+        {
+            a.0 -= 1;
+        }
     });
 }

@@ -6,6 +6,7 @@
 //! * [`backend`]: the backend and its only target, `host`.
 //! * `device`: what the printed loops compute.
 //! * [`in_place`]: inputs that are read in place, and results that are written in place.
+//! * [`fetch_in_place`]: data that peers fetch from where it lies.
 //! * [`passes`]: offsets in the window, and addresses of tiles.
 //! * [`orders`]: memory orders of notifies and waits, which take the place of the fences.
 //! * `refused`: what the target does not emit.
@@ -19,6 +20,7 @@ pub mod c;
 pub mod definition;
 mod device;
 pub mod expected;
+pub mod fetch_in_place;
 pub mod in_place;
 pub mod orders;
 pub mod package;

@@ -3,9 +3,10 @@
 //! A notify after `fence.release` is an atomic addition with release order, and any other notify a
 //! relaxed one. A wait before `fence.acquire` is a load with acquire order. A wait after which the
 //! rank next writes is one too: in the memory model a rewrite needs the knowledge that a read is
-//! over, and no fence. Any other wait is a relaxed load. There are no stand-alone fences, because
-//! ThreadSanitizer does not model them, and an order that no fence asks for would hide a missing
-//! fence from it.
+//! over, and no fence. The end of a call is such a write if peers read inputs where they are: the
+//! caller may write the inputs of the next call. Any other wait is a relaxed load. There are no
+//! stand-alone fences, because ThreadSanitizer does not model them, and an order that no fence asks
+//! for would hide a missing fence from it.
 //!
 //! The orders follow from the statements on all paths, and calls follow each other. An order is the
 //! stronger one where two paths differ. A loop over tiles counts as one that accesses memory:
@@ -14,7 +15,7 @@
 //! passes has one; a kernel with fences in which a notify or wait has no order is not emitted
 //! ([`Orders::complete`]).
 
-use kbc_tiles::tile::{Kernel, Object, Op, Reach, Stmt, path};
+use kbc_tiles::tile::{AreaId, Gm, Kernel, Object, Op, Reach, Stmt, path};
 use std::collections::BTreeSet;
 
 /// The notifies and waits of a kernel that have an order, by their address in the kernel.
@@ -22,6 +23,8 @@ use std::collections::BTreeSet;
 pub struct Orders {
     release: BTreeSet<*const Op>,
     acquire: BTreeSet<*const Op>,
+    /// Areas to which peers store.
+    stored: BTreeSet<AreaId>,
 }
 
 /// What a rank has done since its last fence: a set, as paths may differ.
@@ -52,9 +55,17 @@ impl Orders {
     /// Returns the orders of a kernel.
     pub fn of(kernel: &Kernel) -> Orders {
         let mut out = Orders::default();
+        for (_, op) in path::ops(kernel) {
+            if let Some((Gm { object: Object::Area(a), peer: Some(_), .. }, true)) = op.place() {
+                out.stored.insert(*a);
+            }
+        }
         let end = out.forward(kernel, &kernel.body, Before::default());
         out.forward(kernel, &kernel.body, end);
-        let start = out.backward(kernel, &kernel.body, After::default());
+        let start = match kernel.tensors.iter().any(|t| t.reach == Reach::Peers) {
+            true => After { acquire: false, write: true },
+            false => out.backward(kernel, &kernel.body, After::default()),
+        };
         out.backward(kernel, &kernel.body, start);
         out
     }
@@ -114,7 +125,7 @@ impl Orders {
                 self.release.insert(std::ptr::from_ref(op));
                 Before { fenced: false, told: true }
             }
-            _ if access(kernel, op).is_some() => Before { told: false, ..at },
+            _ if self.access(kernel, op).is_some() => Before { told: false, ..at },
             _ => at,
         }
     }
@@ -142,7 +153,7 @@ impl Orders {
     }
 
     fn backward_op(&mut self, kernel: &Kernel, op: &Op, at: After) -> After {
-        match (op, access(kernel, op)) {
+        match (op, self.access(kernel, op)) {
             (Op::Acquire, _) => After { acquire: true, write: false },
             (Op::Wait { .. }, _) => {
                 if at.acquire || at.write {
@@ -155,6 +166,25 @@ impl Orders {
             _ => at,
         }
     }
+
+    /// Returns how an operation accesses memory that peers reach, if that needs an order: what only
+    /// this rank writes, it reads in the order of its program.
+    fn access(&self, kernel: &Kernel, op: &Op) -> Option<Access> {
+        let (place, writes) = op.place()?;
+        let reach = match place.object {
+            Object::Area(a) => kernel.area(a).reach,
+            Object::Tensor(t) => kernel.tensor(t).reach,
+        };
+        let others = match place.object {
+            Object::Area(a) => place.peer.is_some() || self.stored.contains(&a),
+            Object::Tensor(_) => place.peer.is_some(),
+        };
+        (reach == Reach::Peers && (writes || others)).then_some(if writes {
+            Access::Write
+        } else {
+            Access::Read
+        })
+    }
 }
 
 fn join_before(a: Before, b: Before) -> Before {
@@ -163,11 +193,4 @@ fn join_before(a: Before, b: Before) -> Before {
 
 fn join_after(a: After, b: After) -> After {
     After { acquire: a.acquire || b.acquire, write: a.write || b.write }
-}
-
-/// Returns how an operation accesses memory that peers reach, if it does.
-fn access(kernel: &Kernel, op: &Op) -> Option<Access> {
-    let (place, writes) = op.place()?;
-    let reached = matches!(place.object, Object::Area(a) if kernel.area(a).reach == Reach::Peers);
-    reached.then_some(if writes { Access::Write } else { Access::Read })
 }

@@ -20,7 +20,7 @@ use kbc_tiles::layout;
 use kbc_tiles::package::golden::numbered_rows;
 use kbc_tiles::package::python::fill;
 use kbc_tiles::package::{Bus, Global, Layout, Package, PackagedProgram, bus, only_moves, problems, refused};
-use kbc_tiles::tile::{COUNT, NRANKS, TensorUse};
+use kbc_tiles::tile::{COUNT, NRANKS, Reach, TensorUse};
 use std::fmt::Write;
 
 const TRANSPORT: &str = include_str!("templates/kbc_host.h");
@@ -209,7 +209,9 @@ fn program(package: &Package<'_>, layout: &Layout) -> Result<String, Diagnostic>
     let mut arguments = String::new();
     for t in &kernel.tensors {
         let result = u8::from(t.access == TensorUse::Out);
-        let _ = writeln!(arguments, "    {{{result}, {}}}, /* {}: {} */", t.index, t.name, ctype(t.dtype));
+        let reached = u8::from(t.reach == Reach::Peers);
+        let ty = ctype(t.dtype);
+        let _ = writeln!(arguments, "    {{{result}, {}, {reached}}}, /* {}: {ty} */", t.index, t.name);
     }
     let _ = write!(out, "static const struct kbc_argument {name}_argument[] = {{\n{arguments}}};\n");
     let ranks: Vec<String> = package.claim.ranks.iter().map(u64::to_string).collect();

@@ -1,6 +1,6 @@
-//! Passes of the backend: `in-place` removes areas that repeat a tensor, `layout` places counters
-//! and areas in the window, `tiles` places tiles in the rank's own memory. Fences stay:
-//! [`crate::orders`] reads them.
+//! Passes of the backend: `in-place` removes areas that repeat a tensor, `fetch-in-place` those
+//! that repeat what peers fetch, `layout` places counters and areas in the window, `buffers` places
+//! tiles in the rank's own memory. Fences stay: [`crate::orders`] reads them.
 
 use crate::device::Processor;
 use kbc_diag::{Diagnostic, Diagnostics};
@@ -24,12 +24,22 @@ pub const PASSES: &[HostPass] = &[
         doc: "areas that repeat an input or a result are that tensor",
         run: in_place,
     },
+    HostPass {
+        name: "fetch-in-place",
+        doc: "peers fetch from where data lies, and not from a copy",
+        run: fetch_in_place,
+    },
     HostPass { name: "layout", doc: "offsets of signals and areas in the window", run: layout },
     HostPass { name: "buffers", doc: "addresses of tiles in the memories of a core", run: buffers },
 ];
 
 fn in_place(kernel: &mut Kernel) -> Result<(), Diagnostics> {
     crate::in_place::run(kernel);
+    Ok(())
+}
+
+fn fetch_in_place(kernel: &mut Kernel) -> Result<(), Diagnostics> {
+    crate::fetch_in_place::run(kernel);
     Ok(())
 }
 

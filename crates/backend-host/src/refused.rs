@@ -13,10 +13,18 @@ use kbc_tiles::tile::{Kernel, Op, Rounding, Stmt};
 pub fn check(kernel: &Kernel) -> Result<(), Diagnostic> {
     let mut from = String::new();
     statements(&kernel.body, &mut from)?;
-    if Orders::of(kernel).complete(kernel) {
-        return Ok(());
+    ordered(kernel, &Orders::of(kernel))
+}
+
+/// Checks that every notify and wait of a kernel with fences has an order.
+///
+/// # Errors
+/// Returns E470.
+pub fn ordered(kernel: &Kernel, orders: &Orders) -> Result<(), Diagnostic> {
+    match orders.complete(kernel) {
+        true => Ok(()),
+        false => Err(refuse("a notify or wait that other accesses part from its fence", "")),
     }
-    Err(refuse("a notify or wait that other accesses part from its fence", ""))
 }
 
 fn statements(list: &[Stmt], from: &mut String) -> Result<(), Diagnostic> {

@@ -2,6 +2,7 @@
 
 mod c;
 mod expected;
+mod fetch_in_place;
 mod in_place;
 mod kernels;
 mod orders;

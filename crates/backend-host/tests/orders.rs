@@ -41,6 +41,23 @@ fn fences_become_orders() {
         (&[AWAIT, PUT, "fence.release", TELL], &["acquire", "release"]),
         // What a rank alone reaches is no access.
         (&[AWAIT, "load $a[8] = %x[0]", "store %y[0] = $a[8]"], &["-"]),
+        // Peers fetch what this rank writes in the next call, and it reads that itself in between.
+        (
+            &[
+                "store @w[0][0] = $a[8]",
+                "fence.release",
+                TELL,
+                AWAIT,
+                "fence.acquire",
+                "load $b[8] = @w[0][0] at (0)",
+                "fence.release",
+                TELL,
+                AWAIT,
+                READ,
+            ],
+            &["release", "acquire", "release", "acquire"],
+        ),
+        (&["store @w[0][0] = $a[8]", "fence.release", TELL, READ, TELL], &["release", "release"]),
         // Calls follow each other: the fence at the end is before the notify of the next call.
         (&[TELL, "fence.release"], &["release"]),
         // On one of two paths.
@@ -79,5 +96,5 @@ fn kernels_that_are_emitted_have_all_orders() {
     assert!(complete_orders(&with(&[TELL, AWAIT])));
     // The second notify may need the fence.
     assert!(!complete_orders(&with(&[PUT, "fence.release", TELL, PUT, TELL])));
-    assert!(!complete_orders(&with(&[AWAIT, READ, AWAIT, "fence.acquire", READ])));
+    assert!(!complete_orders(&with(&[PUT, AWAIT, READ, AWAIT, "fence.acquire", READ])));
 }

@@ -149,7 +149,7 @@ pub enum Op<R: Repr> {
     Await(R::Event),
     /// An operation on whole local buffers.
     Local(R::Local),
-    /// One of the four points of a message ([`Mark`]). In the walk it does nothing.
+    /// One of the points of a message ([`Mark`]). In the walk it does nothing.
     Mark(R::Mark),
     /// `host.read %buffer`, in the host's program: waits until the regions launched so far that
     /// write the buffer are over on this rank, then takes its elements.
@@ -193,7 +193,7 @@ impl Repr for () {
     type Host = ();
 }
 
-/// `reserve | publish | accept | free PEER : window[slot]`: one of the four points of a message.
+/// `reserve | publish | accept | free | settle PEER : window[slot]`: a point of a message.
 /// `expand` creates marks, and `synchronize` turns them into signals and fences.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Mark {
@@ -218,11 +218,14 @@ pub enum Point {
     Expect,
     /// At the receiver, after its reads: the slot may be written again.
     Free,
+    /// At the sender, later in the same call: the slot may be written again. It takes the place of
+    /// [`Point::Reserve`] in the next call.
+    Settle,
 }
 
 impl Point {
     /// All points, in the order of a message.
-    pub const ALL: [Point; 4] = [Point::Reserve, Point::Publish, Point::Expect, Point::Free];
+    pub const ALL: [Point; 5] = [Point::Reserve, Point::Publish, Point::Expect, Point::Free, Point::Settle];
 
     /// Returns the word in the text.
     pub fn name(self) -> &'static str {
@@ -231,6 +234,7 @@ impl Point {
             Point::Publish => "publish",
             Point::Expect => "accept",
             Point::Free => "free",
+            Point::Settle => "settle",
         }
     }
 }

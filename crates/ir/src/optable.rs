@@ -45,7 +45,7 @@ const fn row(
 use Level::{Graph, Schedule};
 
 /// All operations, by level and group.
-pub const OPERATIONS: [OpRow; 72] = [
+pub const OPERATIONS: [OpRow; 73] = [
     row(Graph, "data", "input", "`@x`", "none", "an input of the program"),
     row(
         Graph,
@@ -434,6 +434,14 @@ pub const OPERATIONS: [OpRow; 72] = [
         "`(SENDER) : @window[NUMBER]`",
         "a mark at the receiver",
         "the slot may be written again; `synchronize` replaces it by a credit, or by nothing",
+    ),
+    row(
+        Schedule,
+        "messages",
+        "settle",
+        "`(RECEIVER) : @window[NUMBER]`",
+        "a mark at the sender",
+        "the receiver has freed the slot in this call; `synchronize` replaces it by a wait for that credit",
     ),
     row(
         Schedule,

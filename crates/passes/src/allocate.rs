@@ -1,7 +1,7 @@
 //! Window allocation: gives each window the slots that it needs for successive calls, and its place
 //! in the domain.
 //!
-//! The pass distinguishes three cases:
+//! The pass distinguishes four cases:
 //!
 //! * **No marks `reserve` and `free`.** `expand` has found that other messages imply that a slot
 //!   may be written again. The window keeps its slots.
@@ -11,6 +11,8 @@
 //!   credits nor a barrier, whatever the skew between ranks. The window gets twice its slots, the
 //!   slot numbers get a term with `call % 2`, and the marks are removed. Whether a collective has
 //!   this property follows from its contract, never from its name or its algorithm.
+//! * **A window with marks `settle`** keeps one slot per message, because its slots are free again
+//!   when a call ends, and `synchronize` adds the credits that show it.
 //! * **Any other window** keeps one slot per message, or the rotating slots that `slots: k` asked
 //!   for, and `synchronize` adds credits.
 //!
@@ -143,10 +145,10 @@ impl Pass for Allocate {
         turns::share(schedule);
         let turns = Turns::of(schedule);
         let mut doubled = reserved(schedule);
-        let alternating = alternating(schedule);
+        let (alternating, settled) = (alternating(schedule), marked(schedule, &[Point::Settle]));
         for (w, doubled) in doubled.iter_mut().enumerate() {
             let id = WindowId(w as u32);
-            *doubled &= !alternating[w] && total(schedule, &turns, id);
+            *doubled &= !alternating[w] && !settled[w] && total(schedule, &turns, id);
             if *doubled {
                 alternate(schedule, &turns, id);
             }
@@ -210,11 +212,16 @@ fn bodies(r: &kbc_ir::schedule::Region) -> impl Iterator<Item = &[SStmt]> {
 /// Returns for each window whether any operation asks if a slot may be written again (marks
 /// `reserve` and `free`). If none does, other messages imply it.
 pub(crate) fn reserved(s: &Schedule) -> Vec<bool> {
+    marked(s, &[Point::Reserve, Point::Free])
+}
+
+/// Returns for each window whether messages in it have a mark of one of these points.
+fn marked(s: &Schedule, points: &[Point]) -> Vec<bool> {
     let mut out = vec![false; s.windows.len()];
     for body in s.regions.iter().flat_map(bodies) {
         each_op(body, &mut |op, _| {
-            if let SOp::Mark(Mark { point: Point::Reserve | Point::Free, window, .. }) = op {
-                out[window.0 as usize] = true;
+            if let SOp::Mark(Mark { point, window, .. }) = op {
+                out[window.0 as usize] |= points.contains(point);
             }
         });
     }

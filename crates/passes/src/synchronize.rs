@@ -9,6 +9,7 @@
 //! * `reserve` becomes a wait for the credit of the previous call, and `free` a release fence and a
 //!   notify that returns the credit. `expand` and `allocate` leave these marks only where a credit
 //!   is needed. The sender has one counter for each receiver, so that every counter has one writer.
+//!   `settle` becomes a wait for the credit of this call, later in the same call.
 //!   If slots rotate (`slots: k`), the credits of the one neighbour are counted: message t waits
 //!   for the credit of message t - k.
 //!
@@ -466,6 +467,9 @@ impl Plan {
             (Point::Reserve, Some(signal)) => {
                 vec![SOp::Wait { counter: Counter { signal, index: credit(peer) }, value: turn.clone() }]
             }
+            (Point::Settle, Some(signal)) => {
+                vec![SOp::Wait { counter: Counter { signal, index: credit(peer) }, value: next.clone() }]
+            }
             (Point::Free, Some(signal)) => {
                 let me: Vec<Expr> = coords.iter().map(|(n, _)| Expr::Var(n.clone())).collect();
                 vec![
@@ -473,7 +477,7 @@ impl Plan {
                     SOp::Notify { peer: peer.clone(), counter: Counter { signal, index: credit(&me) } },
                 ]
             }
-            (Point::Reserve | Point::Free, None) => vec![],
+            (Point::Reserve | Point::Free | Point::Settle, None) => vec![],
         }
     }
 }

@@ -139,8 +139,8 @@ fn fallbacks_are_right() {
         for p in [1, 2, 3, 4, 5, 7, 8, 9] {
             let case = world.case(name, &[p], None);
             let roots = if world.rooted(case.alg) { vec![Some(0), Some(p - 1)] } else { vec![None] };
-            let pulled = Case { options: vec![("transfer".into(), argument("pull"))], ..case.clone() };
-            let cases = [case, pulled];
+            let with = |word| Case { options: vec![("transfer".into(), argument(word))], ..case.clone() };
+            let cases = [case.clone(), with("pull"), with("rendezvous")];
             let with = |root| cases.iter().map(move |c| Case { root, ..c.clone() });
             for case in roots.into_iter().flat_map(with) {
                 if !world.legal(&case) {

@@ -169,8 +169,8 @@ fn random_rounds_have_their_sums() {
     for seed in 0..ALGORITHMS {
         let p = u64::from(ranks(seed));
         let case = world.case(&format!("all_reduce random{seed}"), &[p], None);
-        let pulled = Case { options: vec![("transfer".into(), argument("pull"))], ..case.clone() };
-        for case in [case, pulled] {
+        let with = |word| Case { options: vec![("transfer".into(), argument(word))], ..case.clone() };
+        for case in [case.clone(), with("pull"), with("rendezvous")] {
             assert!(stack::oracle::compare(&world, &case) > 0);
             let l = Layout::ints(16);
             let mut m = stack::expanded(&world, &case, &l).unwrap();

@@ -1,6 +1,6 @@
-//! Tests of `transfer: pull` through the whole stack. Every algorithm of the library is proven,
-//! gives the interpreter's bits as machine code, fulfils its contract on every rank, and passes
-//! under the adversaries; and none of its synchronisation can be left out.
+//! Tests of `transfer: pull`, `rendezvous` and `switch` through the whole stack. Every algorithm
+//! of the library is proven, gives the interpreter's bits as machine code, fulfils its contract on
+//! every rank, and passes under the adversaries; and none of its synchronisation can be left out.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use crate::cases::all_cases;
@@ -11,7 +11,7 @@ use kbc_backend_sim::interp::{RunOptions, run};
 use kbc_backend_sim::jit;
 use kbc_checker::mutate::{Operator, Target, apply, mutations};
 use kbc_checker::{CheckOptions, check};
-use kbc_ir::schedule::{Calls, SOp, SStmt, Schedule};
+use kbc_ir::schedule::{Calls, Ref, SOp, SStmt, Schedule};
 use kbc_ir::types::CutRule;
 use kbc_judge::{Behaviour, ClassifyOptions, calls, classify};
 use kbc_passes::expand::Arg;
@@ -92,18 +92,21 @@ fn the_library_is_fetched() {
     let roots = |p: u64| [0, p - 1].into_iter().collect::<BTreeSet<_>>().into_iter().collect();
     for (i, case) in world.cases(&shapes, &roots).into_iter().enumerate() {
         let p = case.ranks();
-        let case = Case { options: vec![("transfer".into(), Arg::Word("pull".into()))], ..case };
+        let with =
+            |word: &str| Case { options: vec![("transfer".into(), Arg::Word(word.into()))], ..case.clone() };
         let sizes = [(3 * p, CutRule::Even), (2 * p + 1, CutRule::Even), (p + 2, CutRule::Ceil)];
-        for (k, (n, rule)) in sizes.into_iter().enumerate() {
-            // All sizes, or the first one and a third of those with blocks of unequal length.
+        let cases = ["pull", "rendezvous"].map(with);
+        for (k, (case, (n, rule))) in cases.iter().flat_map(|c| sizes.clone().map(|s| (c, s))).enumerate() {
+            // All sizes, or the first one and a third of those with blocks of unequal length; and
+            // one of three cases of a rendezvous.
             if !all && k > 0 && (i + k) % 3 > 0 {
                 continue;
             }
             let unit = if n % p == 0 { p } else { 1 };
-            match one(world, &case, &Layout { unit, rule: rule.clone(), ..Layout::ints(n) }) {
+            match one(world, case, &Layout { unit, rule: rule.clone(), ..Layout::ints(n) }) {
                 Ok(true) => _ = ran.insert(case.alg),
                 Ok(false) => {}
-                Err(e) => wrong.push(format!("{} with {n} elements: {e}", world.show(&case))),
+                Err(e) => wrong.push(format!("{} with {n} elements: {e}", world.show(case))),
             }
         }
     }
@@ -113,8 +116,8 @@ fn the_library_is_fetched() {
     assert!(missing.is_empty(), "never ran: {missing:?}");
 }
 
-/// With `transfer: switch`, every algorithm of the library is proven and right, or rejected because
-/// switches have nothing to add.
+/// With `transfer: switch`, every algorithm of the library is proven and right, or rejected
+/// because switches have nothing to add.
 #[test]
 fn switches_add_what_ranks_fetch() {
     let world = World::shipped();
@@ -184,9 +187,12 @@ fn beside_other_options() {
         ("reduce binary_tree", 6, &["pipeline: 2", "cores: 2"]),
     ] {
         for option in options {
-            let case = world.case(&format!("{name}(transfer: pull, {option})"), &[p], None);
-            let case = Case { root: world.rooted(case.alg).then_some(1), ..case };
-            for n in [8 * p, 3 * p] {
+            // A rendezvous has one slot for each message.
+            let words: &[&str] =
+                if option.starts_with("slots") { &["pull"] } else { &["pull", "rendezvous"] };
+            for (word, n) in words.iter().flat_map(|w| [(w, 8 * p), (w, 3 * p)]) {
+                let case = world.case(&format!("{name}(transfer: {word}, {option})"), &[p], None);
+                let case = Case { root: world.rooted(case.alg).then_some(1), ..case };
                 match one(world, &case, &Layout { unit: p, ..Layout::ints(n) }) {
                     Ok(true) => {}
                     Ok(false) => wrong.push(format!("{}: refused", world.show(&case))),
@@ -225,6 +231,52 @@ fn slots_are_shared_and_signals_are_those_of_a_push() {
     }
 }
 
+/// With a rendezvous, every message has one slot, and no wait for an earlier call stands before a
+/// rank's first copy: what orders that copy has happened in the calls before.
+#[test]
+fn a_rendezvous_is_over_when_a_call_ends() {
+    let world = World::shipped();
+    for (name, p, slots, credits) in [
+        ("all_gather direct", 5, 1, 4),
+        ("all_to_all direct", 4, 4, 3),
+        ("reduce_scatter direct", 4, 3, 3),
+        ("all_gather ring", 4, 3, 3),
+        // The messages of the second phase imply that those of the first one are over.
+        ("all_reduce two_phase", 4, 4, 0),
+        ("broadcast direct", 4, 1, 3),
+    ] {
+        let case = world.case(&format!("{name}(transfer: rendezvous)"), &[p], None);
+        let case = Case { root: world.rooted(case.alg).then_some(0), ..case };
+        let m = stack::synchronized(world, &case, &Layout { unit: p, ..Layout::ints(4 * p) }).unwrap();
+        let s = m.schedule().unwrap();
+        assert_eq!(s.windows.iter().map(|w| w.slots).sum::<u64>(), slots, "{name}");
+        let counts = stack::count::count(&m);
+        assert_eq!(
+            counts.credit_waits,
+            if name.starts_with("broadcast") { credits } else { credits * p },
+            "{name}"
+        );
+        let region = stack::region(&m);
+        let first = region.roles[0].streams[0].body.iter().map(|s| {
+            let list = std::slice::from_ref(s);
+            let has = |of: &dyn Fn(&SOp) -> bool| {
+                let mut found = false;
+                kbc_ir::schedule::each_op(list, &mut |op, _| found |= of(op));
+                found
+            };
+            (
+                has(&|op| matches!(op, SOp::Wait { .. })),
+                has(&|op| matches!(op, SOp::Copy { dst: Ref::Slot { .. }, .. })),
+            )
+        });
+        let (wait, copy) = first.into_iter().find(|(wait, copy)| *wait || *copy).unwrap();
+        assert!(copy && (!wait || name == "all_gather ring"), "{name}");
+    }
+    let case = world.case("all_reduce ring(transfer: rendezvous, slots: 2)", &[4], None);
+    let refused = stack::synchronized(world, &case, &Layout::ints(8)).unwrap_err();
+    assert_eq!(refused.list[0].code, "E033");
+}
+
 /// SYNC-3 for pulls: each notify, wait and fence is dropped alone. The checker rejects the result,
 /// and under the weakest memory allowed it misbehaves.
 #[test]
@@ -241,6 +293,12 @@ fn no_signal_and_no_fence_can_be_dropped() {
         ("all_reduce bidirectional_ring", 4, "pull"),
         ("broadcast chain", 4, "pull"),
         ("reduce chain", 4, "pull"),
+        ("all_gather direct", 3, "rendezvous"),
+        ("reduce_scatter direct", 3, "rendezvous"),
+        ("all_gather ring", 3, "rendezvous"),
+        ("all_reduce two_phase", 3, "rendezvous"),
+        ("broadcast chain", 4, "rendezvous"),
+        ("reduce binary_tree", 4, "rendezvous"),
         ("reduce_scatter direct", 3, "switch"),
         ("all_reduce two_phase", 3, "switch"),
         ("all_reduce two_phase", 3, "switch, pipeline: 2"),

@@ -30,7 +30,7 @@ pub const OPTIONS: [(&str, OptionKind); 11] = [
     ("fuse", OptionKind::Count),
     ("order", OptionKind::Word(&["rank", "tree", "any"])),
     ("accumulate", OptionKind::Word(&["f32"])),
-    ("transfer", OptionKind::Word(&["push", "pull", "switch"])),
+    ("transfer", OptionKind::Word(&["push", "pull", "rendezvous", "switch"])),
     ("slots", OptionKind::Count),
     ("memory", OptionKind::Word(&["hbm", "sram", "tcm"])),
     ("cores", OptionKind::Count),

@@ -69,6 +69,9 @@ pub trait Device: Sync {
     /// does not ask for them.
     fn in_order(&self) -> bool;
 
+    /// Checks whether the launch can put inputs where peers read them.
+    fn shares_inputs(&self) -> bool;
+
     /// Returns the size in bytes of a memory of a core.
     fn bytes(&self, space: Space) -> u32;
 

@@ -58,6 +58,10 @@ impl Device for Plain {
         true
     }
 
+    fn shares_inputs(&self) -> bool {
+        false
+    }
+
     fn bytes(&self, space: Space) -> u32 {
         if space == Space::Vector { self.bytes } else { 0 }
     }

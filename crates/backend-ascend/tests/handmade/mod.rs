@@ -24,8 +24,14 @@ pub fn count() -> Expr {
 /// Returns the kernel without its body: a package needs only arguments and layout.
 pub fn kernel() -> Kernel {
     let others = || ranks() - Expr::Int(1);
-    let tensor =
-        |name: &str, access| Tensor { name: name.into(), dtype: DType::F32, len: count(), access, index: 0 };
+    let tensor = |name: &str, access| Tensor {
+        name: name.into(),
+        dtype: DType::F32,
+        len: count(),
+        access,
+        index: 0,
+        reach: Reach::Own,
+    };
     let tile = |name: &str, at| Tile {
         name: name.into(),
         dtype: DType::F32,

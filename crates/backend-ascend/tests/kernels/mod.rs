@@ -44,7 +44,7 @@ pub fn tiles(total: Expr, body: Vec<Stmt>) -> Stmt {
 }
 
 pub fn tensor(name: &str, access: TensorUse, index: u32) -> Tensor {
-    Tensor { name: name.into(), dtype: DType::F32, len: v("count"), access, index }
+    Tensor { name: name.into(), dtype: DType::F32, len: v("count"), access, index, reach: Reach::Own }
 }
 
 pub fn tile(name: &str, dtype: DType, elements: u32) -> Tile {

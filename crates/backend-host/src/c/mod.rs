@@ -17,6 +17,7 @@ pub use expr::{Named, print as expression};
 pub use names::{ctype, literal, plain as ident};
 
 use crate::device;
+use crate::refused::ordered;
 use compute::computes;
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::Expr;
@@ -30,11 +31,13 @@ use printer::Printer;
 /// Prints a kernel as a C function, with the functions of its tables before it.
 ///
 /// # Errors
-/// Returns E449 for a kernel without offsets or addresses, and E451 for an operation that has no
-/// form in C.
+/// Returns E449 for a kernel without offsets or addresses, E451 for an operation that has no form
+/// in C, and E470 for a notify or wait that has no order.
 pub fn kernel(k: &Kernel, text: &KernelText) -> Result<String, Diagnostic> {
     let name = ident(&k.name);
     let mut printer = Printer::new(k);
+    // Passes may have changed what is accessed between fences.
+    ordered(k, &printer.orders)?;
     printer.statements(&k.body, 1)?;
     let Printer { scope, names, out: body, chosen, .. } = &printer;
     let code = code_of(body);
@@ -83,6 +86,11 @@ pub fn kernel(k: &Kernel, text: &KernelText) -> Result<String, Diagnostic> {
     for (i, (t, ident)) in k.tensors.iter().zip(&names.tensors).enumerate() {
         let (ty, constant) = (ctype(t.dtype), if t.access == TensorUse::In { "const " } else { "" });
         line(&mut out, ident, format!("{constant}{ty} *const {ident} = tensors[{i}];"));
+    }
+    for (i, (t, ident)) in k.tensors.iter().zip(&names.reached).enumerate() {
+        if t.reach == Reach::Peers {
+            line(&mut out, ident, format!("const int64_t {ident} = me->inputs[{i}];"));
+        }
     }
     for (ident, own) in &names.tables {
         line(

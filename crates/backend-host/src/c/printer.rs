@@ -32,6 +32,8 @@ pub(super) struct RowLoop {
 /// Identifiers of the declarations of a kernel, in their order.
 pub(super) struct Names {
     pub tensors: Vec<String>,
+    /// The byte offset of a tensor in the window, if peers read it there.
+    pub reached: Vec<String>,
     pub signals: Vec<String>,
     /// Offset, and distance between slots in elements.
     pub areas: Vec<(String, String)>,
@@ -79,6 +81,7 @@ impl<'k> Printer<'k> {
         let areas = || k.areas.iter().map(|a| &a.name).collect::<Vec<_>>();
         let names = Names {
             tensors: names(k.tensors.iter().map(|t| &t.name).collect(), ""),
+            reached: names(k.tensors.iter().map(|t| &t.name).collect(), "_window"),
             signals: names(k.signals.iter().map(|s| &s.name).collect(), ""),
             areas: names(areas(), "").into_iter().zip(names(areas(), "_slot")).collect(),
             tiles: names(k.tiles.iter().map(|t| &t.name).collect(), ""),
@@ -272,10 +275,16 @@ impl<'k> Printer<'k> {
     }
 
     /// Returns the arguments that name a run in the window of a peer: the peer, the byte offset of
-    /// the area, and the first element; nothing for memory of this rank.
+    /// the area or input, and the first element; nothing for memory of this rank.
     fn remote(&self, g: &Gm) -> Option<String> {
-        let (Object::Area(a), Some(peer)) = (g.object, &g.peer) else { return None };
-        let (at, stride) = &self.names.areas[a.0 as usize];
+        let peer = g.peer.as_ref()?;
+        let (at, stride) = match g.object {
+            Object::Area(a) => {
+                let (at, stride) = &self.names.areas[a.0 as usize];
+                (at, stride.as_str())
+            }
+            Object::Tensor(t) => (&self.names.reached[t.0 as usize], ""),
+        };
         let first = self.first(g, stride).unwrap_or_else(|| "0".to_owned());
         Some(format!("{}, {at}, {first}", self.expr(peer, 0)))
     }

@@ -67,9 +67,10 @@ struct kbc_sizes {
     int64_t calls;           /* that a window serves before a counter leaves its 32 bits */
 };
 
-/* An argument of the kernel: an input or a result of the program, by number. */
+/* An argument of the kernel: an input or a result of the program, by number. Peers read some inputs: these
+ * are in the window. */
 struct kbc_argument {
-    int result, index;
+    int result, index, reached;
 };
 
 struct kbc_run;
@@ -129,6 +130,7 @@ struct kbc_run {
     struct kbc_control *control;
     unsigned char *windows;
     size_t pitch;
+    int64_t *inputs;       /* of each argument that is in the window: its byte offset */
     unsigned char *shared; /* memory for values of a definition, or 0 */
     size_t shared_bytes;
     unsigned char *data;   /* inputs of the file, or 0 */

@@ -63,6 +63,7 @@ struct kbc_rank {
     struct kbc_control *control;
     unsigned char *windows; /* of all ranks, one after another */
     size_t pitch;           /* bytes from one window to the next */
+    const int64_t *inputs;  /* of each argument of the kernel that peers read: its byte offset in a window */
     int64_t round;          /* barriers at which it arrived */
     int spins;              /* loads of a counter before a wait lets others run */
     int crowded;            /* whether there are more ranks than processors */

@@ -142,7 +142,8 @@ static void kbc_run_rank(struct kbc_run r, int64_t rank) {
         h->type = g->result ? &p->result[g->index] : &p->input[g->index];
         kbc_box(&r, h->type, g->result ? r.sizes.result[g->index] : r.sizes.input[g->index], rank, h->low, h->length);
         h->n = kbc_elements(h->type->dims, h->length);
-        tensors[a] = h->data = kbc_get_memory(&k, h->n * kbc_bytes[h->type->dtype]);
+        h->data = g->reached ? k.window + r.inputs[a] : kbc_get_memory(&k, h->n * kbc_bytes[h->type->dtype]);
+        tensors[a] = h->data;
     }
     if (call > 0) {
         kbc_checked_calls(&r, &k, held, tensors);
@@ -174,7 +175,9 @@ static void kbc_run_rank(struct kbc_run r, int64_t rank) {
         /* The inputs are those of the last checked call. */
         p->compare(&r, &k, call - 1, held, r.options.calls > 0);
     }
-    for (int a = 0; a < p->arguments; ++a) free(held[a].data);
+    for (int a = 0; a < p->arguments; ++a) {
+        if (!p->argument[a].reached) free(held[a].data);
+    }
     free(k.tiles);
     free(held);
     free(tensors);
@@ -451,6 +454,26 @@ static int kbc_read_data(struct kbc_run *r, const char *self) {
     return 0;
 }
 
+/* Gives the inputs that peers read their places behind the rest of the window; returns the bytes of a window.
+ * A place has room for the input of every rank, and is the same in every window. */
+static int64_t kbc_place_inputs(struct kbc_run *r) {
+    const struct kbc_program *p = r->program;
+    int64_t at = (r->sizes.window + 4095) / 4096 * 4096;
+    for (int a = 0; a < p->arguments; ++a) {
+        const struct kbc_argument *g = &p->argument[a];
+        int64_t most = 0;
+        if (!g->reached) continue;
+        for (int64_t rank = 0; rank < r->options.ranks; ++rank) {
+            int64_t low[KBC_DIMS], length[KBC_DIMS];
+            kbc_box(r, &p->input[g->index], r->sizes.input[g->index], rank, low, length);
+            most = kbc_max(most, kbc_elements(p->input[g->index].dims, length));
+        }
+        r->inputs[a] = at;
+        at += (most * kbc_bytes[p->input[g->index].dtype] + 4095) / 4096 * 4096;
+    }
+    return at;
+}
+
 /* Reads the arguments and computes the sizes; returns 0, or an exit code plus 1. `started` is the number
  * of ranks, if they have been started already. */
 static int kbc_prepare(const struct kbc_program *p, int64_t started, int argc, char **argv, struct kbc_run *r) {
@@ -468,7 +491,9 @@ static int kbc_prepare(const struct kbc_program *p, int64_t started, int argc, c
     if (r->options.calls + 1 + measured > r->sizes.calls) {
         return 1 + kbc_usage("a window serves %lld calls before a counter leaves its 32 bits", (long long)r->sizes.calls);
     }
-    r->pitch = ((size_t)r->sizes.window + 4095) / 4096 * 4096;
+    r->inputs = calloc((size_t)p->arguments + 1, sizeof *r->inputs);
+    if (!r->inputs) return 1 + kbc_usage("there is no memory");
+    r->pitch = (size_t)kbc_place_inputs(r);
     return kbc_read_data(r, argc > 0 ? argv[0] : "");
 }
 
@@ -477,6 +502,7 @@ static void kbc_free_sizes(struct kbc_run *r) {
     free(r->sizes.result);
     free(r->sizes.rows);
     free(r->data);
+    free(r->inputs);
 }
 
 #endif

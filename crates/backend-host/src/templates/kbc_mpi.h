@@ -25,6 +25,7 @@ struct kbc_rank {
     unsigned char *tiles;  /* memory of this rank for tiles */
     struct kbc_control *control;
     MPI_Win windows;
+    const int64_t *inputs; /* of each argument of the kernel that peers read: its byte offset in a window */
     unsigned char *staged;
     size_t filled;
     uint64_t put, told; /* peers at which a put or a notify may not be complete: bit i is rank i */

@@ -50,7 +50,8 @@ static void kbc_barrier(struct kbc_rank *k) {
 
 /* A rank, before its first call. */
 static struct kbc_rank kbc_join(const struct kbc_run *r, int64_t rank) {
-    return (struct kbc_rank){rank, r->options.ranks, r->windows, 0, r->control, kbc_windows, kbc_staging, 0, 0, 0};
+    return (struct kbc_rank){rank, r->options.ranks, r->windows, 0, r->control, kbc_windows, r->inputs,
+                             kbc_staging, 0, 0, 0};
 }
 
 /* Makes the windows, filled with 0; returns whether the memory model is that of kbc_mpi.h. */

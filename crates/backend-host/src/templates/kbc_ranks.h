@@ -78,7 +78,7 @@ static int kbc_crowded(int64_t ranks) {
 static struct kbc_rank kbc_join(const struct kbc_run *r, int64_t rank) {
     unsigned char *const window = r->windows + (size_t)rank * r->pitch;
     const int crowded = r->control->crowded;
-    return (struct kbc_rank){rank, r->options.ranks, window, 0, r->control, r->windows, r->pitch, 0,
+    return (struct kbc_rank){rank, r->options.ranks, window, 0, r->control, r->windows, r->pitch, r->inputs, 0,
                              crowded ? KBC_SPINS_CROWDED : KBC_SPINS, crowded};
 }
 

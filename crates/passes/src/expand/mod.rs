@@ -33,10 +33,12 @@
 //!
 //! **Options.** With `transfer: pull` the slots belong to the sender: the sender copies into them,
 //! and the receiver fetches the data from there (`get`), between the same marks. With `transfer:
-//! switch` this holds for data that is added, and what a round adds from several senders to one
-//! place is fetched as a sum (`get.combine`). A rank tells its peers what they can fetch before it
-//! sends anything in the round. If the round before writes none of that data, the rank tells them
-//! already there. With `cores: k`, core j visits the peers of an `each` starting with the j-th.
+//! rendezvous` the mark `settle`, at the end of the sender's stream, takes the place of `reserve`.
+//! With `transfer: switch` data that is added is fetched, and what a round adds from several
+//! senders to one place is fetched as a sum (`get.combine`). A rank tells its peers what they can
+//! fetch before it sends anything in the round. If the round before writes none of that data, the
+//! rank tells them already there. With `cores: k`, core j visits the peers of an `each` starting
+//! with the j-th.
 //!
 //! **Errors.** A chunk keeps its size when it moves, so a transfer between places of different
 //! lengths is rejected (E332). Options without an implementation are rejected (E033), as are peers

@@ -60,7 +60,14 @@ impl Storage {
                 .fold(Expr::Int(1), |a, d| super::address::mul(&a, &on_rank(schedule, d, &rank)));
             tensor_of[i] = Some(TensorId(out.tensors.len() as u32));
             let access = if kind == 0 { TensorUse::In } else { TensorUse::Out };
-            out.tensors.push(Tensor { name: b.name.clone(), dtype: b.dtype, len, access, index });
+            out.tensors.push(Tensor {
+                name: b.name.clone(),
+                dtype: b.dtype,
+                len,
+                access,
+                index,
+                reach: Reach::Own,
+            });
         }
         for (i, w) in schedule.windows.iter().enumerate() {
             out.windows.push(AreaId(i as u32));

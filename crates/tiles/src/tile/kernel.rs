@@ -58,7 +58,7 @@ pub enum TensorUse {
     Out,
 }
 
-/// A tensor argument in device memory that peers cannot reach.
+/// A tensor argument in device memory.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tensor {
     /// Name.
@@ -71,6 +71,9 @@ pub struct Tensor {
     pub access: TensorUse,
     /// Number of the program's input or result that this tensor is.
     pub index: u32,
+    /// Which ranks access the tensor. Peers read inputs only, and only on targets whose launch puts
+    /// them where peers reach them ([`shares_inputs`](crate::device::Device::shares_inputs)).
+    pub reach: Reach,
 }
 
 /// A constant table. Its entries may depend on the number of ranks.
@@ -97,12 +100,12 @@ pub struct Signals {
     pub at: Option<Expr>,
 }
 
-/// Which ranks access an area.
+/// Which ranks access an area or a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Reach {
     /// Peers and this rank.
     Peers,
-    /// This rank alone: the area is temporary memory.
+    /// This rank alone: an area is temporary memory.
     Own,
 }
 

@@ -142,7 +142,14 @@ impl Reader<'_> {
         let name = Name::from(&label.hint);
         let at = self.k.tensors.len();
         let none = Expr::Int(0);
-        self.k.tensors.push(Tensor { name, dtype: DType::F32, len: none, access: TensorUse::In, index: 0 });
+        self.k.tensors.push(Tensor {
+            name,
+            dtype: DType::F32,
+            len: none,
+            access: TensorUse::In,
+            index: 0,
+            reach: Reach::Own,
+        });
         c.expect(":")?;
         let dtype = dtype(c)?;
         c.expect("[")?;
@@ -155,8 +162,9 @@ impl Reader<'_> {
         };
         let access = c.one_of("use of a tensor", way, &["in", "out"])?;
         let index = c.small("the number of the input or result")?;
+        let reach = if c.eat_word("window") { Reach::Peers } else { Reach::Own };
         let t = &mut self.k.tensors[at];
-        (t.dtype, t.len, t.access, t.index) = (dtype, len, access, index);
+        (t.dtype, t.len, t.access, t.index, t.reach) = (dtype, len, access, index, reach);
         Ok(())
     }
 

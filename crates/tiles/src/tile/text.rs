@@ -79,7 +79,9 @@ impl Printer<'_> {
                 TensorUse::In => "in",
                 TensorUse::Out => "out",
             };
-            self.line(0, &format!("tensor %{label} : {}[{}] {access} {}", t.dtype, show(&t.len, 0), t.index));
+            let reached = if t.reach == Reach::Peers { " window" } else { "" };
+            let (dtype, len, index) = (t.dtype, show(&t.len, 0), t.index);
+            self.line(0, &format!("tensor %{label} : {dtype}[{len}] {access} {index}{reached}"));
         }
         for t in &k.tables {
             let name = quoted(&t.name);

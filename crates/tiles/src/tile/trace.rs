@@ -174,6 +174,7 @@ impl<'k> TraceProgram<'k> {
             return Err(fault(launch, "the kernel", &format!("has root {root} of {} ranks", launch.nranks)));
         }
         let mut values = vec![0; self.slots];
+        // The rank is number `RANK_VALUE`.
         values[..4].copy_from_slice(&[launch.nranks, launch.rank, launch.call, launch.core]);
         for (i, s) in self.kernel.scalars.iter().enumerate() {
             values[4 + i] = match s.as_str() {
@@ -214,6 +215,15 @@ impl<'k> TraceProgram<'k> {
         for (t, code) in self.kernel.tensors.iter().zip(&self.tensors) {
             let len = size(&run, &format!("the length of %{}", t.name), code)?;
             run.sizes.tensors.push(len);
+            let ranks = if t.reach == Reach::Peers { launch.nranks } else { 0 };
+            let own = run.values[RANK_VALUE];
+            let all = (0..ranks).map(|rank| {
+                run.values[RANK_VALUE] = rank;
+                size(&run, &format!("the length of %{} on rank {rank}", t.name), code)
+            });
+            let all = all.collect::<R<Vec<i64>>>();
+            run.values[RANK_VALUE] = own;
+            run.sizes.reached.push(all?);
         }
         for (a, [slots, capacity]) in self.kernel.areas.iter().zip(&self.areas) {
             let what = format!("the size of @{}", a.name);
@@ -259,9 +269,14 @@ impl From<Diagnostic> for Ended {
     }
 }
 
+/// Place of the rank among the values of a launch.
+const RANK_VALUE: usize = 1;
+
 #[derive(Default)]
 struct Sizes {
     tensors: Vec<i64>,
+    /// Of each tensor that peers reach, the length on every rank; of the others nothing.
+    reached: Vec<Vec<i64>>,
     areas: Vec<(i64, i64)>,
     signals: Vec<i64>,
 }
@@ -632,17 +647,26 @@ impl<'k, S: TraceSink<'k>> Run<'_, 'k, S> {
         Ok((len, self.place(op, g, len, [slot, offset, peer])?))
     }
 
+    /// Returns the number of elements of a tensor of a peer, or of this rank.
+    fn len_on(&self, t: TensorId, peer: Option<i64>) -> i64 {
+        let own = self.sizes.tensors.get(t.0 as usize).copied();
+        let of = |p: i64| self.sizes.reached.get(t.0 as usize)?.get(usize::try_from(p).ok()?).copied();
+        peer.map_or(own, of).unwrap_or(0)
+    }
+
     /// Returns the place of `len` elements, after checking that all of them are in their memory.
     fn place(&self, op: &Op, g: &Gm, len: i64, [slot, offset, peer]: [i64; 3]) -> R<MemoryPlace> {
         let peer = g.peer.as_ref().map(|_| peer);
         let (slots, capacity) = match g.object {
-            Object::Tensor(t) => (1, self.sizes.tensors.get(t.0 as usize).copied().unwrap_or(0)),
+            Object::Tensor(t) => (1, self.len_on(t, peer)),
             Object::Area(a) => self.sizes.areas.get(a.0 as usize).copied().unwrap_or((0, 0)),
         };
         if let Some(p) = peer {
             self.rank(op, p)?;
             let reached = match g.object {
-                Object::Tensor(_) => false,
+                Object::Tensor(t) => {
+                    self.p.kernel.tensors.get(t.0 as usize).is_some_and(|t| t.reach == Reach::Peers)
+                }
                 Object::Area(a) => {
                     self.p.kernel.areas.get(a.0 as usize).is_some_and(|a| a.reach == Reach::Peers)
                 }

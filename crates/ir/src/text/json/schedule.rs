@@ -251,6 +251,9 @@ choice!(SOp, "operation", n, "op" {
     "free" => Op::Mark(Mark { point: Point::Free, peer, window, slot }) => {
         "peer": Peer = peer, "window": WindowId = window, "slot": Expr = slot,
     },
+    "settle" => Op::Mark(Mark { point: Point::Settle, peer, window, slot }) => {
+        "peer": Peer = peer, "window": WindowId = window, "slot": Expr = slot,
+    },
     "host.launch" => Op::Host(HostCommand::Launch(region)) => { "region": RegionId = region },
     "host.wait" => Op::Host(HostCommand::Wait(region)) => { "region": RegionId = region },
     "host.read" => Op::HostRead(buffer) => { "buffer": BufferId = buffer },

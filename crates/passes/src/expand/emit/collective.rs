@@ -187,8 +187,9 @@ fn attempt(
         fetched: vec![],
         sums: false,
         core: None,
+        settles: vec![],
     };
-    let main = e.nodes(&nodes, &mut vec![])?;
+    let main = e.whole_stream(&nodes, &mut vec![])?;
     if options.transfer == Mover::Switch && !e.sums {
         let why = "no rank adds data of several others in one round, in one chunk and for one place, as `each k in 1..p { put [r + k] -> r + k reduce }` does, so switches have nothing to add";
         return Err(Stop::Error(Box::new(refused("transfer", r.span, why))));

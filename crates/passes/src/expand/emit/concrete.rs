@@ -147,7 +147,7 @@ pub(in crate::expand) fn collective(
     let marks = Marks::of(r, options, false, Some(&rounds));
     let pull = match marks.transfer {
         Mover::Push => false,
-        Mover::Pull => true,
+        Mover::Pull | Mover::Rendezvous => true,
         Mover::Switch => {
             let why = "kbc generates separate code for every rank of this algorithm, which cannot ask switches for sums";
             return Err(refused("transfer", r.span, why).into());
@@ -502,6 +502,12 @@ impl Roles<'_> {
             let taken: Vec<usize> = leading(&mut receipts, |r| r.1 == t).iter().map(|r| r.0).collect();
             self.ends(&taken, false, &mut out);
         }
+        if self.marks.reuse && self.marks.transfer == Mover::Rendezvous {
+            out.extend(own.sends.chunk_by(|&a, &b| self.is_one_send(a, b)).map(|message| {
+                let (peer, first) = (self.pieces[message[0]].dst, message[0]);
+                SStmt::Op(self.mark(Point::Settle, peer, first), self.pieces[first].span)
+            }));
+        }
         out.shrink_to_fit();
         out
     }
@@ -554,6 +560,21 @@ impl Roles<'_> {
         (self.pieces[a].src, self.message[a]) == (self.pieces[b].src, self.message[b])
     }
 
+    /// Checks the same for two pieces that one rank sends.
+    fn is_one_send(&self, a: usize, b: usize) -> bool {
+        (self.pieces[a].dst, self.message[a]) == (self.pieces[b].dst, self.message[b])
+    }
+
+    /// Returns a mark of the message of a piece.
+    fn mark(&self, point: Point, peer: u32, piece: usize) -> SOp {
+        SOp::Mark(Mark {
+            point,
+            peer: (self.place)(peer),
+            window: self.window,
+            slot: Expr::Int(self.message[piece]),
+        })
+    }
+
     /// Emits the sends or receives of a round: the pieces of one peer together, between their two
     /// marks.
     fn ends(&self, list: &[usize], send: bool, out: &mut Vec<SStmt>) {
@@ -567,18 +588,16 @@ impl Roles<'_> {
             let other = |&i: &usize| (peer_of(i), self.message[i]) != first;
             let end = list[at..].iter().position(other).map_or(list.len(), |n| at + n);
             let slot = |i: usize| Expr::Int(self.slot[i]);
-            let mark = |point| {
-                SOp::Mark(Mark {
-                    point,
-                    peer: (self.place)(peer),
-                    window: self.window,
-                    slot: Expr::Int(self.message[list[at]]),
-                })
-            };
+            let mark = |point| self.mark(point, peer, list[at]);
             let span = self.pieces[list[at]].span;
             let (before, after) =
                 if send { (Point::Reserve, Point::Publish) } else { (Point::Expect, Point::Free) };
-            let marked = |p| self.marks.reuse || matches!(p, Point::Publish | Point::Expect);
+            let settled = self.marks.transfer == Mover::Rendezvous;
+            let marked = |p| match p {
+                Point::Reserve => self.marks.reuse && !settled,
+                Point::Free | Point::Settle => self.marks.reuse,
+                Point::Publish | Point::Expect => true,
+            };
             out.extend(marked(before).then(|| SStmt::Op(mark(before), span)));
             for &i in &list[at..end] {
                 let p = &self.pieces[i];

@@ -76,12 +76,15 @@ pub(in crate::expand) struct Emitter<'b, 'a> {
     pub(in crate::expand) sums: bool,
     /// The core whose lane is being written, if lanes are cores.
     pub(in crate::expand) core: Option<i64>,
+    /// The last operations of the stream that is being written: those that settle its sends.
+    pub(in crate::expand) settles: Vec<SStmt>,
 }
 
 /// The points of a message that are marked. `publish` and `accept` are always marked.
 #[derive(Clone, Copy)]
 pub(in crate::expand) struct Marks {
-    /// Whether `reserve` and `free` are marked, because other messages do not imply them.
+    /// Whether it is marked that slots are free again, because other messages do not imply it: by
+    /// `reserve` or `settle`, and `free`.
     pub(in crate::expand) reuse: bool,
     /// Number of slots for the messages to each neighbour, used in rotation. None: one slot for
     /// each message.

@@ -6,10 +6,11 @@
 //! from them (credits, alternate slots, signals) is derived in the same way. Data that only
 //! replaces is fetched to its destination, all of a round before one `fence.complete`. Data that is
 //! added, or that goes to several places, is fetched into scratch, message by message, and used
-//! from there. With `transfer: switch`, data of several senders that one receiver adds is fetched
-//! at once, each combined into the same scratch (`get.combine`), so that switches can add it. This
-//! module also decides which slots of a sender its messages use: data that is
-//! evidently the same for several receivers is stored once.
+//! from there. With `transfer: rendezvous`, the sender waits at the end of its stream until its
+//! slots are free, and not before it writes to them again. With `transfer: switch`, data of several
+//! senders that one receiver adds is fetched at once, each combined into the same scratch
+//! (`get.combine`), so that switches can add it. This module also decides which slots of a sender
+//! its messages use: data that is evidently the same for several receivers is stored once.
 
 use super::emitter::{Emitter, Ends, WindowDraft, around, guarded};
 use crate::expand::interpret::{Gen, Mover, Res, Transfer};
@@ -55,7 +56,15 @@ impl Emitter<'_, '_> {
             SStmt::Op(SOp::Mark(Mark { point, peer: end.peer.clone().into(), window, slot }), t.span)
         };
         let place = |me: &Self, end: &End| Ref::Slot { window, slot: at_owner(&slot, &end.owner, me.b) };
-        let reserve = self.marks.reuse.then(|| mark(self, Point::Reserve, sender));
+        let rendezvous = self.marks.transfer == Mover::Rendezvous;
+        let reserve = (self.marks.reuse && !rendezvous).then(|| mark(self, Point::Reserve, sender));
+        if self.marks.reuse && rendezvous {
+            let settle = around(sender, vec![mark(self, Point::Settle, sender)]);
+            let inside = loops.iter().rev().fold(settle, |body, g| {
+                vec![SStmt::For { var: g.var.clone(), lo: g.lo.clone(), hi: g.hi.clone(), body }]
+            });
+            self.settles.extend(inside);
+        }
         let free = self.marks.reuse.then(|| mark(self, Point::Free, receiver));
         let publish = mark(self, Point::Publish, sender);
         let copy = SOp::Copy { dst: place(self, sender), src: self.chunk(&t.src, sender) };
@@ -114,8 +123,11 @@ impl Emitter<'_, '_> {
             let done = self.pieces(&d.to, receiver, vec![SStmt::Op(op, d.span)]);
             receive.extend(guarded(&at_owner(&d.cond, &receiver.owner, self.b), done));
         }
-        receive.extend(free);
-        Ok(Ends { sends, receives: around(receiver, receive), ..Ends::default() })
+        // The sender waits for it at the end only.
+        let frees = free.as_ref().filter(|_| rendezvous);
+        let frees = frees.map_or_else(Vec::new, |f| around(receiver, vec![f.clone()]));
+        receive.extend(free.filter(|_| !rendezvous));
+        Ok(Ends { sends, receives: around(receiver, receive), frees, ..Ends::default() })
     }
 
     /// Returns the generator of the senders, and the destination, if a receiver adds data of

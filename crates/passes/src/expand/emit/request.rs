@@ -1,7 +1,7 @@
 //! Requests: a collective that is to be expanded, with its arguments and options, and what every
 //! form of its expansion computes from them.
 
-use crate::expand::interpret::{Options, Sym, refused};
+use crate::expand::interpret::{Mover, Options, Sym, refused};
 use crate::order::choose::{self, OneSlotCache};
 use crate::packed::PackedUse;
 use kbc_diag::{Diagnostic, Span};
@@ -124,6 +124,10 @@ pub(in crate::expand) fn split(r: &Request<'_>) -> Result<(Vec<(String, Sym)>, O
     if options.cores > 1 && options.instances > 1 {
         let why = "with `cores` every core already has its own stream";
         return Err(refused("instances", r.span, why));
+    }
+    if options.slots.is_some() && options.transfer == Mover::Rendezvous {
+        let why = "with `transfer: rendezvous` every message has one slot";
+        return Err(refused("slots", r.span, why));
     }
     Ok((params, options))
 }

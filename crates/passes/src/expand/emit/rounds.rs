@@ -61,7 +61,20 @@ fn apart(a: &Region, b: &Region) -> bool {
 }
 
 impl Emitter<'_, '_> {
-    pub(in crate::expand) fn nodes(&mut self, nodes: &[Node], loops: &mut Vec<Gen>) -> Res<Vec<SStmt>> {
+    /// Emits everything that a stream does.
+    pub(in crate::expand) fn whole_stream(
+        &mut self,
+        nodes: &[Node],
+        loops: &mut Vec<Gen>,
+    ) -> Res<Vec<SStmt>> {
+        let outer = std::mem::take(&mut self.settles);
+        let mut out = self.nodes(nodes, loops)?;
+        out.append(&mut self.settles);
+        self.settles = outer;
+        Ok(out)
+    }
+
+    fn nodes(&mut self, nodes: &[Node], loops: &mut Vec<Gen>) -> Res<Vec<SStmt>> {
         let mut out = vec![];
         // The last round, which the next one may add to.
         let mut last: Option<(EmittedRound, &[Transfer])> = None;
@@ -123,7 +136,7 @@ impl Emitter<'_, '_> {
             // The lane is added before its body is emitted, because the body may fork again.
             self.lanes.push((format!("{}{}", self.lane, at + 1).into(), vec![]));
             let outer = std::mem::replace(&mut self.stream, at + 1);
-            body.extend(self.nodes(part, loops)?);
+            body.extend(self.whole_stream(part, loops)?);
             self.stream = outer;
             let end: Name = format!("{}_done{id}_{i}", self.region).into();
             body.push(op(SOp::Record(end.clone())));

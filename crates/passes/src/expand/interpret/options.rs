@@ -32,20 +32,27 @@ pub(in crate::expand) enum Mover {
     Push,
     /// The receiver fetches the data, which the sender has put into a slot of its own.
     Pull,
+    /// The same, and the sender's call ends when all receivers have fetched. So the slot need not
+    /// be memory of its own: a backend may let receivers fetch from where the data lies.
+    Rendezvous,
     /// The receiver fetches data that is added, from all its sources at once, so that switches can
     /// add it. Other data is pushed, so that switches can copy it.
     Switch,
 }
 
 impl Mover {
-    const ALL: [(&'static str, Mover); 3] =
-        [("push", Mover::Push), ("pull", Mover::Pull), ("switch", Mover::Switch)];
+    const ALL: [(&'static str, Mover); 4] = [
+        ("push", Mover::Push),
+        ("pull", Mover::Pull),
+        ("rendezvous", Mover::Rendezvous),
+        ("switch", Mover::Switch),
+    ];
 
     /// Checks whether the receiver fetches a message, given whether its data is added.
     pub(in crate::expand) fn pulls(self, adds: bool) -> bool {
         match self {
             Mover::Push => false,
-            Mover::Pull => true,
+            Mover::Pull | Mover::Rendezvous => true,
             Mover::Switch => adds,
         }
     }

@@ -53,7 +53,7 @@ mod window;
 mod writers;
 
 use super::path;
-use super::{Core, Kernel, tasks};
+use super::{Core, Kernel, Reach, TensorUse, tasks};
 use crate::args;
 use crate::device::Device;
 pub use fields::fit;
@@ -153,6 +153,16 @@ fn limits(sink: &mut Sink<'_>) {
             let title = format!("task {} has {n} tensors (limit: {})", task.name, limits.tensors);
             let which = "this counts the inputs, outputs, tables and intermediate values that it uses, the window and the status";
             sink.at(&[], Diagnostic::error("E450", title).note(which));
+        }
+    }
+    for tensor in kernel.tensors.iter().filter(|t| t.reach == Reach::Peers) {
+        let name = &tensor.name;
+        if tensor.access == TensorUse::Out {
+            let title = format!("peers read {name}, which is a result");
+            sink.at(&[], Diagnostic::error("E450", title).help("peers read inputs and areas of the window"));
+        } else if !sink.device.shares_inputs() {
+            let title = format!("peers read {name}, which is not in a window on this target");
+            sink.at(&[], Diagnostic::error("E450", title).help("copy it to an area of the window"));
         }
     }
     for table in &kernel.tables {

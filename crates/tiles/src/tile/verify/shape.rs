@@ -292,7 +292,7 @@ impl Walk<'_, '_> {
         match gm.object {
             Object::Tensor(t) => {
                 let tensor = k.tensor(t);
-                if gm.peer.is_some() {
+                if gm.peer.is_some() && tensor.reach == Reach::Own {
                     self.report(op, shape(format!("{} is a tensor, which peers cannot access", tensor.name)));
                 }
                 if gm.slot != Expr::Int(0) {
