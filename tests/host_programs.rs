@@ -174,6 +174,29 @@ fn operations_compute_what_their_rules_say() {
     }
 }
 
+/// Integers stay exact at counts above those for which their sizes were found: they are smaller
+/// there.
+#[test]
+fn integers_stay_exact_at_larger_counts() {
+    let text = "param tp = 4\nparam n = 37\ntopology sys = full(tp) { link: 50 GB/s, 500 ns }\nmesh m = sys[tp]\n\
+        program totals(x: f32[n@tp, 3]) -> (f32[1, 3]) {\n\
+        let g: f32[n, 3] = relu(x); sum(g, dim: 0, keep: true) }\n";
+    let Some(packages) = Packages::new(&[("totals", text.to_owned())]) else { return };
+    let all = packages.all("all", &[]);
+    for count in [1, 37, 1009, 100_003] {
+        right(&all, &format!("totals -n 4 -c {count} --calls 5 --repeat 0"));
+    }
+    // Without smaller integers, sums are rounded.
+    let text = packages.source("totals");
+    assert!(text.contains("out->growth = 1;"), "{text}");
+    packages.dir.write("totals/fixed.c", text.replace("out->growth = 1;", "").as_bytes());
+    let fixed = packages.cc(&packages.dir.path().join("totals/fixed.c"), "totals_fixed", &[]);
+    let ran = run(&fixed, "-n 4 -c 100003 --calls 1 --repeat 0");
+    assert!(ran.code == 1 && ran.stderr.contains("expected"), "{ran:?}");
+    let ran = run(&all, "totals -n 4 -c 16777217 --calls 1 --repeat 0");
+    assert!(ran.code == 2 && ran.stderr.contains("no integers stay exact"), "{ran:?}");
+}
+
 /// An element that the kernel computes in another way is named with the value that is expected and
 /// how far it may be off. So is a sum with one term less.
 #[test]

@@ -1,9 +1,9 @@
 //! The folder of an emitted program: the kernel with the description of its data, the transports,
 //! the program around them, a Makefile and a README.
 //!
-//! Inputs are those of `kbc run`. Where they are integers that stay exact, every bit of a result is
-//! known ([`crate::expected`]). What a program computes is compared with its definition, within the
-//! bounds of its errors ([`crate::definition`]).
+//! Inputs are those of `kbc run`. Where they are integers that stay exact, every bit of a result
+//! is known ([`crate::expected`]). What a program computes is compared with its definition, within
+//! the bounds of its errors ([`crate::definition`]).
 
 use crate::c::{Named, ctype, expression, ident, literal};
 use crate::definition::{definition, exact};
@@ -439,6 +439,13 @@ fn sizes(
         let all = if all.is_empty() { "1u".to_owned() } else { all.join(", ") };
         let _ = writeln!(out, "    static const uint32_t of_{ranks}[] = {{{all}}};");
         let _ = writeln!(out, "    if (nranks == {ranks}) out->modulus = of_{ranks};");
+    }
+    let growth = package.growth;
+    if exact && growth > 0 && package.claim.count.is_some() {
+        let _ = writeln!(out, "    out->growth = {growth};");
+        for (ranks, count) in &package.exact_to {
+            let _ = writeln!(out, "    if (nranks == {ranks}) out->exact_to = {count};");
+        }
     }
     Ok(out + tables + "}\n")
 }

@@ -118,6 +118,8 @@ pub fn package<'a>(kernel: &'a Kernel, text: &str) -> Package<'a> {
         },
         // (m - 1) * p is at most 2^24.
         moduli: [2, 3, 4].map(|p| (p, Some(vec![(1 << 24) / p as u32 + 1]))).into(),
+        exact_to: [2, 3, 4].map(|p| (p, 1 << 24)).into(),
+        growth: 0,
         // Some tests change the kernel so that it cannot run.
         executed: Executed::of(kernel, 4, 1000).unwrap_or_default(),
         evidence: vec![Evidence { step: "written by hand".into(), words: "for tests of packages".into() }],

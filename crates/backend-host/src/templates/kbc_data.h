@@ -61,6 +61,7 @@ struct kbc_sizes {
     int64_t axis[KBC_AXES];
     int64_t (*input)[KBC_DIMS], (*result)[KBC_DIMS];
     const uint32_t *modulus; /* inputs are integers below it; 0 if integers do not stay exact */
+    int64_t exact_to, growth; /* the count for which that was found; with which power of it numbers grow, or 0 */
     int64_t *rows;           /* of inputs that number rows: how many there are; 0 for others */
     const struct kbc_moved *moved;
     int64_t window;          /* bytes */
@@ -130,6 +131,7 @@ struct kbc_run {
     struct kbc_control *control;
     unsigned char *windows;
     size_t pitch;
+    uint32_t *smaller;     /* limits of the inputs' integers at a larger count, or 0 */
     int64_t *inputs;       /* of each argument that is in the window: its byte offset */
     unsigned char *shared; /* memory for values of a definition, or 0 */
     size_t shared_bytes;

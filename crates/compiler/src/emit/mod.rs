@@ -4,6 +4,7 @@
 //! This module owns the order of the steps and the claims that a package makes about its kernel.
 //! A target ([`kbc_tiles::backend`]) lowers, completes and prints the kernel.
 
+mod growth;
 pub mod places;
 pub mod sizes;
 pub mod window;
@@ -284,6 +285,9 @@ pub fn contents(prepared: &Prepared, report: &Report, own: OwnData) -> Result<Co
             (*r, modulus)
         })
         .collect();
+    let exact_to = family.samples.iter().rev().map(|m| (m.instance.ranks, m.instance.count)).collect();
+    let of: Vec<(u64, &Graph)> = family.samples.iter().map(|m| (m.instance.count, &m.typed)).collect();
+    let growth = growth::growth(&of);
     let evidence = evidence(emitted, report, claim);
     // The program's own size is the first.
     let (ranks, count) = family.samples.first().map_or((0, 0), |m| (m.instance.ranks, m.instance.count));
@@ -296,6 +300,8 @@ pub fn contents(prepared: &Prepared, report: &Report, own: OwnData) -> Result<Co
         program,
         claim,
         moduli,
+        exact_to,
+        growth,
         evidence,
         executed,
         own: own.npz,

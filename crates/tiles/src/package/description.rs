@@ -167,8 +167,12 @@ pub struct Package<'a> {
     /// The sizes for which it was checked.
     pub claim: Claim,
     /// For each claimed rank count the moduli of exact inputs, one per input (`exact_modulus` of
-    /// the evaluator, at the largest claimed count); `None` if integers do not stay exact.
+    /// the evaluator, at the count of [`Package::exact_to`]); `None` if integers do not stay exact.
     pub moduli: BTreeMap<u64, Option<Vec<u32>>>,
+    /// For each of these rank counts, the count at which its moduli were found.
+    pub exact_to: BTreeMap<u64, u64>,
+    /// With which power of the count the numbers of the program may grow.
+    pub growth: u64,
     /// The checks that were made.
     pub evidence: Vec<Evidence>,
     /// What a rank executes of each task, in the order of [`crate::tile::tasks::split`], with the
