@@ -155,21 +155,16 @@ fn without(kernel: &Kernel, area: AreaId) -> Option<Kernel> {
     if kernel.area(area).reach != Reach::Peers || kernel.root.is_some() {
         return None;
     }
-    let mut stores = 0;
-    each_op(&kernel.body, &mut |op| {
-        stores += usize::from(op.place().is_some_and(|(g, w)| w && g.object == Object::Area(area)));
-    });
-    if stores != 1 {
+    // Few areas are written before the first wait, so the others cost little.
+    let (top, found) = publication(kernel, area)?;
+    if stores(&kernel.body, Object::Area(area)) != 1 {
         return None;
     }
-    let (top, found) = publication(kernel, area)?;
     let found = forwarded(kernel, top, found);
     // Slots that alternate are written again after two calls: fetches may last until then.
     let mut turns = found.slot.mentions(CALL) || found.base.mentions(CALL);
     each_in(&mut [kernel.body[top].clone()], &mut |e| turns |= e.mentions(CALL));
     let (before, after) = kernel.body.split_at(top);
-    let mut waits = false;
-    each_op(&kernel.body[..=top], &mut |op| waits |= matches!(op, Op::Wait { .. }));
     let complete = match found.source {
         Object::Tensor(t) => kernel.tensor(t).access == TensorUse::In,
         Object::Area(a) => {
@@ -179,7 +174,7 @@ fn without(kernel: &Kernel, area: AreaId) -> Option<Kernel> {
             }
         }
     };
-    if waits || !complete || turns {
+    if !complete || turns {
         return None;
     }
     let mut out = kernel.clone();
@@ -201,30 +196,41 @@ fn without(kernel: &Kernel, area: AreaId) -> Option<Kernel> {
     agree((kernel, area, found.source), (&out, moved)).then_some(out)
 }
 
-/// Returns the loop that copies data to an area, if it has the form that is understood, and the
-/// number of the statement of the body that contains it.
+/// Returns the loop that copies data to an area before the first wait of a call, if it has the form
+/// that is understood, and the number of the statement of the body that contains it.
 fn publication(kernel: &Kernel, area: AreaId) -> Option<(usize, CopyLoop)> {
-    let mut known = vec![];
-    kernel
-        .body
-        .iter()
-        .enumerate()
-        .find_map(|(top, stmt)| Some((top, copy_loop(stmt, Object::Area(area), &mut known, &mut vec![])?)))
+    let (to, mut known) = (Object::Area(area), vec![]);
+    let before = kernel.body.iter().take_while(|s| !waits(s)).enumerate();
+    before.map(|(top, s)| Some((top, copy_loop(s, to, &mut known, &mut vec![])?))).find_map(|found| found)
+}
+
+/// Whether a statement has a wait.
+fn waits(stmt: &Stmt) -> bool {
+    let mut found = false;
+    each_op(std::slice::from_ref(stmt), &mut |op| found |= matches!(op, Op::Wait { .. }));
+    found
+}
+
+/// Returns how many operations write to a memory.
+fn stores(list: &[Stmt], to: Object) -> usize {
+    let mut found = 0;
+    each_op(list, &mut |op| {
+        found += usize::from(op.place().is_some_and(|(place, writes)| writes && place.object == to));
+    });
+    found
 }
 
 /// Returns copies from an input, if the source of copies is itself a copy of one: nothing else has
-/// written to it so far. A condition may leave the copy of the input out, or it may be of a part:
-/// then the rest holds nothing, and no proven schedule publishes that.
+/// written to it so far. The copy of the input may be conditional, or of a part of it. The elements
+/// that it leaves out are undefined then, and a proven schedule publishes no undefined elements.
 fn forwarded(kernel: &Kernel, top: usize, of: CopyLoop) -> CopyLoop {
-    let mut stores = 0;
-    each_op(&kernel.body[..=top], &mut |op| {
-        stores += usize::from(op.place().is_some_and(|(g, w)| w && g.object == of.source));
-    });
     let mut known = vec![];
     let filled = kernel.body[..top].iter().find_map(|s| copy_loop(s, of.source, &mut known, &mut vec![]));
     match filled {
         Some(CopyLoop { source: source @ Object::Tensor(t), slot: Expr::Int(0), base, loops })
-            if stores == 1 && loops.is_empty() && kernel.tensor(t).access == TensorUse::In =>
+            if stores(&kernel.body[..=top], of.source) == 1
+                && loops.is_empty()
+                && kernel.tensor(t).access == TensorUse::In =>
         {
             let base = (base + of.base.clone()).simplify();
             CopyLoop { source, base, ..of }

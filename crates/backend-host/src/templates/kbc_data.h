@@ -61,7 +61,8 @@ struct kbc_sizes {
     int64_t axis[KBC_AXES];
     int64_t (*input)[KBC_DIMS], (*result)[KBC_DIMS];
     const uint32_t *modulus; /* inputs are integers below it; 0 if integers do not stay exact */
-    int64_t exact_to, growth; /* the count for which that was found; with which power of it numbers grow, or 0 */
+    int64_t exact_to;        /* the largest count at which these integers are known to stay exact */
+    int64_t growth;          /* numbers grow with this power of the count; 0: they do not */
     int64_t *rows;           /* of inputs that number rows: how many there are; 0 for others */
     const struct kbc_moved *moved;
     int64_t window;          /* bytes */

@@ -454,21 +454,25 @@ static int kbc_read_data(struct kbc_run *r, const char *self) {
     return 0;
 }
 
-/* Makes the integers of inputs smaller if the count makes numbers larger than those for which it was found that
- * they stay exact; returns whether there are such integers. */
+/* Makes the integers of inputs smaller at a count above that at which they are known to stay exact; returns 0,
+ * or an exit code plus 1. */
 static int kbc_shrink(struct kbc_run *r) {
+    const struct kbc_program *p = r->program;
     const struct kbc_sizes *s = &r->sizes;
-    if (!s->modulus || s->growth == 0 || r->options.count <= s->exact_to) return 1;
+    if (!s->modulus || s->growth == 0 || r->options.count <= s->exact_to) return 0;
     const double share = pow((double)kbc_max(s->exact_to, 1) / (double)r->options.count, (double)s->growth);
-    r->smaller = calloc((size_t)r->program->inputs + 1, sizeof *r->smaller);
-    if (!r->smaller) return 0;
-    for (int k = 0; k < r->program->inputs; ++k) {
+    r->smaller = calloc((size_t)p->inputs + 1, sizeof *r->smaller);
+    if (!r->smaller) return 1 + kbc_usage("there is no memory");
+    for (int k = 0; k < p->inputs; ++k) {
         const uint32_t below = s->modulus[k];
         r->smaller[k] = below > 1 ? 1 + (uint32_t)((double)(below - 1) * share) : below;
-        if (below > 1 && r->smaller[k] < 2) return 0;
+        if (below > 1 && r->smaller[k] < 2) {
+            return 1 + kbc_usage("with %s = %lld no integers stay exact, so nothing can be compared: take a smaller -c",
+                                 p->parameter, (long long)r->options.count);
+        }
     }
     r->sizes.modulus = r->smaller;
-    return 1;
+    return 0;
 }
 
 /* Gives the inputs that peers read their places behind the rest of the window; returns the bytes of a window.
@@ -508,10 +512,8 @@ static int kbc_prepare(const struct kbc_program *p, int64_t started, int argc, c
     if (r->options.calls + 1 + measured > r->sizes.calls) {
         return 1 + kbc_usage("a window serves %lld calls before a counter leaves its 32 bits", (long long)r->sizes.calls);
     }
-    if (!kbc_shrink(r)) {
-        return 1 + kbc_usage("with %s = %lld no integers stay exact, so nothing can be compared: take a smaller -c",
-                             p->parameter, (long long)r->options.count);
-    }
+    const int inexact = kbc_shrink(r);
+    if (inexact) return inexact;
     r->inputs = calloc((size_t)p->arguments + 1, sizeof *r->inputs);
     if (!r->inputs) return 1 + kbc_usage("there is no memory");
     r->pitch = (size_t)kbc_place_inputs(r);

@@ -1,10 +1,10 @@
 //! Growth of a program's numbers with its count: how many operations add more elements of a value,
 //! or number more of them, at a larger count.
 //!
-//! Integers of inputs that stay exact at one count stay so at a larger one if they are smaller by
-//! that power of the ratio of both: by induction, no value is then larger than it may be at the
-//! first count. Numbers in expressions are not smaller, so a program that adds large ones is not
-//! covered.
+//! Let inputs be integers that stay exact at one count. At a count c times as large, they stay
+//! exact if they are divided by c to the power of the growth: each such operation makes values at
+//! most c times larger, so none exceeds what it may be at the first count. Numbers in expressions
+//! are not divided, so this does not cover a program that adds large ones.
 
 use kbc_ir::fill::FillContent;
 use kbc_ir::graph::{Graph, OpId, OpKind};

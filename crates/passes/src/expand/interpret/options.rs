@@ -93,7 +93,8 @@ impl Options {
             ("cores", OptionValue::Count(1)) => {}
             ("transfer", OptionValue::Word(w)) if !inside => {
                 let found = Mover::ALL.iter().find(|m| m.0 == w);
-                self.transfer = found.map_or(Mover::Push, |m| m.1);
+                let none = || refused(name, span, &format!("`{w}` has no implementation"));
+                self.transfer = found.ok_or_else(none)?.1;
             }
             ("slots" | "memory" | "cores", _) if inside => {
                 let why = "windows and cores belong to the whole collective: write the option where the program uses the collective";

@@ -4,15 +4,15 @@
 //! The module owns the rules and their messages. It reads a kernel and a device and relies on no
 //! pass.
 //!
-//! * T1 (E450): every tile has an address that is a multiple of the alignment, lies within the part
-//!   of its memory that the device grants, has an aligned length, and shares no byte with another
-//!   tile of that memory.
-//! * T2 (E451): the core has every instruction, pipe and memory that is used, for the element types
-//!   in use: vector operations, comparisons, conversions with their rounding, matmuls and barriers.
-//!   Tiles of a matrix core are whole boxes (E459). A number is the last
-//!   operand, and a value of the type.
-//! * T3 (E452): on every path, an access that conflicts with an earlier one, one of the two being a
-//!   write, starts after it: flags or barriers order them. A loop may run no iteration.
+//! * T1 (E450): every tile has an address that is a multiple of the alignment, lies within the
+//!   part of its memory that the device grants, has an aligned length, and shares no byte with
+//!   another tile of that memory.
+//! * T2 (E451): the core has every instruction, pipe and memory that is used, for the element
+//!   types in use: vector operations, comparisons, conversions with their rounding, matmuls and
+//!   barriers. Tiles of a matrix core are whole boxes (E459). A number is the last operand, and a
+//!   value of the type.
+//! * T3 (E452): on every path, an access that conflicts with an earlier one, one of the two being
+//!   a write, starts after it: flags or barriers order them. A loop may run no iteration.
 //! * T4 (E453): an event is set, then waited for, and set again only once that wait has completed.
 //!   It has the same state on all paths to a place, and no event is left set. Its number is below
 //!   the device's limit, and its two pipes differ.
@@ -26,10 +26,11 @@
 //! * T8 (E459): a length is that of a loop over tiles around it, its number of rows or a constant,
 //!   and no larger than the tile. Tiles that hold rows hold whole rows. The tiles of an operation
 //!   have one type and one length. A transfer has the element type of its memory. Peers reach only
-//!   areas for peers. An input is not written, and an output is.
+//!   areas and tensors for peers. An input is not written, and an output is.
 //! * T9 (E449): no fence is left, and signals and areas have their offsets. At these offsets
 //!   (E459), they are lines of 64 bytes that overlap only within an arena.
-//! * T10 (E450): tensors, scalars, cores and ranks are within the device's limits.
+//! * T10 (E450): tensors, scalars, cores and ranks are within the device's limits. Peers read
+//!   inputs only, and only on devices whose launch puts these in the window.
 //! * T11 (E450): numbers of an operation fit into the fields that its instructions have for them
 //!   ([`Device::narrow_fields`]), in every launch or, where they depend on the arguments of a
 //!   launch, in some. A package claims only sizes at which they fit ([`fit`]).
@@ -40,8 +41,8 @@
 //!
 //! Rules T3 to T6, and that no fence is left, hold for devices whose pipes run on their own.
 //!
-//! The verifier cannot see whether an offset is inside its memory, nor accesses of other ranks. For
-//! the former, the trace of a kernel at every size that it claims is compared with that of the
+//! The verifier cannot see whether an offset is inside its memory, nor accesses of other ranks.
+//! For the former, the trace of a kernel at every size that it claims is compared with that of the
 //! proven schedule. The latter are proven by the checker of schedules.
 
 mod fields;
