@@ -128,7 +128,8 @@ def run(row, kbc, python, platform, folder, limit):
         text, code = done.stdout + done.stderr, done.returncode
     except subprocess.TimeoutExpired as e:
         text, code = (e.stdout or b"").decode(errors="replace") + f"error: not done after {limit} s", 1
-    (folder / "run.log").write_text(text)
+    # Beside the package: the next run replaces it, and kbc keeps a folder with files of others.
+    folder.with_name(f"{folder.name}.log").write_text(text)
     compiled = COMPILED.search(text)
     seconds = {}
     for line in text.splitlines():
