@@ -218,6 +218,21 @@ fn closer(open: Token<'_>) -> Option<Token<'static>> {
     }
 }
 
+/// Returns whether a bracket names devices in a statement about one link or device, as machine
+/// files have them: after `link`, `failed:` or `route:`.
+fn of_one_place(cx: &Context<'_>, index: usize) -> bool {
+    let back = |steps: usize| index.checked_sub(steps).and_then(|i| cx.token(i));
+    // A mesh may be a topology's shape, too.
+    let item = cx.tokens[..index].iter().rev().map(|t| t.1);
+    let item = item.filter(|t| *t != Token::Mesh).find(|t| item_keyword(*t));
+    match back(1) {
+        _ if item != Some(Token::Topology) => false,
+        Some(Token::Name("link")) => true,
+        Some(Token::Colon) => matches!(back(2), Some(Token::Name("failed" | "route"))),
+        _ => false,
+    }
+}
+
 /// Returns advice for the mistake that likely caused the error.
 fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
     let wants = |t: &str| expected.contains(&t);
@@ -297,6 +312,9 @@ fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
         }
         Token::DotDot if wants("]") && indexed(cx, index) => {
             "an index is one number; for a part of a dimension, write `slice(x, dim: d, from: a, to: b)`"
+        }
+        Token::OpenParen if of_one_place(cx, index) => {
+            "a single link's rate, a failed device and a route are stated in a machine file or with `--topology`: name the file here, as in `topology sys = \"machine.yaml\"`"
         }
         Token::OpenParen if wants("return") => "write `return` before a result that begins with `(`",
         Token::Return if wants("NAME") && wants("INT") => {
