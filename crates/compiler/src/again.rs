@@ -79,7 +79,8 @@ pub fn rebuild_at(
     }
 }
 
-/// What `select` finds with these options for the same program.
+/// What `select` finds with these options for the same program. With `explain=true`, it completes
+/// what was found when the program was built.
 ///
 /// # Errors
 /// Of lowering or a pass.
@@ -91,7 +92,8 @@ pub fn select_again(built: &Built, options: &str) -> Result<SelectTable, Diagnos
         .with_time(&time)
         .with_order(&Ordered, built.origin.fixed_order)
         .with_effort(built.origin.effort)
-        .with_fuse(built.origin.fuse);
+        .with_fuse(built.origin.fuse)
+        .with_chosen(&built.select);
     let whole = Pipeline::parse(&built.origin.passes, Span::NONE.file)?.text();
     let passes = format!("{},select{{{options}}}", before_select(&whole));
     Pipeline::parse(&passes, Span::NONE.file)?.run(&mut module, &cx, &mut [])?;

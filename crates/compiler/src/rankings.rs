@@ -120,7 +120,15 @@ struct StoredCandidate {
 /// A [`Verdict`].
 #[derive(Serialize, Deserialize)]
 enum StoredVerdict {
-    Priced { ns: Bits, simulated: Option<Bits>, rounds: u64, sent: u64, method: StoredMethod, low: bool },
+    Priced {
+        ns: Bits,
+        simulated: Option<Bits>,
+        rounds: u64,
+        sent: u64,
+        busiest_ns: Bits,
+        method: StoredMethod,
+        low: bool,
+    },
     Unpriced,
     Pruned(String),
     Rejected(String),
@@ -171,18 +179,21 @@ fn read(list: StoredArguments) -> Vec<(Name, UsingArg)> {
 impl From<Candidate> for StoredCandidate {
     fn from(Candidate { algorithm, arguments, options, verdict }: Candidate) -> Self {
         let verdict = match verdict {
-            Verdict::Priced(Price { ns, simulated, rounds, sent, method, low }) => StoredVerdict::Priced {
-                ns: ns.into(),
-                simulated: simulated.map(Bits::from),
-                rounds,
-                sent,
-                method: match method {
-                    Method::Rounds => StoredMethod::Rounds,
-                    Method::SomeGroups(some, all) => StoredMethod::SomeGroups(some, all),
-                    Method::Extrapolated(ranks) => StoredMethod::Extrapolated(ranks),
-                },
-                low,
-            },
+            Verdict::Priced(Price { ns, simulated, rounds, sent, busiest_ns, method, low }) => {
+                StoredVerdict::Priced {
+                    ns: ns.into(),
+                    simulated: simulated.map(Bits::from),
+                    rounds,
+                    sent,
+                    busiest_ns: busiest_ns.into(),
+                    method: match method {
+                        Method::Rounds => StoredMethod::Rounds,
+                        Method::SomeGroups(some, all) => StoredMethod::SomeGroups(some, all),
+                        Method::Extrapolated(ranks) => StoredMethod::Extrapolated(ranks),
+                    },
+                    low,
+                }
+            }
             Verdict::Unpriced => StoredVerdict::Unpriced,
             Verdict::Pruned(why) => StoredVerdict::Pruned(why),
             Verdict::Rejected(why) => StoredVerdict::Rejected(why),
@@ -195,18 +206,21 @@ impl From<Candidate> for StoredCandidate {
 impl From<StoredCandidate> for Candidate {
     fn from(StoredCandidate { algorithm, arguments, options, verdict }: StoredCandidate) -> Self {
         let verdict = match verdict {
-            StoredVerdict::Priced { ns, simulated, rounds, sent, method, low } => Verdict::Priced(Price {
-                ns: ns.into(),
-                simulated: simulated.map(f64::from),
-                rounds,
-                sent,
-                method: match method {
-                    StoredMethod::Rounds => Method::Rounds,
-                    StoredMethod::SomeGroups(some, all) => Method::SomeGroups(some, all),
-                    StoredMethod::Extrapolated(ranks) => Method::Extrapolated(ranks),
-                },
-                low,
-            }),
+            StoredVerdict::Priced { ns, simulated, rounds, sent, busiest_ns, method, low } => {
+                Verdict::Priced(Price {
+                    ns: ns.into(),
+                    simulated: simulated.map(f64::from),
+                    rounds,
+                    sent,
+                    busiest_ns: busiest_ns.into(),
+                    method: match method {
+                        StoredMethod::Rounds => Method::Rounds,
+                        StoredMethod::SomeGroups(some, all) => Method::SomeGroups(some, all),
+                        StoredMethod::Extrapolated(ranks) => Method::Extrapolated(ranks),
+                    },
+                    low,
+                })
+            }
             StoredVerdict::Unpriced => Verdict::Unpriced,
             StoredVerdict::Pruned(why) => Verdict::Pruned(why),
             StoredVerdict::Rejected(why) => Verdict::Rejected(why),

@@ -15,7 +15,10 @@ pub struct Simulated<'a> {
 impl TimeModel for Simulated<'_> {
     fn nanoseconds(&self, module: &Module) -> Result<f64, Diagnostics> {
         match module.schedule() {
-            Some(schedule) => Ok(simulate(schedule, self.topology, &TimeOptions::default())?.ns),
+            Some(schedule) => {
+                let options = TimeOptions { path: false, ..TimeOptions::default() };
+                Ok(simulate(schedule, self.topology, &options)?.ns)
+            }
             None => Ok(0.0),
         }
     }

@@ -2,6 +2,7 @@
 //! sources in memory.
 
 mod client;
+mod explained;
 mod failures;
 mod rankings;
 mod texts;

@@ -57,7 +57,7 @@ use kbc_diag::Diagnostics;
 use kbc_machine::topology::{Shape, Topology};
 use kbc_rounds::rounds::{coordinates, linear};
 use kbc_rounds::{Call, Library, Limits, Rounds, expand, group};
-use model::{Receipts, simulate};
+use model::{Receipts, SimulatedRounds, simulate};
 use smaller::Smaller;
 use std::rc::Rc;
 
@@ -104,6 +104,10 @@ pub struct Price {
     pub rounds: u64,
     /// Bytes sent by the rank that sends most.
     pub sent: u64,
+    /// Nanoseconds for which the busiest link carries data, which no order of the messages
+    /// changes. 0 if it is not known, or if the order matters: where messages choose their route,
+    /// or switches copy them.
+    pub busiest_ns: f64,
     /// The method that found the price.
     pub method: Method,
     /// Whether the estimate is a low one: it lets streams run beside each other. In the finished
@@ -251,9 +255,11 @@ fn by_its_rounds(job: &Job<'_>, call: &Call, rounds: &Rounds, limit: f64) -> Opt
     let simulated_groups = (MAX_MESSAGES / messages).clamp(1, all.max(1));
     let method =
         if simulated_groups < all { Method::SomeGroups(simulated_groups, all) } else { Method::Rounds };
-    let (ns, sent) = simulate(job, rounds, receipts, simulated_groups, limit)?;
+    let SimulatedRounds { ns, sent, busiest_ns } = simulate(job, rounds, receipts, simulated_groups, limit)?;
+    let ordered = job.topology.is_adaptive() || job.topology.settings().switching().multicast;
+    let busiest_ns = if ordered { 0.0 } else { busiest_ns };
     let rounds = kbc_rounds::cost(rounds).rounds.into();
-    Some(Price { ns, simulated: None, rounds, sent, method, low })
+    Some(Price { ns, simulated: None, rounds, sent, busiest_ns, method, low })
 }
 
 fn rounds_of(library: &Library, call: &Call, transfers: usize) -> Result<Rounds, String> {
@@ -285,6 +291,7 @@ fn continued(job: &Job<'_>, call: &Call, p: u64) -> Result<Price, String> {
         ns: along(|x| x.latency) + along(|x| x.transfer),
         rounds: along(|x| x.rounds).round() as u64,
         sent: along(|x| x.sent).round() as u64,
+        busiest_ns: 0.0,
         method: Method::Extrapolated(ranks),
         low: false,
     })
@@ -323,8 +330,8 @@ fn point(job: &Job<'_>, call: &Call, small: &Smaller<'_>, p: u64) -> Result<Poin
         let endless = || "it takes infinitely long".to_owned();
         simulate(job, &rounds, receipts, groups, f64::INFINITY).ok_or_else(endless)
     };
-    let (total, sent) = whole(&one)?;
-    let (latency, _) = whole(&Job { elements: 0, ..one })?;
+    let total = whole(&one)?;
+    let latency = whole(&Job { elements: 0, ..one })?.ns;
     let count = kbc_rounds::cost(&rounds).rounds;
-    Ok(Point { latency, transfer: total - latency, rounds: count.into(), sent: sent as f64 })
+    Ok(Point { latency, transfer: total.ns - latency, rounds: count.into(), sent: total.sent as f64 })
 }

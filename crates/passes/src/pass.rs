@@ -4,7 +4,7 @@
 //! the passes, and [`crate::pipeline`] puts them in order.
 
 use crate::findings::Findings;
-use crate::findings::select::Ranking;
+use crate::findings::select::{Ranking, SelectTable};
 use crate::order::choose::OneSlotCache;
 use crate::packed::PackedCache;
 use kbc_diag::nearest::nearest;
@@ -277,6 +277,8 @@ pub struct PassCx<'a> {
     pub slots: Rc<OneSlotCache>,
     /// Rankings of earlier runs, if the driver keeps them.
     pub rankings: Option<&'a dyn RankingStore>,
+    /// What `select` has found for the same program, which its option `explain` completes.
+    pub chosen: Option<&'a SelectTable>,
 }
 
 impl<'a> PassCx<'a> {
@@ -295,6 +297,7 @@ impl<'a> PassCx<'a> {
             packed: Rc::default(),
             slots: Rc::default(),
             rankings: None,
+            chosen: None,
         }
     }
 
@@ -321,6 +324,11 @@ impl<'a> PassCx<'a> {
     /// Adds rankings of earlier runs.
     pub fn with_rankings(self, rankings: Option<&'a dyn RankingStore>) -> Self {
         PassCx { rankings, ..self }
+    }
+
+    /// Adds what `select` has found for the same program.
+    pub fn with_chosen(self, chosen: &'a SelectTable) -> Self {
+        PassCx { chosen: Some(chosen), ..self }
     }
 
     /// Sets the effort of the search for packed trees.

@@ -24,7 +24,7 @@
 //!   [adr/077](../adr/077-packed-uses.md)). They are taken if they need at most 95 % of the time of
 //!   the best other algorithm, because their schedules are written out for every rank. If the
 //!   estimate of their rounds is longer than that, they are not looked at any further. The option
-//!   `effort` says how many messages they may have; on average a message has at least 4 KiB. As
+//!   `effort` says how many messages they may have; on average a message has at least 256 bytes. As
 //!   long as each doubling of the pieces gains 3 %, or 1 % where the plan is over 5 % longer than
 //!   the busiest link is busy, they may have eight times as many
 //!   ([adr/099](../adr/099-more-pieces.md),
@@ -39,8 +39,9 @@
 //!   The two best compositions that are estimated to need at most 95 % of the time of everything
 //!   else are simulated. The option `effort` says how many messages the compositions may have.
 //! * The three best algorithms without packed trees are simulated with the options `pipeline` and
-//!   `instances`, which are taken if they gain 2 %. Their prices may be up to 1.5 times the best
-//!   time, and the times of their schedules 1.25 times.
+//!   `instances`, which are taken if they gain 2 %. Their prices and times may be up to 1.5 times
+//!   the best time. An algorithm whose busiest link alone needs 95 % of that time is left out,
+//!   because lanes carry the same data ([adr/120](../adr/120-trees-in-turn.md)).
 //! * If nothing is within 5 % of the bound then, packed trees are looked at once more: also those
 //!   that are taken with more pieces or for a smaller gain, if they are within 5 % of the bound
 //!   ([adr/104](../adr/104-second-look-at-trees.md)).
@@ -54,7 +55,7 @@
 //! depends on the size.
 //!
 //! A simulation by the cost model ends when it is known that the algorithm takes half as long again
-//! as the cheapest so far.
+//! as the cheapest so far whose estimate is not a low one.
 //!
 //! The cost model (`cost.rs`) prices the legal candidates on the machine. Without a machine, every
 //! rank is assumed to be linked with every other. The option `by` states what decides:
@@ -62,7 +63,8 @@
 //! * `by=close`: for groups of up to 128 ranks (256 in a package), the candidates that cost at most
 //!   a quarter more than the cheapest, and at most four of them, are lowered to finished schedules
 //!   of the collective alone and simulated with the time model of the driver. The fastest is taken.
-//!   For larger groups the prices decide.
+//!   So are others whose price is below the fastest of these times. For larger groups the prices
+//!   decide.
 //! * `by=model`: nothing is simulated.
 //! * `by=time`: all candidates are simulated.
 //!
@@ -123,6 +125,7 @@
 //! A collective of a local program gets one algorithm for all ranks that take part in it, as if its
 //! operands were parts of one tensor.
 
+mod again;
 mod bind;
 mod compose;
 mod fixed;
@@ -149,10 +152,10 @@ use kbc_ir::types::{Axis, Cut, CutRule, Mesh, TensorType};
 use kbc_ir::{Body, Module, Name, Props};
 use kbc_machine::topology::Topology;
 use kbc_rounds::head::algorithm_valued;
-use kbc_rounds::{AlgId, CollId, Limits, Verifier};
+use kbc_rounds::{AlgId, CollId, Library, Limits, Verifier};
 use options::NEARLY_CLOSE;
 use search::PackedGain;
-use simulated::CLOSE;
+use simulated::FinishedCache;
 use std::cmp::{Ordering, Reverse};
 
 /// The record of `select`.
@@ -237,7 +240,7 @@ impl Pass for Select {
             .help("the mesh must contain every device of the machine")
             .into());
         }
-        let known = transfer::TransferCache::default();
+        let (known, finished) = (transfer::TransferCache::default(), FinishedCache::default());
         let chooser = Chooser {
             cx,
             mesh: &mesh,
@@ -246,6 +249,7 @@ impl Pass for Select {
             options: &self.options,
             transfers: &known,
             surroundings: &Default::default(),
+            finished: &finished,
         };
         if let Body::Local(l) = &mut module.body {
             let requested = l.parts.iter_mut().map(|p| ask(&mut p.graph, cx)).fold(false, |a, b| a | b);
@@ -312,6 +316,8 @@ struct Chooser<'a> {
     transfers: &'a transfer::TransferCache,
     /// What the questions to a store of rankings have in common.
     surroundings: &'a stored::SurroundingsCache,
+    /// Times of finished schedules of the collective that is looked at.
+    finished: &'a FinishedCache,
 }
 
 /// A collective with the data needed to look up and price its algorithms.
@@ -346,6 +352,7 @@ impl Chooser<'_> {
             return Err(Diagnostic::error("E203", format!("the mesh has no axis `{}`", c.axis))
                 .primary(op.span, "not an axis of the mesh"));
         };
+        self.finished.forget();
         let file = op.span.file;
         let site = SelectSite {
             graph,
@@ -406,7 +413,10 @@ impl Chooser<'_> {
         });
         Ranking { candidates: entry.candidates, search: entry.search } = match twin {
             Some(t) => Ranking { candidates: t.candidates.clone(), search: t.search.clone() },
-            None => self.ranked(&site)?,
+            None => match self.earlier(&entry, known) {
+                Some(earlier) => self.completed(&site, earlier)?,
+                None => self.ranked(&site)?,
+            },
         };
         if c.using.is_none() {
             let Some(best) = entry.candidates.first().filter(|c| matches!(c.verdict, Verdict::Priced(_)))
@@ -420,23 +430,29 @@ impl Chooser<'_> {
         Ok(entry)
     }
 
-    /// Returns all algorithms of the collective with their prices, cheapest first, and what else
-    /// was searched.
-    fn candidates(&self, site: &SelectSite<'_>) -> Result<Ranking, Diagnostic> {
-        let library = &*library_for(self.cx.library, site.coll.own.as_deref(), site.file);
-        let job = Job {
+    /// Returns the collective as a job for the cost model, on a library that knows it.
+    fn job<'s>(&'s self, site: &SelectSite<'_>, library: &'s Library) -> Job<'s> {
+        Job {
             library,
             topology: self.topology,
             groups: device_groups(self.mesh, std::slice::from_ref(&site.coll.axis)),
             elements: site.elements,
             element_bytes: site.operand.dtype.bytes(),
-        };
+        }
+    }
+
+    /// Returns all algorithms of the collective with their prices, cheapest first, and what else
+    /// was searched.
+    fn candidates(&self, site: &SelectSite<'_>) -> Result<Ranking, Diagnostic> {
+        let library = &*library_for(self.cx.library, site.coll.own.as_deref(), site.file);
+        let job = self.job(site, library);
         let (packed, others): (Vec<AlgId>, Vec<AlgId>) = library
             .algorithms_of(site.file, site.id)
             .into_iter()
             .partition(|&alg| crate::packed::is_packed(library, alg));
         let mut record = SearchRecord { skipped: self.unsearched(site), ..SearchRecord::default() };
         let mut out = self.priced(site, &job, &others, &mut record);
+        self.correct_lowest(site, &mut out);
         out.sort_by(order);
         if record.skipped.is_none() {
             record.bound = job.groups.first().and_then(|group| self.least(site, group));
@@ -470,45 +486,12 @@ impl Chooser<'_> {
         if record.skipped.is_none() {
             let more = self.optioned(site, &job, &mut out, &mut record)?;
             out.extend(more);
+            // They are simulated, and the best so far may not be.
+            self.settle(site, &mut out)?;
             out.sort_by(order);
             self.look_again(site, (&packed, &job), bound, &mut out)?;
         }
         Ok(Ranking { candidates: out, search: record })
-    }
-
-    /// Looks at packed trees once more where no other algorithm is within 5 % of the bound, with
-    /// options or without: trees that are then gain less than 5 %, and are taken all the same.
-    /// `list` is sorted, and stays so.
-    fn look_again(
-        &self,
-        site: &SelectSite<'_>,
-        (packed, job): (&[AlgId], &Job<'_>),
-        bound: f64,
-        list: &mut [Candidate],
-    ) -> Result<(), Diagnostic> {
-        let Some(Verdict::Priced(best)) = list.first().map(|c| &c.verdict) else { return Ok(()) };
-        let (ns, compared) = (best.simulated.unwrap_or(best.ns), best.simulated.is_some());
-        if bound <= 0.0 || bound > search::WORTH * ns {
-            return Ok(());
-        }
-        for c in list.iter_mut().filter(|c| matches!(c.verdict, Verdict::Pruned(_))) {
-            let named = |alg: &&AlgId| job.library.algorithm_name(**alg).node == c.algorithm.as_str();
-            let Some(&alg) = packed.iter().find(named) else { continue };
-            let mut found = self.packed_candidate(site, (alg, job), (ns, bound), PackedGain::NearBound);
-            let using = found.using();
-            let Verdict::Priced(price) = &mut found.verdict else { continue };
-            if let Some(time) = self.cx.time.filter(|_| compared) {
-                match self.simulated(site, using, time)? {
-                    Ok(simulated) if simulated < ns => price.simulated = Some(simulated),
-                    _ => continue,
-                }
-            } else if price.ns >= ns || self.refused(site, using)?.is_some() {
-                continue;
-            }
-            *c = found;
-        }
-        list.sort_by(order);
-        Ok(())
     }
 
     /// Returns algorithms with their prices: with default arguments, and with numbers that the
@@ -552,11 +535,13 @@ impl Chooser<'_> {
                         )),
                     },
                 };
-                let candidate =
-                    Candidate { algorithm: algorithm.clone(), arguments, options: vec![], verdict };
-                let candidate = self.corrected(site, candidate, CLOSE * best);
-                best = best.min(candidate.ns().unwrap_or(f64::INFINITY));
-                candidate
+                // What is far from an estimate that is too low may be near the time.
+                if let Verdict::Priced(price) = &verdict
+                    && !price.low
+                {
+                    best = best.min(price.ns);
+                }
+                Candidate { algorithm: algorithm.clone(), arguments, options: vec![], verdict }
             };
             out.push(price(vec![], f64::INFINITY));
             // Another order of the axes is listed where it is faster than the first one.

@@ -10,7 +10,8 @@
 //! messages allows. With a short period the longest chains go first, and short ones are left for
 //! the end, when every edge needs something to carry. With a long one the pieces follow one
 //! another, and the way down of the first pieces of an all-reduce overlaps with the way up of the
-//! next.
+//! next. Many trees follow one another within a period ([`TreeStarts::Spread`]), as pieces do;
+//! otherwise all would go up before any goes down.
 
 use crate::orders::{JobPlace, Orders};
 use crate::replay::Moment;
@@ -20,22 +21,48 @@ use std::collections::BinaryHeap;
 /// Jobs that are ready for one edge, by their numbers, the most urgent first.
 pub(crate) type Ready = BinaryHeap<Timed>;
 
+/// When the trees of a period start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TreeStarts {
+    /// All at its beginning.
+    Together,
+    /// One after another, spread over the period. Neighbours in the list of trees, which are often
+    /// alike, start far from each other.
+    Spread,
+}
+
+impl TreeStarts {
+    /// Returns when a tree starts, as a part of the period. Multiples of the golden ratio divide an
+    /// interval more evenly than those of any other number (Knuth, The Art of Computer Programming
+    /// 3, 6.4).
+    fn of(self, tree: usize) -> f64 {
+        const GOLDEN: f64 = 0.618_033_988_749_894_9;
+        match self {
+            TreeStarts::Together => 0.0,
+            TreeStarts::Spread => (tree as f64 * GOLDEN).fract(),
+        }
+    }
+}
+
 /// How urgent each message is.
 pub(crate) struct Urgency {
     ideal: Vec<Vec<f64>>,
     period: f64,
+    starts: TreeStarts,
 }
 
 impl Urgency {
     /// `weight` scales the period of pieces: with 1 it is the time for which the busiest edge
     /// carries one piece of each tree.
-    pub fn new(orders: &Orders, weight: f64) -> Urgency {
-        Urgency { ideal: ideal_starts(orders), period: weight * orders.busiest() / orders.cuts as f64 }
+    pub fn new(orders: &Orders, (weight, starts): (f64, TreeStarts)) -> Urgency {
+        let period = weight * orders.busiest() / orders.cuts as f64;
+        Urgency { ideal: ideal_starts(orders), period, starts }
     }
 
     /// Returns the entry of a job among those that are ready.
     pub fn of(&self, place: JobPlace, job: usize) -> Timed {
-        Timed::new(self.period * place.cut as f64 + self.ideal[place.tree][place.job], job as u64)
+        let start = self.period * (place.cut as f64 + self.starts.of(place.tree));
+        Timed::new(start + self.ideal[place.tree][place.job], job as u64)
     }
 }
 
@@ -58,8 +85,8 @@ impl Passage {
 }
 
 /// Returns the passages of all jobs in the order in which they are sent.
-pub(crate) fn dispatch(orders: &Orders, places: &[JobPlace], weight: f64) -> Vec<Passage> {
-    let urgency = Urgency::new(orders, weight);
+pub(crate) fn dispatch(orders: &Orders, places: &[JobPlace], pace: (f64, TreeStarts)) -> Vec<Passage> {
+    let urgency = Urgency::new(orders, pace);
     let first_edge = |route: usize| orders.routes[route][0];
     let edges = orders.edges.len();
     let mut ready: Vec<Ready> = vec![Ready::new(); edges];

@@ -4,7 +4,7 @@
 //! every edge carries what it can in the time in which the slowest edge carries one piece. A
 //! message takes its share of all edges of its route.
 
-use crate::dispatch::{Ready, Urgency};
+use crate::dispatch::{Ready, TreeStarts, Urgency};
 use crate::orders::{JobPlace, Orders};
 
 /// Part of a piece that is neglected when the room of an edge is compared with it, since both are
@@ -12,8 +12,8 @@ use crate::orders::{JobPlace, Orders};
 const ROUNDING: f64 = 1e-6;
 
 /// Returns the jobs in rounds.
-pub(crate) fn lockstep(orders: &Orders, places: &[JobPlace], weight: f64) -> Vec<Vec<usize>> {
-    let urgency = Urgency::new(orders, weight);
+pub(crate) fn lockstep(orders: &Orders, places: &[JobPlace], pace: (f64, TreeStarts)) -> Vec<Vec<usize>> {
+    let urgency = Urgency::new(orders, pace);
     let occupied: Vec<f64> = (0..orders.edges.len()).map(|e| orders.occupied(e)).collect();
     let used = orders.routes.iter().flatten();
     let slowest = used.map(|&e| occupied[e]).fold(0.0, f64::max);

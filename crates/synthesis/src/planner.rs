@@ -1,6 +1,6 @@
 //! Planner: tries ways to order the messages of trees, and numbers of pieces; keeps the fastest.
 
-use crate::dispatch::{Passage, dispatch};
+use crate::dispatch::{Passage, TreeStarts, dispatch};
 use crate::error::SynthesisError;
 use crate::lockstep::lockstep;
 use crate::moves::Waiting;
@@ -10,6 +10,8 @@ use crate::replay::{Moment, replay};
 /// Weights of the number of a piece against the chain of messages that follows. The first is the
 /// best one on most machines.
 const WEIGHTS: [f64; 3] = [0.5, 0.3, 1.0];
+/// Number of trees from which it is tried first that they start one after another.
+const MANY_TREES: usize = 64;
 /// Messages of all plans that are tried for one number of pieces. The fewer messages there are, the
 /// more ways are tried; those that were best with fewer pieces are tried first.
 const TRIED: usize = 1 << 16;
@@ -33,6 +35,7 @@ const KEPT: f64 = 0.01;
 struct PlanningWay {
     orders: usize,
     weight: f64,
+    starts: TreeStarts,
     backwards: bool,
 }
 
@@ -45,7 +48,7 @@ impl PlanningWay {
         let named = |job: usize| if self.backwards { orders.mirror_of(sites[job]) } else { job };
         let mut rounds = match waiting {
             Waiting::WhenNeeded => {
-                let mut passages = dispatch(given, &sites, self.weight);
+                let mut passages = dispatch(given, &sites, (self.weight, self.starts));
                 if self.backwards {
                     let end = passages.iter().map(|p| p.arrived.0).fold(0.0, f64::max);
                     passages.iter_mut().for_each(|p| *p = p.mirrored(end));
@@ -57,7 +60,7 @@ impl PlanningWay {
                 divided(orders, places, &passages)
             }
             Waiting::EachRound => {
-                let mut rounds = lockstep(given, &sites, self.weight);
+                let mut rounds = lockstep(given, &sites, (self.weight, self.starts));
                 if self.backwards {
                     rounds.reverse();
                 }
@@ -98,11 +101,19 @@ pub(crate) struct Planner {
 impl Planner {
     /// Returns a planner for one or more orders. `whole` is the number of bytes of each tree.
     pub fn new(orders: Vec<Orders>, whole: f64, waiting: Waiting) -> Planner {
+        let trees = orders.iter().map(|o| o.trees.len()).max().unwrap_or(0);
         let mut ways = vec![];
         for weight in WEIGHTS {
             for backwards in [false, true] {
-                ways.extend((0..orders.len()).map(|orders| PlanningWay { orders, weight, backwards }));
+                let way = |starts, orders| PlanningWay { orders, weight, starts, backwards };
+                for starts in [TreeStarts::Spread, TreeStarts::Together] {
+                    ways.extend((0..orders.len()).map(|orders| way(starts, orders)));
+                }
             }
+        }
+        if trees < MANY_TREES {
+            // Few trees fill a period together.
+            ways.sort_by_key(|way| way.starts == TreeStarts::Spread);
         }
         Planner { ways, orders, waiting, whole, known: vec![], known_end: 0.0, tried: TRIED }
     }
@@ -135,7 +146,8 @@ impl Planner {
         if cuts != 1 || self.waiting != Waiting::WhenNeeded || self.known.is_empty() {
             return None;
         }
-        let way = PlanningWay { orders: 0, weight: WEIGHTS[0], backwards: false };
+        let starts = TreeStarts::Together;
+        let way = PlanningWay { orders: 0, weight: WEIGHTS[0], starts, backwards: false };
         let known = std::mem::take(&mut self.known);
         let (orders, places) = self.cut(way, cuts);
         let mut rounds = divided(orders, &places, &known);
@@ -196,7 +208,8 @@ impl Planner {
     /// is doubled, up to `most` messages.
     pub fn fastest(mut self, usual: usize, most: usize) -> Option<(Orders, Tried)> {
         let limit = |messages: usize| messages / self.messages().max(1);
-        let (usual, most) = (limit(usual), limit(most));
+        // Whole trees may have more messages than usual.
+        let (usual, most) = (limit(usual).max(limit(most).min(1)), limit(most));
         let powers = std::iter::successors(Some(1usize), |c| c.checked_mul(2)).take_while(|c| *c < usual);
         let (mut best, mut worse) = (None, 0);
         for cuts in powers.chain([usual]).filter(|c| *c > 0).collect::<Vec<_>>() {
@@ -212,10 +225,10 @@ impl Planner {
         }
         let mut best = best?;
         // The number at the limit may have been too little more than the power of two before it.
-        while 2 * best.cuts > usual && 2 * best.cuts <= most {
+        while most > usual && 2 * best.cuts > usual && best.cuts < most {
             let far = best.ns * (1.0 - NEAR) > self.orders[best.way.orders].busiest();
             let gain = if far { FAR_GAIN } else { FURTHER_GAIN };
-            let tried = self.tried(2 * best.cuts)?;
+            let tried = self.tried((2 * best.cuts).min(most))?;
             if tried.ns >= best.ns * (1.0 - gain) {
                 break;
             }

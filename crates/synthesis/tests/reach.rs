@@ -135,6 +135,51 @@ fn plans_reach_the_rate() {
     }
 }
 
+/// A mesh of 5 x 5 with one slow link: the best rate needs 391 trees.
+fn uneven_mesh() -> Network {
+    let mut s = Sketch::of_members(25);
+    for v in 0..25 {
+        if v % 5 < 4 {
+            s.link(v, v + 1, if v == 11 { 1 } else { 10 });
+        }
+        if v < 20 {
+            s.link(v, v + 5, 10);
+        }
+    }
+    s.network()
+}
+
+/// Trees that are many follow one another as pieces do. If all went up before any went down, the
+/// plan would reach 63 % of the rate.
+#[test]
+fn many_trees_follow_one_another() {
+    let network = uneven_mesh();
+    let packing = pack_spanning_trees(&network).expect("trees");
+    assert_eq!(packing.trees, 391);
+    let times = timing(&network);
+    let waiting = Waiting::WhenNeeded;
+    let plan = |bytes| tree_rounds(&packing, PieceNumber::Fixed(1), bytes, &times, waiting).expect("plan");
+    let route = |m: &PieceMove| vec![m.from, m.to];
+    let reached = Reached::new(&network, (BYTES, packing.rate), waiting, plan, route);
+    assert!(reached.share > 0.85, "{}", reached.share);
+}
+
+/// Whole trees with more messages than usual are cut further while that gains much, as others are.
+#[test]
+fn many_trees_are_cut() {
+    let network = uneven_mesh();
+    let packing = pack_spanning_trees(&network).expect("trees");
+    let whole = 391 * 2 * 24;
+    let about = |most| PieceNumber::FastestAbout { usual: whole - 1, most };
+    let cuts = |most| {
+        let plan = tree_rounds(&packing, about(most), BYTES, &timing(&network), Waiting::WhenNeeded);
+        plan.map(|plan| plan.cuts).ok()
+    };
+    assert_eq!(cuts(whole - 1), None, "not even whole trees");
+    assert_eq!(cuts(whole), Some(1));
+    assert_eq!(cuts(3 * whole), Some(3), "the number at the limit is tried, too");
+}
+
 /// Times are right where links differ and messages are small.
 #[test]
 fn times_are_right_where_links_differ() {

@@ -38,15 +38,25 @@ pub(super) enum Receipts {
     Late,
 }
 
-/// Returns the nanoseconds until all data has arrived, and the bytes sent by the rank that sends
-/// most. Returns none as soon as it is known that more than `limit` nanoseconds are needed.
+/// What the simulation of rounds has found.
+pub(super) struct SimulatedRounds {
+    /// Nanoseconds until all data has arrived.
+    pub ns: f64,
+    /// Bytes sent by the rank that sends most.
+    pub sent: u64,
+    /// Nanoseconds for which the busiest link carries data.
+    pub busiest_ns: f64,
+}
+
+/// Simulates the rounds of a collective. Returns none as soon as it is known that more than `limit`
+/// nanoseconds are needed.
 pub(super) fn simulate(
     job: &Job<'_>,
     rounds: &Rounds,
     receipts: Receipts,
     simulated_groups: usize,
     limit: f64,
-) -> Option<(f64, u64)> {
+) -> Option<SimulatedRounds> {
     let messages = messages(job, rounds, receipts);
     let ranks = rounds.ranks() as usize;
     let mut sent = vec![0.0f64; ranks];
@@ -54,7 +64,10 @@ pub(super) fn simulate(
         sent[m.src as usize] += m.bytes;
     }
     let most = sent.iter().copied().fold(0.0, f64::max);
-    Some((Engine::new(job, &messages, simulated_groups).run(limit)?, most as u64))
+    let mut engine = Engine::new(job, &messages, simulated_groups);
+    let ns = engine.run(limit)?;
+    let busiest_ns = engine.links.values().map(|l| l.held).fold(0.0, f64::max);
+    Some(SimulatedRounds { ns, sent: most as u64, busiest_ns })
 }
 
 /// A map from small numbers that no user chooses.
@@ -325,6 +338,15 @@ fn elements(buffer: &Buffer, atoms: u32, n: u64, start: u32, stop: u32) -> f64 {
     (at(stop) - at(start)) as f64
 }
 
+/// What messages have occupied of a link so far, in nanoseconds.
+#[derive(Clone, Copy, Default)]
+struct LinkUse {
+    /// From when on it is free.
+    free: f64,
+    /// For how long it was occupied.
+    held: f64,
+}
+
 /// Simulates messages of several equal groups on the links of a machine.
 struct Engine<'a> {
     job: &'a Job<'a>,
@@ -332,7 +354,7 @@ struct Engine<'a> {
     feeds: &'a [(u32, u32)],
     simulated_groups: usize,
     needs: Vec<u32>,
-    free: ByNumber<LinkId, f64>,
+    links: ByNumber<LinkId, LinkUse>,
     /// For each message, the rest of its route, if it has passed a link and has more before it.
     routes: Vec<Option<Route<'a>>>,
     /// The time at which each stream of a device has finished with everything received and moved so
@@ -410,7 +432,7 @@ impl<'a> Engine<'a> {
             feeds: &all.feeds,
             simulated_groups,
             needs: messages.iter().map(|m| m.needs).cycle().take(messages.len() * simulated_groups).collect(),
-            free: ByNumber::default(),
+            links: ByNumber::default(),
             routes: vec![None; messages.len() * simulated_groups],
             busy: ByNumber::default(),
             queues: ByNumber::default(),
@@ -437,7 +459,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Returns the time of the last event, or none once an event is later than the limit.
-    fn run(mut self, limit: f64) -> Option<f64> {
+    fn run(&mut self, limit: f64) -> Option<f64> {
         let n = self.messages.len();
         let ready = (0..n * self.simulated_groups).filter(|id| self.messages[id % n].needs == 0);
         self.queue = ready.map(|id| Reverse(Event::new(0.0, (id, self.message(id).1), 0))).collect();
@@ -512,7 +534,7 @@ impl<'a> Engine<'a> {
         {
             if !empty && settings.queues().is_none() {
                 link = rest.choose(link, |l| {
-                    let free = self.free.get(&l).copied().unwrap_or(0.0);
+                    let free = self.links.get(&l).map_or(0.0, |l| l.free);
                     time.max(free) + m.bytes / topology.rate(l).bandwidth * 1e9
                 });
             }
@@ -568,9 +590,10 @@ impl<'a> Engine<'a> {
         {
             return *start;
         }
-        let free = self.free.entry(link).or_insert(0.0);
-        let start = time.max(*free);
-        *free = start + hold;
+        let of_link = self.links.entry(link).or_default();
+        let start = time.max(of_link.free);
+        of_link.free = start + hold;
+        of_link.held += hold;
         if copied {
             self.copied.insert((first, link), (time, start));
         }

@@ -6,7 +6,6 @@
 
 use super::bind::legal;
 use super::search::{WORTH, values};
-use super::simulated::CLOSE;
 use super::{Chooser, SelectSite};
 use crate::cost::{self, Job};
 use crate::findings::select::{Candidate, SearchRecord, Verdict};
@@ -26,14 +25,15 @@ const GAIN: f64 = 0.98;
 /// Largest number of algorithms for which options are tried.
 const OPTIONED: usize = 3;
 
-/// Options are tried for algorithms that are [`CLOSE`]. The estimate of algorithms whose price is
-/// at most this multiple of the best time is replaced by the time of their schedules first.
+/// Options are tried for algorithms that take at most this multiple of the best time. Of those that
+/// take longer by the cost model, the exact price is not found.
 pub(super) const NEARLY_CLOSE: f64 = 1.5;
 
 impl Chooser<'_> {
     /// Returns candidates with options, simulated, where they then need at most [`GAIN`] of their
     /// time: the best ones that have no packed trees, which have pieces of their own, if they are
-    /// close to the first one. Nothing is tried within [`WORTH`] of the bound. `list` is sorted;
+    /// close to the first one. Nothing is tried within [`WORTH`] of the bound, or for an algorithm
+    /// whose busiest link alone needs so long: its lanes carry the same data. `list` is sorted;
     /// sets the simulated times of the candidates themselves.
     pub(super) fn optioned(
         &self,
@@ -63,7 +63,8 @@ impl Chooser<'_> {
             if tried.len() == OPTIONED {
                 break;
             }
-            if known(c).is_none_or(|ns| ns > NEARLY_CLOSE * best) {
+            let Verdict::Priced(price) = &c.verdict else { continue };
+            if known(c).is_none_or(|ns| ns > NEARLY_CLOSE * best) || price.busiest_ns > WORTH * best {
                 continue;
             }
             let found = job.library.find_algorithm(site.file, site.id, &c.algorithm, site.op.span);
@@ -72,7 +73,7 @@ impl Chooser<'_> {
                 && !tried.contains(&c.algorithm)
             {
                 tried.push(c.algorithm.clone());
-                out.extend(self.in_lanes(site, job, (alg, c), (CLOSE * best, &mut *record))?);
+                out.extend(self.in_lanes(site, job, (alg, c), (NEARLY_CLOSE * best, &mut *record))?);
             }
         }
         Ok(out)
@@ -102,6 +103,7 @@ impl Chooser<'_> {
                 Err(_) => return Ok(vec![]),
             },
         };
+        price.simulated = Some(own);
         if own > limit {
             return Ok(vec![]);
         }
@@ -121,9 +123,6 @@ impl Chooser<'_> {
                 let (algorithm, arguments) = (with.alg, with.args);
                 out.push(Candidate { algorithm, arguments, options: with.options, verdict });
             }
-        }
-        if !out.is_empty() {
-            price.simulated = Some(own);
         }
         Ok(out)
     }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// Least bytes of a message for which the search cuts trees into more pieces. Many small messages
 /// are much text for little time.
-const LEAST_BYTES: u64 = 4096;
+const LEAST_BYTES: u64 = 256;
 
 /// Packed trees are taken only if they need at most this share of the time of the best other
 /// algorithm: their schedules are written out for every rank, so they are larger. The same share
@@ -46,10 +46,19 @@ pub(super) enum PackedGain {
 impl PackedGain {
     /// Returns the longest time with which trees are taken, where the best other algorithm takes
     /// `best` nanoseconds.
-    fn most(self, best: f64, bound: f64) -> f64 {
+    pub(super) fn most(self, best: f64, bound: f64) -> f64 {
         match self {
             PackedGain::Large => WORTH * best,
             PackedGain::NearBound => best.min(bound / WORTH).max(WORTH * best),
+        }
+    }
+
+    /// Returns the longest price with which trees are a candidate: an estimate, which is compared
+    /// with the finished schedule before trees of little gain are taken.
+    fn most_estimated(self, best: f64, bound: f64) -> f64 {
+        match self {
+            PackedGain::Large => self.most(best, bound),
+            PackedGain::NearBound => best.min(ESTIMATED * self.most(best, bound)),
         }
     }
 
@@ -159,7 +168,7 @@ impl Chooser<'_> {
         (best, bound): (f64, f64),
         gain: PackedGain,
     ) -> Candidate {
-        let most = gain.most(best, bound);
+        let most = gain.most_estimated(best, bound);
         let effort = self.effort();
         let mut out = Candidate {
             algorithm: Name::from(&job.library.algorithm_name(alg).node),

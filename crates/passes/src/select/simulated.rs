@@ -3,7 +3,7 @@
 
 use super::{Chooser, SelectSite, first, order};
 use crate::cost;
-use crate::findings::select::{Candidate, Verdict};
+use crate::findings::select::{Candidate, Verdict, called};
 use crate::packed::is_packed;
 use crate::pass::TimeModel;
 use crate::pipeline::Pipeline;
@@ -11,12 +11,17 @@ use kbc_diag::{Diagnostic, FileId, Span};
 use kbc_ir::graph::{CollKind, Collective, Graph, GraphOp, Input, OpKind, Using};
 use kbc_ir::types::TensorType;
 use kbc_ir::{Body, Module, Name, Props};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 /// Candidates are close if their price is at most this multiple of the lowest price.
 pub(super) const CLOSE: f64 = 1.25;
 
 /// Largest number of candidates simulated with `by=close`.
 const SIMULATED: u32 = 4;
+
+/// Largest number of candidates simulated at once because others turned out to be slower than they.
+const SETTLED: usize = 8;
 
 impl Chooser<'_> {
     /// Returns why an algorithm has no schedule for these sizes, if it has none. Messages of packed
@@ -69,14 +74,17 @@ impl Chooser<'_> {
         let others = || list.iter().filter(|c| !c.is_searched()).map_while(Candidate::ns);
         let limit = others().next().map_or(0.0, |best| best * CLOSE);
         let searched = list.iter().any(|c| c.is_searched() && c.ns().is_some());
-        if !all && !searched && others().nth(1).is_none_or(|second| second > limit) {
+        // A sender is busy with a fence, and the model lets it go on. So many small messages have
+        // too low a price there, and the lowest one is no reason not to look at others.
+        let trusted = self.topology.settings().fence_ns() == 0.0;
+        if !all && !searched && trusted && others().nth(1).is_none_or(|second| second > limit) {
             return Ok(());
         }
         let mut done = 0;
         for c in list.iter_mut() {
             let (using, searched) = (c.using(), c.is_searched());
             let Verdict::Priced(price) = &mut c.verdict else { break };
-            if !all && !searched && (done == SIMULATED || price.ns > limit) {
+            if price.simulated.is_some() || !all && !searched && (done == SIMULATED || price.ns > limit) {
                 continue;
             }
             match self.simulated(site, using, time)? {
@@ -87,28 +95,56 @@ impl Chooser<'_> {
                 Err(why) => c.verdict = Verdict::Rejected(why),
             }
         }
+        self.settle(site, list)
+    }
+
+    /// Simulates candidates whose price is below the fastest simulated time, the cheapest first and
+    /// at most [`SETTLED`], and sorts all. Simulated ones come first, so nothing that may be faster
+    /// should stay behind them. Without a simulated one the prices decide.
+    pub(super) fn settle(&self, site: &SelectSite<'_>, list: &mut [Candidate]) -> Result<(), Diagnostic> {
+        let Some(time) = self.cx.time else { return Ok(()) };
+        let price = |c: &Candidate| match &c.verdict {
+            Verdict::Priced(price) => Some((price.ns, price.simulated)),
+            _ => None,
+        };
+        for _ in 0..SETTLED {
+            let fastest = list.iter().filter_map(|c| price(c)?.1).reduce(f64::min);
+            let Some(fastest) = fastest else { break };
+            let open =
+                |c: &&mut Candidate| price(c).is_some_and(|(ns, known)| known.is_none() && ns < fastest);
+            let next = list.iter_mut().filter(open);
+            let ns = |c: &Candidate| c.ns().unwrap_or(f64::INFINITY);
+            let Some(c) = next.min_by(|a, b| ns(a).total_cmp(&ns(b))) else { break };
+            let using = c.using();
+            let Verdict::Priced(price) = &mut c.verdict else { break };
+            match self.simulated(site, using, time)? {
+                Ok(ns) => price.simulated = Some(ns),
+                Err(why) => c.verdict = Verdict::Rejected(why),
+            }
+        }
         list.sort_by(order);
         Ok(())
     }
 
-    /// Replaces a low estimate of at most `limit` nanoseconds by the time of the finished schedule,
-    /// so that what is compared with it does not seem slow.
-    pub(super) fn corrected(&self, site: &SelectSite<'_>, mut c: Candidate, limit: f64) -> Candidate {
+    /// Replaces the lowest estimate by the time of the finished schedule, until the lowest is none
+    /// that may be too low: what is compared with it then does not seem slow.
+    pub(super) fn correct_lowest(&self, site: &SelectSite<'_>, list: &mut [Candidate]) {
         let exact = site.axis.size <= cost::exact_ranks(self.topology);
         let by_time = self.options.word("by") != Some("model");
-        let Some(time) = self.cx.time.filter(|_| exact && by_time) else { return c };
-        let using = c.using();
-        if let Verdict::Priced(price) = &mut c.verdict
-            && price.low
-            && price.ns <= limit
-        {
+        let Some(time) = self.cx.time.filter(|_| exact && by_time) else { return };
+        let lowest = |c: &&mut Candidate| c.ns().map_or(u64::MAX, f64::to_bits);
+        while let Some(c) = list.iter_mut().min_by_key(lowest) {
+            let using = c.using();
+            let Verdict::Priced(price) = &mut c.verdict else { return };
+            if !price.low {
+                return;
+            }
             match self.simulated(site, using, time) {
                 Ok(Ok(ns)) => (price.ns, price.low) = (ns, false),
                 Ok(Err(why)) => c.verdict = Verdict::Rejected(why),
                 Err(d) => c.verdict = Verdict::Rejected(format!("{}: {}", d.code, d.title)),
             }
         }
-        c
     }
 
     /// Returns the nanoseconds of the finished schedule of this collective alone, or why it has no
@@ -119,6 +155,10 @@ impl Chooser<'_> {
         using: Using,
         time: &dyn TimeModel,
     ) -> Result<Result<f64, String>, Diagnostic> {
+        let call = called(&using.alg, &using.args, &using.options);
+        if let Some(known) = self.finished.0.borrow().get(&call) {
+            return Ok(known.clone());
+        }
         let lower = match self.topology.settings().queues() {
             Some(_) => Pipeline::parse("expand,enqueue", Span::NONE.file).map_err(first)?,
             None => Pipeline::named("lower").map_err(first)?,
@@ -126,9 +166,23 @@ impl Chooser<'_> {
         let mut module = self.module(site, using);
         let inner = self.cx.inner(Some(self.topology));
         let ns = lower.run(&mut module, &inner, &mut []).and_then(|()| time.nanoseconds(&module));
-        Ok(ns.map_err(|found| {
+        let ns = ns.map_err(|found| {
             found.list.first().map_or(String::new(), |d| format!("{}: {}", d.code, d.title))
-        }))
+        });
+        self.finished.0.borrow_mut().insert(call, ns.clone());
+        Ok(ns)
+    }
+}
+
+/// Times of the finished schedules of one collective by the calls of its algorithms, or why there
+/// is no schedule. Several steps of a choice ask for the same one.
+#[derive(Default)]
+pub(super) struct FinishedCache(RefCell<BTreeMap<String, Result<f64, String>>>);
+
+impl FinishedCache {
+    /// Forgets everything, because another collective is looked at.
+    pub fn forget(&self) {
+        self.0.borrow_mut().clear();
     }
 }
 

@@ -31,7 +31,8 @@ impl Chooser<'_> {
     /// Returns everything that a ranking follows from, besides the code and the built-in library of
     /// kbc. All fields of the structures of this pass are listed, so that none is forgotten.
     fn question(&self, site: &SelectSite<'_>, store: &dyn RankingStore) -> String {
-        let Chooser { cx, mesh, machine: _, topology: _, options, transfers: _, surroundings } = self;
+        let Chooser { cx, mesh, machine: _, topology: _, options, transfers: _, surroundings, finished: _ } =
+            self;
         let PassCx {
             library: _,
             topology: _,
@@ -47,6 +48,8 @@ impl Chooser<'_> {
             packed: _,
             slots: _,
             rankings: _,
+            // It is completed without a store.
+            chosen: _,
         } = cx;
         // The name of the program and of the value are texts of messages. The file decides which
         // declarations the collective sees.
