@@ -314,7 +314,7 @@ fn slip(cx: &Context<'_>, index: usize, expected: &[&str]) -> Option<String> {
             "an index is one number; for a part of a dimension, write `slice(x, dim: d, from: a, to: b)`"
         }
         Token::OpenParen if of_one_place(cx, index) => {
-            "a single link's rate, a failed device and a route are stated in a machine file or with `--topology`: name the file here, as in `topology sys = \"machine.yaml\"`"
+            "the rate of a single link, a failed device and a route cannot be stated here: write them in a machine file, and name it, as in `topology sys = \"machine.yaml\"`, or use `--topology`"
         }
         Token::OpenParen if wants("return") => "write `return` before a result that begins with `(`",
         Token::Return if wants("NAME") && wants("INT") => {

@@ -256,8 +256,8 @@ fn by_its_rounds(job: &Job<'_>, call: &Call, rounds: &Rounds, limit: f64) -> Opt
     let method =
         if simulated_groups < all { Method::SomeGroups(simulated_groups, all) } else { Method::Rounds };
     let SimulatedRounds { ns, sent, busiest_ns } = simulate(job, rounds, receipts, simulated_groups, limit)?;
-    let ordered = job.topology.is_adaptive() || job.topology.settings().switching().multicast;
-    let busiest_ns = if ordered { 0.0 } else { busiest_ns };
+    let depends = job.topology.is_adaptive() || job.topology.settings().switching().multicast;
+    let busiest_ns = if depends { 0.0 } else { busiest_ns };
     let rounds = kbc_rounds::cost(rounds).rounds.into();
     Some(Price { ns, simulated: None, rounds, sent, busiest_ns, method, low })
 }

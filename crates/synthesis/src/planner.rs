@@ -112,7 +112,7 @@ impl Planner {
             }
         }
         if trees < MANY_TREES {
-            // Few trees fill a period together.
+            // What starts together is tried first.
             ways.sort_by_key(|way| way.starts == TreeStarts::Spread);
         }
         Planner { ways, orders, waiting, whole, known: vec![], known_end: 0.0, tried: TRIED }

@@ -149,8 +149,8 @@ fn uneven_mesh() -> Network {
     s.network()
 }
 
-/// Trees that are many follow one another as pieces do. If all went up before any went down, the
-/// plan would reach 63 % of the rate.
+/// Many trees start one after another, as pieces do. If all started together, the plan would reach
+/// 63 % of the rate.
 #[test]
 fn many_trees_follow_one_another() {
     let network = uneven_mesh();

@@ -74,28 +74,40 @@ impl Chooser<'_> {
         let others = || list.iter().filter(|c| !c.is_searched()).map_while(Candidate::ns);
         let limit = others().next().map_or(0.0, |best| best * CLOSE);
         let searched = list.iter().any(|c| c.is_searched() && c.ns().is_some());
-        // A sender is busy with a fence, and the model lets it go on. So many small messages have
-        // too low a price there, and the lowest one is no reason not to look at others.
+        // The model lets a sender go on during a fence. Prices of many small messages are then too
+        // low, so the lowest price is compared with a time even if no other is near it.
         let trusted = self.topology.settings().fence_ns() == 0.0;
         if !all && !searched && trusted && others().nth(1).is_none_or(|second| second > limit) {
             return Ok(());
         }
         let mut done = 0;
         for c in list.iter_mut() {
-            let (using, searched) = (c.using(), c.is_searched());
-            let Verdict::Priced(price) = &mut c.verdict else { break };
+            let searched = c.is_searched();
+            let Verdict::Priced(price) = &c.verdict else { break };
             if price.simulated.is_some() || !all && !searched && (done == SIMULATED || price.ns > limit) {
                 continue;
             }
+            self.simulate_one(site, c, time)?;
+            done += u32::from(!searched && c.ns().is_some());
+        }
+        self.settle(site, list)
+    }
+
+    /// Simulates a candidate, and rejects it if it has no schedule.
+    fn simulate_one(
+        &self,
+        site: &SelectSite<'_>,
+        c: &mut Candidate,
+        time: &dyn TimeModel,
+    ) -> Result<(), Diagnostic> {
+        let using = c.using();
+        if let Verdict::Priced(price) = &mut c.verdict {
             match self.simulated(site, using, time)? {
-                Ok(ns) => {
-                    price.simulated = Some(ns);
-                    done += u32::from(!searched);
-                }
+                Ok(ns) => price.simulated = Some(ns),
                 Err(why) => c.verdict = Verdict::Rejected(why),
             }
         }
-        self.settle(site, list)
+        Ok(())
     }
 
     /// Simulates candidates whose price is below the fastest simulated time, the cheapest first and
@@ -115,12 +127,7 @@ impl Chooser<'_> {
             let next = list.iter_mut().filter(open);
             let ns = |c: &Candidate| c.ns().unwrap_or(f64::INFINITY);
             let Some(c) = next.min_by(|a, b| ns(a).total_cmp(&ns(b))) else { break };
-            let using = c.using();
-            let Verdict::Priced(price) = &mut c.verdict else { break };
-            match self.simulated(site, using, time)? {
-                Ok(ns) => price.simulated = Some(ns),
-                Err(why) => c.verdict = Verdict::Rejected(why),
-            }
+            self.simulate_one(site, c, time)?;
         }
         list.sort_by(order);
         Ok(())
