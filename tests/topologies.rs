@@ -263,7 +263,7 @@ fn the_search_finds_faster_schedules() {
     for (machine, n, taken) in [
         ("hierarchy(full(8), switch(4))", 1024, "a: one_phase"),
         ("torus(4, 4)", 1024, "one_phase"),
-        (slow, 1 << 18, "greedy: "),
+        (slow, 1 << 18, "trees: "),
         ("torus(2, 8)", 1 << 18, "greedy: "),
     ] {
         let n = format!("n={n}");

@@ -79,7 +79,7 @@ const ESTIMATED: f64 = 1.02;
 const FAR_FROM_LINK: f64 = 1.05;
 
 /// Numbers of trees per root that are priced where the estimates of plans do not hold: with fewer
-/// trees, each is cut into more pieces. A larger number is tried as long as its plan is faster.
+/// trees, each is cut into more pieces.
 const TREE_NUMBERS: [u64; 4] = [1, 2, 4, 8];
 
 /// Numbers of matched trees of an all-reduce that are priced there.
@@ -250,17 +250,12 @@ impl Chooser<'_> {
         if misjudged || waits {
             let kinds = if misjudged { search.pack_kinds() } else { vec![packed.clone()] };
             let mut known = kinds.iter().map(|other| improve(other, 1.0)).last().unwrap_or(f64::INFINITY);
-            let mut planned = f64::INFINITY;
             for trees in TREE_NUMBERS {
-                if known <= bound / WORTH {
-                    break;
+                if known > bound / WORTH
+                    && let Ok(other) = search.pack_number(TreeMethod::Trees, trees)
+                {
+                    known = improve(&other, OTHER_NUMBER);
                 }
-                let Ok(other) = search.pack_number(TreeMethod::Trees, trees) else { continue };
-                if other.ns >= planned {
-                    break;
-                }
-                planned = other.ns;
-                known = improve(&other, OTHER_NUMBER);
             }
             let reduces = misjudged && site.coll.kind == CollKind::AllReduce;
             for trees in MATCHED_NUMBERS.into_iter().filter(|_| reduces) {
