@@ -219,6 +219,16 @@ fn parts_of_given_lengths() {
     }
 }
 
+/// A table that is read in the rounds after the first has no entries for two ranks.
+#[test]
+fn tables_without_entries() {
+    let text =
+        head(4) + "program case(x: f16[16@tp]) -> f16[16] { barrier(x, over: tp, using: dissemination) }\n";
+    let mut case = emitted(&text);
+    assert_eq!(case.ranks(), [2, 4, 8, 16]);
+    case.check(&[(2, 0), (4, 0), (8, 0)], 3);
+}
+
 /// Golden values of a package include the errors of functions in tile kernels, and the number of
 /// rows that numbers may select.
 #[test]

@@ -77,17 +77,17 @@ pub fn generalise(instances: &[Instance], sizes: &[u64], counted: bool) -> Optio
 }
 
 /// Adds entries to the tables of a kernel for rank counts at which they have none: zeros, as many
-/// for each rank as at the other rank counts. A schedule in which all ranks would have the same
-/// entry has a number in the place of the table. Whether the kernel agrees with that of the
+/// for each rank as at the other rank counts, or no entries if that number differs. A schedule in
+/// which all ranks would have the same entry has a number in the place of the table, and one whose
+/// loop over the entries has no iteration reads none. Whether the kernel agrees with that of the
 /// schedule is for [`same_trace`] to say.
 pub fn add_constant_tables(kernel: &mut Kernel, ranks: &BTreeSet<u64>) {
     for table in &mut kernel.tables {
         let mut each = table.values.iter().map(|(r, list)| (list.len() as u64 / r, list.len() as u64 % r));
-        let Some((of_rank, 0)) = each.next() else { continue };
-        if each.all(|e| e == (of_rank, 0)) {
-            for r in ranks {
-                table.values.entry(*r).or_insert_with(|| vec![0; (of_rank * r) as usize]);
-            }
+        let Some(first) = each.next() else { continue };
+        let of_rank = if first.1 == 0 && each.all(|e| e == first) { first.0 } else { 0 };
+        for r in ranks {
+            table.values.entry(*r).or_insert_with(|| vec![0; (of_rank * r) as usize]);
         }
     }
 }
@@ -262,7 +262,9 @@ fn data_only(body: &[Stmt], tainted: &mut Vec<Name>) -> bool {
                 clean(cond) && data_only(then, tainted) && data_only(other, tainted)
             }
             Stmt::Op(Op::Notify { peer, index, .. }) => clean(peer) && clean(index),
-            Stmt::Op(Op::Wait { index, value, .. }) => clean(index) && clean(value),
+            Stmt::Op(Op::Wait { index, value, .. } | Op::Defer { index, value, .. }) => {
+                clean(index) && clean(value)
+            }
             Stmt::Op(Op::Load { from: gm, .. } | Op::Store { to: gm, .. }) => {
                 clean(&gm.slot) && gm.peer.as_ref().is_none_or(clean)
             }
@@ -290,7 +292,7 @@ fn loads_blocks(body: &[Stmt]) -> bool {
 
 fn signals(body: &[Stmt]) -> bool {
     body.iter().any(|s| {
-        let own = matches!(s, Stmt::Op(Op::Notify { .. } | Op::Wait { .. }));
+        let own = matches!(s, Stmt::Op(Op::Notify { .. } | Op::Wait { .. } | Op::Defer { .. }));
         own || s.blocks().any(|block| signals(block))
     })
 }
