@@ -35,6 +35,7 @@ pub fn compilation(
         verb,
         source,
         target: backends::native_target().name().to_owned(),
+        deferred_waits: false,
         execution: Execution {
             no_proof: false,
             no_data,

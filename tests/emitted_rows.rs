@@ -175,7 +175,7 @@ fn before_and_after(file: &str, defines: &[&str], text: Option<&str>) -> [OpCoun
     let Command::Compile(args) = &cli.command else { unreachable!("the line says compile") };
     let texts = text.iter().map(|t| (path.clone(), (*t).to_owned())).collect();
     let mut session = Session::new(&cli).fresh(texts);
-    let built = build(&mut session, &args.source.plain(), "windows", &mut Unwatched);
+    let built = build(&mut session, &args.source.plain(), "tasks", &mut Unwatched);
     let built = built.unwrap_or_else(|_| panic!("{file} is compiled"));
     let schedule = built.module.schedule().expect("a schedule");
     let target = kbc_compiler::backends::find("a2a3").expect("a target");

@@ -40,6 +40,7 @@ mod elsewhere;
 mod emitted;
 mod emitted_layers;
 mod emitted_matmuls;
+mod emitted_pieces;
 mod emitted_roots;
 mod emitted_rows;
 mod examples;

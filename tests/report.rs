@@ -52,6 +52,7 @@ fn the_page_and_the_reports_agree() {
         ("explain path specs/ffn_tp.kb", 0),
         ("explain links specs/all_gather.kb", 0),
         ("compile specs/broadcast.kb --target a2a3", 0),
+        ("compile specs/all_reduce.kb --target a2a3 --deferred-waits --no-data", 0),
         ("compile other.kb", 1),
         ("compile gather.xml", 0),
         ("check hangs.xml -D bytes=48M", 1),

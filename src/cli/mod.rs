@@ -171,6 +171,12 @@ pub struct Compile {
     /// The target: `sim` (this computer), or one of `kbc list targets`.
     #[arg(long, default_value = "sim")]
     pub target: String,
+    /// End tasks where they would wait for peers; the runtime waits for them.
+    ///
+    /// A core is free for other tasks while nothing has arrived. Waits in the rounds of an
+    /// algorithm stay in its kernel.
+    #[arg(hide_short_help = true, long, help_heading = "Output")]
+    pub deferred_waits: bool,
     /// What is done with the program.
     #[command(flatten)]
     pub execution: Execution,
@@ -274,7 +280,7 @@ impl Run {
     /// Returns the compilation for this computer that does the same.
     pub fn compile(&self) -> Compile {
         let Run { source, execution } = self.clone();
-        Compile { verb: "run", source, target: "sim".into(), execution }
+        Compile { verb: "run", source, target: "sim".into(), deferred_waits: false, execution }
     }
 }
 

@@ -22,7 +22,7 @@ use kbc_compiler::run;
 use kbc_compiler::workspace::NextRun;
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::schedule::{Calls, Schedule};
-use kbc_tiles::backend::SharedFile;
+use kbc_tiles::backend::{SharedFile, Target};
 use kbc_views::record;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -51,12 +51,28 @@ struct PackageWriter;
 
 impl PackageReceiver for PackageWriter {}
 
+/// Returns the target that a command line asks for; none for the simulator.
+pub(super) fn target_of(args: &Compile) -> Outcome<Option<&'static dyn Target>> {
+    let target = emit::target(&args.target)?;
+    if !args.deferred_waits {
+        return Ok(target);
+    }
+    let deferring = target.and_then(|t| t.with_deferred_waits());
+    let none = || {
+        let title = format!("--deferred-waits does not apply to the target {}", args.target);
+        let why = "tasks end where they would wait, and there the runtime does not wait for them";
+        let d = Diagnostic::error("E458", title).note(why);
+        Failure::Usage(d.help("use it with --target a2a3, or leave it out").into())
+    };
+    deferring.map(Some).ok_or_else(none)
+}
+
 /// Runs all steps of `kbc compile` or `kbc run`.
 ///
 /// # Errors
 /// Returns the error of any step; a comparison that fails is an error, too.
 pub fn run(session: &mut Session, args: &Compile) -> Outcome {
-    emit::target(&args.target)?;
+    target_of(args)?;
     refusals::no_groups(&args.execution, &args.source.file)?;
     program(session, args)
 }
@@ -88,7 +104,7 @@ fn several(args: &Compile) -> Outcome<Option<Vec<String>>> {
                 .help("write names with commas between them, each once"),
         );
     }
-    if emit::target(&args.target)?.is_none() {
+    if target_of(args)?.is_none() {
         return usage(
             Diagnostic::error("E416", "--program names several programs, and target sim takes one")
                 .help("name one, or a target that writes a folder for each (kbc list targets)"),
@@ -136,7 +152,7 @@ impl PackageReceiver for PackageCollector<'_> {
 
 /// Compiles several programs of a file, and writes their packages as one folder.
 fn together(session: &mut Session, args: &Compile, names: &[String]) -> Outcome {
-    let shared = emit::target(&args.target)?.map_or(&[][..], |t| t.shared_files());
+    let shared = target_of(args)?.map_or(&[][..], |t| t.shared_files());
     let Some(out) = asked(args, true)?.out else {
         return Err(Diagnostic::error("E991", "several packages have no folder").into());
     };
@@ -185,7 +201,7 @@ pub fn steps(
     receiver: &mut dyn PackageReceiver,
 ) -> Outcome<Option<(Report, bool)>> {
     let how = &args.execution;
-    let target = emit::target(&args.target)?;
+    let target = target_of(args)?;
     refusals::no_post(&args.source)?;
     if target.is_some() {
         refusals::complete(how, &args.target)?;

@@ -47,7 +47,7 @@ pub fn check(session: &mut Session, args: &Check) -> Outcome {
 /// Returns the error of any step; a comparison that fails is an error, too.
 pub fn compile(session: &mut Session, args: &Compile) -> Outcome {
     let how = &args.execution;
-    kbc_compiler::emit::target(&args.target)?;
+    super::compile::target_of(args)?;
     if args.target != "sim" {
         return Err(Diagnostic::error(
             "E416",

@@ -79,7 +79,7 @@ impl Case {
         let Command::Compile(args) = &cli.command else { unreachable!("the line says compile") };
         let mut session = Session::new(cli).fresh(texts);
         let built =
-            build::build(&mut session, &args.source.plain(), "windows", &mut Unwatched).map_err(failed)?;
+            build::build(&mut session, &args.source.plain(), "tasks", &mut Unwatched).map_err(failed)?;
         let case = match target {
             Some(target) => case::Case::emit_for(session.into(), built, target),
             None => case::Case::emit(session.into(), built),

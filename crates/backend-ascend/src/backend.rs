@@ -3,7 +3,7 @@
 use crate::cpp::numbers;
 use crate::package::{self, platform};
 use crate::passes::PASSES;
-use crate::profile::{self, PROFILES, Profile};
+use crate::profile::{self, DEFERRING, PROFILES, Profile};
 use crate::{cpp, elementwise};
 use kbc_diag::{Diagnostic, Diagnostics};
 use kbc_ir::scalar::ScalarUn;
@@ -63,6 +63,15 @@ impl Target for Profile {
         self
     }
 
+    fn with_deferred_waits(&self) -> Option<&'static dyn Target> {
+        let deferring = DEFERRING.iter().find(|p| p.name == self.name)?;
+        Some(deferring)
+    }
+
+    fn pipeline(&self) -> &'static str {
+        "tasks"
+    }
+
     fn run(&self, pass: &str, kernel: &mut Kernel) -> Result<(), Diagnostics> {
         match PASSES.iter().find(|p| p.name == pass) {
             Some(p) => (p.run)(kernel, self),
@@ -71,7 +80,7 @@ impl Target for Profile {
     }
 
     fn sources(&self, kernel: &Kernel, text: &KernelText) -> Result<Vec<Source>, Diagnostic> {
-        cpp::sources(kernel, text)
+        cpp::sources(kernel, text, self.limits.scalars)
     }
 
     fn orchestration(&self, kernel: &Kernel, sources: &[Source]) -> Option<[String; 3]> {

@@ -69,7 +69,9 @@ pub(crate) fn fields(op: &Op) -> Vec<NarrowField<'_>> {
         Op::Choose { ids: _, index: _, first: _ } => vec![],
         // Counters are 32 bits wide. The package says how many launches a domain serves before one
         // could leave them.
-        Op::Notify { peer: _, signals: _, index: _ } | Op::Wait { signals: _, index: _, value: _ } => vec![],
+        Op::Notify { peer: _, signals: _, index: _ }
+        | Op::Wait { signals: _, index: _, value: _ }
+        | Op::Defer { signals: _, index: _, value: _ } => vec![],
         // Numbers of events are below 8 (T4).
         Op::SetFlag { from: _, to: _, event: _ } | Op::WaitFlag { from: _, to: _, event: _ } => vec![],
         Op::Release | Op::Acquire | Op::Complete | Op::Barrier(_) | Op::MemoryBarrier => vec![],

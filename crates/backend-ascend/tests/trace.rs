@@ -82,7 +82,7 @@ impl World<'_> {
             TraceEvent::Notify { peer, signals, index } => {
                 *self.counters.entry((*peer as usize, signals.0, *index)).or_insert(0) += 1;
             }
-            TraceEvent::Wait { signals, index, value } => {
+            TraceEvent::Wait { signals, index, value, deferred: _ } => {
                 return self.counters.get(&(rank, signals.0, *index)).copied().unwrap_or(0) >= *value;
             }
             TraceEvent::Order(_) => {}

@@ -86,7 +86,13 @@ impl Target for Processor {
 
     fn sources(&self, kernel: &Kernel, text: &KernelText) -> Result<Vec<Source>, Diagnostic> {
         let printed = c::kernel(kernel, text)?;
-        Ok(vec![Source { name: kernel.name.to_string(), core: kernel.core, text: printed, tasks: vec![0] }])
+        Ok(vec![Source {
+            name: kernel.name.to_string(),
+            core: kernel.core,
+            text: printed,
+            tasks: vec![0],
+            scalars: vec![],
+        }])
     }
 
     fn orchestration(&self, _: &Kernel, _: &[Source]) -> Option<[String; 3]> {

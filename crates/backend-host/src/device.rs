@@ -42,6 +42,7 @@ static LIMITS: Limits = Limits {
     // operands and the sums take 0.7 MB, and are in a second-level cache of 1 MB or more.
     block: [192, 256],
     box_side: 1,
+    conditions: 0,
 };
 
 /// Terms of a slice of operands of f32. Operands of other types have as many where a program has

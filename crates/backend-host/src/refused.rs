@@ -64,6 +64,7 @@ pub fn word(op: &Op) -> Option<&'static str> {
         | Op::Convert { rounding: Rounding::Exact | Rounding::Nearest, .. }
         | Op::Notify { .. }
         | Op::Wait { .. }
+        | Op::Defer { .. }
         | Op::Release
         | Op::Acquire
         | Op::Complete => None,

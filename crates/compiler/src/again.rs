@@ -66,10 +66,10 @@ pub fn rebuild_at(
         }
     }
     // Its own passes, from the choice of algorithms on.
-    let after = whole.split_once(",expand,").map_or("allocate,synchronize", |p| p.1);
+    let after = whole.find(",expand").map_or("expand,allocate,synchronize", |at| &whole[at + 1..]);
     // Pieces for tasks are requested; streams are chosen for one size.
     let pieces = if whole.contains(TASKS) { TASKS } else { "" };
-    let passes = format!("select,{pieces}expand,{after}");
+    let passes = format!("select,{pieces}{after}");
     Pipeline::parse(&passes, Span::NONE.file)?.run(&mut module, &cx, &mut [])?;
     match module.body {
         Body::Schedule(schedule) => Ok(Resized { typed: keep.typed.unwrap_or_default(), schedule }),

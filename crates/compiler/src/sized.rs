@@ -93,7 +93,7 @@ pub fn with_count(
 ) -> Outcome<Selection> {
     let mut of = source.of.clone();
     let workspace = &mut workspace.silent();
-    let Ok(built) = build(workspace, source, "windows", &mut Unwatched) else { return Ok(of) };
+    let Ok(built) = build(workspace, source, target.pipeline(), &mut Unwatched) else { return Ok(of) };
     let Some(schedule) = built.module.schedule().filter(|_| built.local.is_none()) else { return Ok(of) };
     let usage = |d: Diagnostic| Err(Failure::Usage(d.into()));
     match count_parameter(workspace, &built, schedule, target) {

@@ -251,6 +251,10 @@ pub struct Stream {
 /// The stream that everything runs on unless a stream is named.
 pub const MAIN: &str = "main";
 
+/// The stream of the matmuls of a schedule for a device with cores for matrices, where something
+/// can run beside them.
+pub const MATRIX: &str = "matrix";
+
 /// A set of ranks with their program in a region.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Role {

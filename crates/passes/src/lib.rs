@@ -53,7 +53,11 @@ pub static ALL: &[Entry] = &[
         make: |o| Box::new(overlap::Overlap::new(o)),
         source: include_str!("overlap/mod.rs"),
     },
-    Entry { info: &expand::INFO, make: |_| Box::new(expand::Expand), source: include_str!("expand/mod.rs") },
+    Entry {
+        info: &expand::INFO,
+        make: |o| Box::new(expand::Expand::new(o)),
+        source: include_str!("expand/mod.rs"),
+    },
     Entry {
         info: &allocate::INFO,
         make: |_| Box::new(allocate::Allocate),

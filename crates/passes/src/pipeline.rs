@@ -18,6 +18,10 @@ pub const PIPELINES: &[(&str, &str)] = &[
         "windows",
         "infer,place,fuse,select{effort=0,sums=false},overlap{tasks=true},expand,allocate,synchronize",
     ),
+    (
+        "tasks",
+        "infer,place,fuse,select{effort=0,sums=false},overlap{tasks=true},expand{matrix=true},allocate,synchronize",
+    ),
     ("default", "infer,place,fuse,select,overlap,expand,allocate,synchronize"),
     ("queues", "infer,place,fuse,select,expand,enqueue"),
 ];

@@ -113,6 +113,17 @@ pub trait Target: Device {
     /// Returns the target as the device that lowering and the verifier ask.
     fn device(&self) -> &dyn Device;
 
+    /// Returns the same target with tasks that end where they would wait, if its runtime can wait
+    /// for them.
+    fn with_deferred_waits(&self) -> Option<&'static dyn Target> {
+        None
+    }
+
+    /// Returns the named pipeline that makes the schedules of this target.
+    fn pipeline(&self) -> &'static str {
+        "windows"
+    }
+
     /// Returns the kernel of a schedule, for its sizes alone, before the passes. `shares`: how the
     /// matmuls of the program are divided among matrix cores; what it does not state is chosen by
     /// the sizes of this schedule and added.

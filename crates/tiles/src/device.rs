@@ -28,6 +28,9 @@ pub struct Limits {
     pub tensors: usize,
     /// Maximum number of scalar arguments of a task.
     pub scalars: usize,
+    /// Maximum number of waits that a task leaves to the runtime, on all its cores together; 0 if
+    /// the runtime does not wait for counters.
+    pub conditions: u64,
     /// Number of events per pair of pipes, at most 8.
     pub events: u8,
     /// Alignment of a tile's address and length, in bytes.
@@ -68,6 +71,11 @@ pub trait Device: Sync {
     /// keeps the fences of the schedule. Then no flags or barriers are needed, and the verifier
     /// does not ask for them.
     fn in_order(&self) -> bool;
+
+    /// Checks whether tasks end where they would wait, and the runtime waits for them.
+    fn defers_waits(&self) -> bool {
+        false
+    }
 
     /// Checks whether the launch can put inputs where peers read them.
     fn shares_inputs(&self) -> bool;

@@ -40,6 +40,7 @@ impl Plain {
             tile: 1024,
             block: [8, 8],
             box_side: 1,
+            conditions: 0,
         };
         Plain { limits, bytes }
     }

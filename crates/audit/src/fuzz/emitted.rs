@@ -155,7 +155,7 @@ impl EmittedRunner<'_> {
     fn built(&self, text: &str) -> Result<(Workspace, Built), Diagnostics> {
         let mut workspace = self.workspace.fresh(vec![(FILE.to_owned(), text.to_owned())]);
         let built =
-            build::build(&mut workspace, &Source::of(FILE), "windows", &mut Unwatched).map_err(failure)?;
+            build::build(&mut workspace, &Source::of(FILE), "tasks", &mut Unwatched).map_err(failure)?;
         Ok((workspace, built))
     }
 

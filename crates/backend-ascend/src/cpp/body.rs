@@ -58,6 +58,7 @@ pub(super) struct Uses {
     pub rank: bool,
     pub root: bool,
     pub chosen: bool,
+    pub defers: bool,
 }
 
 impl Uses {
@@ -511,6 +512,12 @@ impl<'k> Body<'k> {
                 let (counter, value) = (self.counter(*signals, index)?, self.expr(value));
                 self.used.insert(Helper::WaitFor);
                 line(format!("WaitFor({counter}, {value}, window, error, detail);"));
+            }
+            Op::Defer { signals, index, value } => {
+                let (counter, value) = (self.counter(*signals, index)?, self.expr(value));
+                self.uses.defers = true;
+                self.used.insert(Helper::Defer);
+                line(format!("Defer(completion, {counter}, {value});"));
             }
             Op::Release | Op::Acquire | Op::Complete => {
                 return Err(refuse(

@@ -35,6 +35,7 @@ pub enum Helper {
     StoreBlock,
     Notify,
     WaitFor,
+    Defer,
 }
 
 /// The set of helpers that a kernel uses.
@@ -101,6 +102,7 @@ impl Helper {
             Helper::StoreBlock => "StoreBlock",
             Helper::Notify => "Notify",
             Helper::WaitFor => "WaitFor",
+            Helper::Defer => "Defer",
         }
     }
 
@@ -331,6 +333,14 @@ AICORE inline void WaitFor(__gm__ int32_t *counter, int64_t value, __gm__ uint8_
         error = -2;
         detail = reinterpret_cast<uint64_t>(counter) - reinterpret_cast<uint64_t>(window);
     }
+}
+"
+            }
+            Helper::Defer => {
+                "\
+// Lets the task complete only once a counter has a value. The core does not wait for it.
+AICORE inline void Defer(AsyncCtx &completion, __gm__ int32_t *counter, int64_t value) {
+    save_expected_notification_counter(completion, counter, static_cast<uint32_t>(value));
 }
 "
             }

@@ -141,6 +141,7 @@ const TAKEN: &[&str] = &[
     "True",
     "False",
     "args",
+    "completion",
     "ctx",
     "window",
     "memory",

@@ -23,6 +23,7 @@ use body::Body;
 use helpers::Helper;
 use kbc_diag::Diagnostic;
 use kbc_ir::expr::Expr;
+use kbc_ir::name::Name;
 use kbc_ir::types::DType;
 use kbc_tiles::args::incomplete as refuse;
 use kbc_tiles::args::{ScalarArg, Status, TaskArg, TensorArg, scalars, task_tensors};
@@ -31,6 +32,7 @@ use kbc_tiles::package::{KernelText, Source};
 use kbc_tiles::tile::tasks::{self, Task};
 use kbc_tiles::tile::*;
 use numbers::ctype;
+use same::{Beginning, TaskNumber};
 use views::View;
 
 /// Maximum number of columns of a printed line.
@@ -53,21 +55,24 @@ const INCLUDES: &str = "\
 ";
 
 /// Prints the kernels of all tasks as C++ translation units, each once, in the order of their first
-/// tasks. A kernel for one core is its own only task.
+/// tasks. A kernel for one core is its own only task. A kernel has at most `most` scalars.
 ///
 /// # Errors
 /// Returns E449 or E451.
-pub fn sources(k: &Kernel, text: &KernelText) -> Result<Vec<Source>, Diagnostic> {
+pub fn sources(k: &Kernel, text: &KernelText, most: usize) -> Result<Vec<Source>, Diagnostic> {
     let tasks = tasks::split(k);
     let window_bytes = layout::shared_bytes(k);
     let mut out = vec![];
     let bare = KernelText { source: String::new(), notes: vec![] };
-    let print = |tasks: &[Task], at: usize| task(tasks, at, &[at], &bare, &window_bytes);
-    for list in same::kernels(&tasks, &print)? {
+    let print =
+        |tasks: &[Task], at: usize, n: &[TaskNumber]| task(tasks, at, (&[at], n), &bare, &window_bytes);
+    let most = most.saturating_sub(scalars(k).len());
+    for shared in same::kernels(&tasks, most, &print)? {
+        let list = shared.tasks;
         let t = &tasks[list[0]];
         let name = if t.at.is_some() { format!("{}_{}", k.name, t.name) } else { k.name.to_string() };
-        let text = task(&tasks, list[0], &list, text, &window_bytes)?;
-        out.push(Source { name, core: t.kernel.core, text, tasks: list });
+        let text = task(&tasks, list[0], (&list, &shared.numbers), text, &window_bytes)?;
+        out.push(Source { name, core: t.kernel.core, text, tasks: list, scalars: shared.scalars });
     }
     Ok(out)
 }
@@ -77,27 +82,28 @@ pub fn sources(k: &Kernel, text: &KernelText) -> Result<Vec<Source>, Diagnostic>
 /// # Errors
 /// Returns E449 or E451.
 pub fn kernel(k: &Kernel, text: &KernelText) -> Result<String, Diagnostic> {
-    task(&tasks::split(k), 0, &[0], text, &layout::shared_bytes(k))
+    task(&tasks::split(k), 0, (&[0], &[]), text, &layout::shared_bytes(k))
 }
 
 /// Prints a task of a program whose window has `window_bytes` bytes. `all` are the tasks that run
-/// this kernel.
+/// this kernel, and `numbers` those of its numbers that are scalar arguments.
 fn task(
     tasks: &[Task],
     at: usize,
-    all: &[usize],
+    (all, numbers): (&[usize], &[TaskNumber]),
     text: &KernelText,
     window_bytes: &Expr,
 ) -> Result<String, Diagnostic> {
     let k = &tasks.get(at).ok_or_else(|| refuse("the program has no task".into()))?.kernel;
+    let with_numbers = given_numbers(k, numbers);
     let list = task_tensors(k, tasks, at);
     if !k.scalars.iter().any(|s| s == CALL) {
         return Err(refuse(format!("kernel @{} has no scalar `{CALL}`", k.name)));
     }
-    let mut b = Body::new(k);
-    let body = b.block(&k.body)?;
+    let mut b = Body::new(&with_numbers);
+    let body = b.block(&with_numbers.body)?;
     let mut out = Text::default();
-    prologue(k, &list, window_bytes, &mut b, &mut out)?;
+    prologue(k, (&list, numbers), window_bytes, &mut b, &mut out)?;
     out.line(1, "if (error == 0) {");
     out.lines(2, &body);
     out.line(1, "}");
@@ -113,8 +119,10 @@ fn task(
     out.line(0, "}");
     let mut whole = Text::default();
     let names: Vec<&str> = all.iter().map(|i| tasks[*i].name.as_str()).collect();
-    head(k, &tasks[at], &names, (&list, text), &mut whole);
+    head(k, &tasks[at], &names, (&list, numbers, text), &mut whole);
     let blocks = if k.cores > 1 { "#include \"intrinsic.h\"\n" } else { "" };
+    let deferred = if b.uses.defers { "#include \"pto_async_kernel_api.h\"\n" } else { "" };
+    let blocks = &format!("{blocks}{deferred}");
     let includes = INCLUDES.replacen("\n\n", &format!("\n{blocks}\n"), 1);
     Ok(format!("{}{includes}\n{}\n{}", whole.out, b.used.text(), out.out))
 }
@@ -128,7 +136,7 @@ fn head(
     k: &Kernel,
     task: &Task,
     names: &[&str],
-    (list, text): (&[TaskArg<'_>], &KernelText),
+    (list, numbers, text): (&[TaskArg<'_>], &[TaskNumber], &KernelText),
     out: &mut Text,
 ) {
     let core = DIALECT.core(k.core).to_uppercase();
@@ -161,6 +169,22 @@ fn head(
         let name = if let ScalarArg::Value(n) = s { ident(n) } else { s.name().into() };
         out.line(0, &format!("//   {:2}  scalar           {name}", list.len() + i));
     }
+    for (i, n) in numbers.iter().enumerate() {
+        let at = list.len() + scalars(k).len() + i;
+        out.line(0, &format!("//   {at:2}  scalar           {}, of the task", ident(&n.name)));
+    }
+}
+
+/// Returns a task with some of its numbers as scalars.
+fn given_numbers(k: &Kernel, numbers: &[TaskNumber]) -> Kernel {
+    let mut out = k.clone();
+    let is = |name: &Name| numbers.iter().any(|n| n.what == Beginning::Piece && n.name == *name);
+    out.body.retain(|s| !matches!(s, Stmt::Let { name, .. } if is(name)));
+    out.scalars.extend(numbers.iter().map(|n| n.name.clone()));
+    if let Some(waits) = numbers.iter().find(|n| n.what == Beginning::Waits) {
+        same::wait_from_argument(&mut out, &waits.name);
+    }
+    out
 }
 
 fn ident_of(t: &TensorArg) -> String {
@@ -175,7 +199,7 @@ fn ident_of(t: &TensorArg) -> String {
 /// before.
 fn prologue(
     k: &Kernel,
-    list: &[TaskArg],
+    (list, numbers): (&[TaskArg], &[TaskNumber]),
     window_bytes: &Expr,
     b: &mut Body,
     out: &mut Text,
@@ -186,13 +210,17 @@ fn prologue(
     // These expressions use scalars and tables too, so they are printed before the arguments are
     // declared.
     let bytes = if window { b.expr(window_bytes) } else { String::new() };
-    let bases = bases(k, list, b)?;
+    let bases = bases(k, list, numbers, b)?;
     b.used.insert(Helper::TensorOf);
     out.line(
         0,
         "extern \"C\" __aicore__ __attribute__((always_inline)) void kernel_entry(__gm__ int64_t *args) {",
     );
     arguments(k, list, b, window, checked, out);
+    for (i, n) in numbers.iter().enumerate() {
+        let at = list.len() + scalars(k).len() + i;
+        out.line(1, &format!("const int64_t {} = args[{at}];", b.ident(&n.name)));
+    }
     if !bases.is_empty() {
         out.line(0, "");
         out.comment(
@@ -224,6 +252,9 @@ fn prologue(
         out.line(1, "}");
     }
     tiles(k, b, out)?;
+    if b.uses.defers {
+        out.line(1, "AsyncCtx completion = get_async_ctx(args);");
+    }
     if b.uses.chosen {
         out.line(1, &format!("int64_t {} = -1;", b.names.chosen));
     }
@@ -232,14 +263,22 @@ fn prologue(
 }
 
 /// Returns the declarations of the addresses of signals and areas, and of the strides of areas.
-fn bases(k: &Kernel, list: &[TaskArg], b: &mut Body) -> Result<Vec<(usize, String)>, Diagnostic> {
+fn bases(
+    k: &Kernel,
+    list: &[TaskArg],
+    numbers: &[TaskNumber],
+    b: &mut Body,
+) -> Result<Vec<(usize, String)>, Diagnostic> {
+    let argument =
+        |what: &Beginning| numbers.iter().find(|n| n.what == *what).map(|n| Expr::var(n.name.clone()));
     let given = |a: &Area| list.iter().position(|t| matches!(t.arg, TensorArg::Area(g) if g.name == a.name));
     let mut out = vec![];
     for (i, s) in k.signals.iter().enumerate() {
         if b.uses.signals.contains(&i) {
             let at = s.at.as_ref().ok_or_else(|| open("signals", &s.name))?;
             let name = b.names.signals[i].clone();
-            out.push((0, base("int32_t", &name, ("window", at), b)));
+            let at = argument(&Beginning::Counters(i)).unwrap_or_else(|| at.clone());
+            out.push((0, base("int32_t", &name, ("window", &at), b)));
         }
     }
     for (i, a) in k.areas.iter().enumerate() {
@@ -251,7 +290,8 @@ fn bases(k: &Kernel, list: &[TaskArg], b: &mut Body) -> Result<Vec<(usize, Strin
             let at = a.at.as_ref().ok_or_else(|| open("area", &a.name))?;
             let name = b.names.areas[i].clone();
             let own = layout::own_offset(k, a);
-            let place = if a.reach == Reach::Own { ("memory", &own) } else { ("window", at) };
+            let at = argument(&Beginning::Area(i)).unwrap_or_else(|| at.clone());
+            let place = if a.reach == Reach::Own { ("memory", &own) } else { ("window", &at) };
             out.push((0, base(ctype(a.dtype), &name, place, b)));
         }
         if b.uses.strides.contains(&i) {

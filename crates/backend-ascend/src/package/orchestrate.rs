@@ -173,6 +173,12 @@ fn program_of(kernel: &Kernel, tasks: &[Task], sources: &[Source]) -> (String, S
         parts += &task(t, (i, line), &list, &waits, &of);
         line += t.kernel.cores;
         parts += &scalars_of(kernel, t.name.as_str());
+        let source = sources.iter().find_map(|s| Some((s, s.tasks.iter().position(|t| *t == i)?)));
+        for (scalar, at) in source.iter().flat_map(|(s, at)| s.scalars.iter().map(|n| (n, *at))) {
+            let number = value(&scalar.values[at]);
+            let name = ident(&scalar.name);
+            let _ = writeln!(parts, "    {}.add_scalar(static_cast<int64_t>({number}));  // {name}", t.name);
+        }
         parts += &cores(&t.kernel, t.name.as_str());
         let known = waits.iter().any(|w| w.contains(&i));
         let keep = if known { format!("const PTO2TaskId {}_id = ", t.name) } else { String::new() };

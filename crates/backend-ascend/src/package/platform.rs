@@ -4,7 +4,7 @@
 //! profile. `kbc` (`--target`) and the harness of a package reject the others with the same
 //! messages.
 
-use crate::profile::{PROFILES, find};
+use crate::profile::{PROFILES, Profile, find};
 use kbc_diag::Diagnostic;
 use kbc_tiles::backend::{Support, supported};
 
@@ -21,7 +21,12 @@ pub fn platforms() -> Vec<Support> {
 
 /// Returns the runtimes of a platform; none if the platform has no profile.
 pub fn runtimes(platform: &str) -> Vec<Support> {
-    let all = find(platform).map_or(&[][..], |p| p.runtimes);
+    find(platform).map_or(vec![], runtimes_of)
+}
+
+/// Returns the runtimes of a profile.
+pub fn runtimes_of(profile: &Profile) -> Vec<Support> {
+    let all = profile.runtimes;
     all.iter()
         .map(|r| Support {
             name: r.name,

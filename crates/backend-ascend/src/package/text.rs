@@ -1,6 +1,6 @@
 //! Templates of a package and their values: harness, layout, test, README, manifest.
 
-use super::platform::{platforms, runtimes};
+use super::platform::{platforms, runtimes_of};
 use crate::cpp::numbers::device_type;
 use crate::profile::{DIALECT, PROFILES, Profile};
 use kbc_diag::Diagnostic;
@@ -213,7 +213,7 @@ pub(super) fn layout(
             ("DEFAULT_COUNT", &number(count.map(|c| c.default))),
             ("PLATFORMS", &support(&platforms())),
             ("CORES", &cores),
-            ("RUNTIMES", &support(&runtimes(profile.name))),
+            ("RUNTIMES", &support(&runtimes_of(profile))),
             ("STATUS", &status),
             ("TENSORS", &tensors),
             ("SCALARS", &scalars),

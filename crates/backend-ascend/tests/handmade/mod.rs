@@ -93,9 +93,14 @@ pub fn graph(n: u64) -> Graph {
 
 pub fn package<'a>(kernel: &'a Kernel, text: &str) -> Package<'a> {
     // A test makes only one, so the memory may leak.
-    let sources =
-        vec![Source { tasks: vec![0], name: kernel.name.to_string(), core: Core::Vector, text: text.into() }]
-            .leak();
+    let sources = vec![Source {
+        tasks: vec![0],
+        scalars: vec![],
+        name: kernel.name.to_string(),
+        core: Core::Vector,
+        text: text.into(),
+    }]
+    .leak();
     let global = |name: &str, ty| Global { name: name.into(), ty, sizes: vec![count()] };
     Package {
         kernel,

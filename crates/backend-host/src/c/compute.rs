@@ -143,6 +143,7 @@ pub(super) fn computes(list: &[Stmt]) -> bool {
             | Op::Store { .. }
             | Op::Notify { .. }
             | Op::Wait { .. }
+            | Op::Defer { .. }
             | Op::Release
             | Op::Acquire
             | Op::Complete => false,

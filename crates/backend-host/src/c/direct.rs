@@ -135,6 +135,7 @@ pub(super) fn tiles(op: &Op) -> (Vec<TileId>, Option<TileId>) {
         Op::Matmul { dst, left, right, .. } => (vec![*left, *right, *dst], Some(*dst)),
         Op::Notify { .. }
         | Op::Wait { .. }
+        | Op::Defer { .. }
         | Op::Release
         | Op::Acquire
         | Op::Complete

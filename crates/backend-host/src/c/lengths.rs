@@ -65,6 +65,7 @@ impl Lengths {
             | Op::Choose { .. }
             | Op::Notify { .. }
             | Op::Wait { .. }
+            | Op::Defer { .. }
             | Op::Release
             | Op::Acquire
             | Op::Complete

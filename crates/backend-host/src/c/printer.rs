@@ -385,7 +385,11 @@ impl<'k> Printer<'k> {
             | Op::Spread { .. }
             | Op::LoadRows { .. }
             | Op::StoreRows { .. } => self.row_transfer(op)?,
-            Op::Barrier(_) | Op::MemoryBarrier | Op::SetFlag { .. } | Op::WaitFlag { .. } => {
+            Op::Defer { .. }
+            | Op::Barrier(_)
+            | Op::MemoryBarrier
+            | Op::SetFlag { .. }
+            | Op::WaitFlag { .. } => {
                 return Err(no_form(op));
             }
         };

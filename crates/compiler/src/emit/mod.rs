@@ -28,7 +28,8 @@ use kbc_tiles::backend::Target;
 use kbc_tiles::package::{
     Claim, CountClaim, Evidence, Executed, KernelText, Package, PackagedProgram, Sizes, Source,
 };
-use kbc_tiles::tile::{COUNT, Kernel, NRANKS, ROOT, sync, text, verify};
+use kbc_tiles::tile::visit::each_op;
+use kbc_tiles::tile::{COUNT, Kernel, NRANKS, Op, ROOT, sync, text, verify};
 use kbc_tiles::{layout, lower};
 use sizes::{Family, family};
 use std::path::Path;
@@ -71,10 +72,10 @@ pub fn target(name: &str) -> Outcome<Option<&'static dyn Target>> {
 
 /// Returns the passes for a target, or for the simulator: those that were requested, or the default
 /// ones.
-pub fn passes<'a>(target: Option<&dyn Target>, requested: &'a str) -> &'a str {
+pub fn passes<'a>(target: Option<&'a dyn Target>, requested: &'a str) -> &'a str {
     match target {
         // No target has queues, whatever the machine on which it is timed.
-        Some(_) if requested == "default" => "windows",
+        Some(target) if requested == "default" => target.pipeline(),
         _ => requested,
     }
 }
@@ -471,5 +472,14 @@ fn report_of(prepared: &Prepared, files: &[(String, Vec<u8>)]) -> EmitReport {
         barriers_in_tiles: counts.all_in_tiles as u64,
         flags: counts.flags as u64,
         dsb: counts.dsb as u64,
+        deferred_waits: emitted.profile.device().defers_waits().then(|| {
+            let mut found = [0, 0];
+            each_op(&emitted.kernel.body, &mut |op| match op {
+                Op::Defer { .. } => found[0] += 1,
+                Op::Wait { .. } => found[1] += 1,
+                _ => {}
+            });
+            found
+        }),
     }
 }

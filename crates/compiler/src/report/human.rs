@@ -159,6 +159,15 @@ pub fn human(r: &Report) -> String {
             ),
         };
         line(format!("  {}{pipes}", count(e.files.len() as u64, "file")));
+        if let Some([deferred, kept]) = e.deferred_waits {
+            let why = match kept {
+                0 => "",
+                _ => {
+                    " (in rounds or conditions, between cores, or more than a task can leave to the runtime)"
+                }
+            };
+            line(format!("  {} left to the runtime, {kept} in kernels{why}", count(deferred, "wait")));
+        }
     }
     for p in &r.programs {
         match (&p.not_checked, &p.with[..]) {

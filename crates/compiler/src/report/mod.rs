@@ -202,6 +202,10 @@ pub struct EmitReport {
     pub flags: u64,
     /// Number of memory barriers (`dsb`).
     pub dsb: u64,
+    /// With deferred waits, the number of statements that leave a wait to the runtime, and of those
+    /// that wait themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deferred_waits: Option<[u64; 2]>,
 }
 
 /// An axis of the mesh.

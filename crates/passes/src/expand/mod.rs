@@ -103,7 +103,8 @@
 //! ```
 //!
 //! If the graph gives collectives streams of their own, regions are cut where one stream waits for
-//! another, and begin and end with the corresponding events. If the host does something between
+//! another, and begin and end with the corresponding events. With the option `matrix`, matmuls get
+//! a stream of their own, if anything can run beside them. If the host does something between
 //! operations, the section `host` launches the operations before it, performs it, and at the end
 //! reads every result and drains.
 //!
@@ -131,7 +132,7 @@ pub(crate) use lower::ends;
 pub use sizes::joined_axis;
 pub(crate) use sizes::{boundary, part_length};
 
-use crate::pass::{Changed, Pass, PassCx, PassInfo, graph_of};
+use crate::pass::{Changed, OptionKind, Options, Pass, PassCx, PassInfo, PassOption, graph_of};
 use kbc_diag::Diagnostics;
 use kbc_ir::module::Body;
 use kbc_ir::types::ReduceOp;
@@ -150,23 +151,45 @@ pub static INFO: PassInfo = PassInfo {
     requires: Props::TYPED.with(Props::PLACED).with(Props::SELECTED),
     gives: Props::EXPANDED,
     breaks: Props::TYPED.with(Props::PLACED).with(Props::SELECTED).with(Props::ARRANGED),
-    options: &[],
+    options: &[PassOption {
+        name: "matrix",
+        summary: "matmuls run on a stream of their own, as on devices with cores for matrices",
+        kind: OptionKind::Flag,
+        default: "false",
+    }],
 };
 
 /// The pass `expand`.
-pub struct Expand;
+pub struct Expand {
+    options: Options,
+}
+
+impl Expand {
+    /// Returns the pass with options of [`INFO`].
+    pub fn new(options: &Options) -> Self {
+        Expand { options: options.clone() }
+    }
+}
 
 impl Pass for Expand {
     fn info(&self) -> &'static PassInfo {
         &INFO
     }
 
+    fn options(&self) -> Options {
+        self.options.clone()
+    }
+
     fn run(&self, module: &mut Module, cx: &PassCx<'_>) -> Result<Changed, Diagnostics> {
         let (name, mesh) = (module.name.clone(), module.mesh.clone());
-        let schedule = match &module.body {
+        let mut schedule = match &module.body {
             Body::Local(l) => local::lower(&name, l, &mesh, cx)?,
             _ => lower::lower(&name, graph_of(module, &INFO)?, &mesh, cx)?,
         };
+        let host = schedule.host.is_some();
+        if self.options.flag("matrix").unwrap_or(false) && !host {
+            streams::matmuls_apart(&mut schedule)?;
+        }
         module.body = Body::Schedule(schedule);
         Ok(Changed::Yes)
     }

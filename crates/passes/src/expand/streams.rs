@@ -9,9 +9,9 @@
 //! after the last one of each stream.
 //!
 //! `overlap` decides which collective runs on which stream, and `lanes` makes the lanes inside a
-//! collective.
+//! collective. For targets with matrix cores, [`matmuls_apart`] gives the matmuls a stream.
 
-use kbc_diag::Span;
+use kbc_diag::{Diagnostic, Span};
 use kbc_ir::Name;
 use kbc_ir::schedule::*;
 use std::collections::BTreeMap;
@@ -67,6 +67,79 @@ pub(super) fn order(s: &mut Schedule) {
 pub(super) fn stream_of(r: &Region) -> &Name {
     static MAIN_STREAM: std::sync::LazyLock<Name> = std::sync::LazyLock::new(|| MAIN.into());
     r.roles.first().and_then(|role| role.streams.first()).map_or(&MAIN_STREAM, |s| &s.name)
+}
+
+/// Puts the matmuls of a schedule with one stream on a stream of their own, [`MATRIX`], if anything
+/// can run beside them then. This is how tasks run on a device: a task for matrix cores and one for
+/// vector cores wait for each other's data alone.
+///
+/// # Errors
+/// Returns E904 if the schedule has several streams already.
+pub(super) fn matmuls_apart(s: &mut Schedule) -> Result<(), Diagnostic> {
+    if let Some(r) = s.regions.iter().find(|r| stream_of(r).as_str() != MAIN) {
+        let title = "the option `matrix` of the pass `expand` needs a program on one stream";
+        return Err(Diagnostic::error("E904", title)
+            .primary(r.span, format!("this is on the stream `{}`", stream_of(r)))
+            .help("run `overlap{tasks=true}` before it, which gives nothing a stream"));
+    }
+    let mut apart = s.clone();
+    apart.regions.clear();
+    for r in std::mem::take(&mut s.regions) {
+        if !r.operands.is_empty() || !everyone(&r) || r.roles[0].streams.len() != 1 {
+            apart.regions.push(r.clone());
+            s.regions.push(r);
+            continue;
+        }
+        for statement in &r.roles[0].streams[0].body {
+            let name: Name = if is_matmul(statement) { MATRIX.into() } else { MAIN.into() };
+            let last = apart.regions.last_mut().filter(|l| l.operands.is_empty() && everyone(l));
+            if let Some(stream) = last.and_then(|l| l.roles[0].streams.last_mut())
+                && stream.name == name
+            {
+                stream.body.push(statement.clone());
+                continue;
+            }
+            let mut region = Region::local(&s.mesh, r.name.clone(), vec![statement.clone()], vec![], r.span);
+            region.roles[0].streams[0].name = name;
+            apart.regions.push(region);
+        }
+        s.regions.push(r);
+    }
+    order(&mut apart);
+    if beside(&apart) {
+        *s = apart;
+    }
+    Ok(())
+}
+
+fn is_matmul(statement: &SStmt) -> bool {
+    matches!(statement, SStmt::Op(SOp::Local(LocalOp::Matmul { .. } | LocalOp::Grouped { .. }), _))
+}
+
+/// Checks whether a region of matmuls and another region can run at the same time: whether one of
+/// them starts before all work of the other stream that was issued earlier is known to be over.
+fn beside(s: &Schedule) -> bool {
+    let works = |r: &Region| {
+        let event = |s: &SStmt| matches!(s, SStmt::Op(SOp::Await(_) | SOp::Record(_), _));
+        r.roles.iter().flat_map(|r| &r.streams).any(|s| !s.body.iter().all(event))
+    };
+    // For each region, how many regions of both kinds that work are known to be over at its end.
+    let mut known: Vec<[usize; 2]> = Vec::with_capacity(s.regions.len());
+    let mut issued = [0; 2];
+    for r in &s.regions {
+        let kind = usize::from(stream_of(r).as_str() == MATRIX);
+        let before = r.after.iter().map(|a| known[a.0 as usize]);
+        let mut over = before.fold([0; 2], |a, b| [a[0].max(b[0]), a[1].max(b[1])]);
+        if works(r) {
+            if over[1 - kind] < issued[1 - kind] {
+                return true;
+            }
+            issued[kind] += 1;
+            over[kind] = issued[kind];
+        }
+        known.push(over);
+    }
+    false
 }
 
 /// Returns all work in issue order, between the start and the end of the call.

@@ -27,8 +27,9 @@
 //! order of regions: `allocate` shares them only between regions that run one after another.
 //!
 //! **Option `tasks`**, for targets on which matmuls and collectives are tasks that wait only for
-//! their operands: nothing gets a stream. Only collectives with `overlap: k` are cut, and
-//! operations are reordered only if there are any.
+//! their operands: nothing gets a stream here. Only collectives with `overlap: k` are cut, and
+//! operations are reordered only if there are any. If the first dimension is free, it is cut:
+//! kernels use such pieces where they are, without copies.
 //!
 //! **Local programs.** If all ranks have the same body, the order is that of the program: the
 //! operations between a collective and its `wait` run concurrently with the collective. Other local
@@ -301,7 +302,7 @@ impl Planner<'_> {
             let want = pieces::requested_pieces(using);
             let site = match host {
                 true => Err("host statements between the operations fix their order"),
-                false => CutCandidate::of(graph, self.mesh, id),
+                false => CutCandidate::of(graph, self.mesh, id, self.tasks),
             };
             let mut looked = ExaminedCollective {
                 value: op.name.clone(),
@@ -456,7 +457,9 @@ impl Planner<'_> {
             return (1, vec![]);
         }
         let alone = as_program(graph, site);
-        let Ok(again) = CutCandidate::of(&alone.0, self.mesh, alone.1) else { return (1, vec![]) };
+        let Ok(again) = CutCandidate::of(&alone.0, self.mesh, alone.1, self.tasks) else {
+            return (1, vec![]);
+        };
         let whole = order::plan(&alone.0, 1, &|id| self.price(&alone.0, id)).serial;
         let mut tried = vec![];
         for pieces in TRIED.into_iter().filter(|k| *k <= again.most(&alone.0, self.mesh)) {

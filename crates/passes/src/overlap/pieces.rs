@@ -53,14 +53,22 @@ fn of_operand(ty: &TensorType, rank: usize, dim: usize) -> Option<usize> {
 }
 
 impl CutCandidate {
-    /// Finds the matmuls beside a collective, and how they can be cut together.
+    /// Finds the matmuls beside a collective, and how they can be cut together. `in_place`: whether
+    /// a piece that is one run of elements is used where it is, so that nothing is copied.
     ///
     /// # Errors
     /// Returns a text that states why they cannot be cut.
-    pub(super) fn of(graph: &Graph, mesh: &Mesh, coll: OpId) -> Result<CutCandidate, &'static str> {
+    pub(super) fn of(
+        graph: &Graph,
+        mesh: &Mesh,
+        coll: OpId,
+        in_place: bool,
+    ) -> Result<CutCandidate, &'static str> {
         let OpKind::Collective(c) = &graph.op(coll).kind else { return Err("this is not a collective") };
         match c.kind.movement() {
-            Some(Movement::PartialToWhole | Movement::PartialToSplit) => CutCandidate::made(graph, c, coll),
+            Some(Movement::PartialToWhole | Movement::PartialToSplit) => {
+                CutCandidate::made(graph, c, coll, in_place)
+            }
             Some(Movement::SplitToWhole) => CutCandidate::used(graph, mesh, c, coll),
             Some(
                 Movement::PartialToRoot
@@ -75,7 +83,7 @@ impl CutCandidate {
         }
     }
 
-    fn made(graph: &Graph, c: &Collective, coll: OpId) -> Result<CutCandidate, &'static str> {
+    fn made(graph: &Graph, c: &Collective, coll: OpId, in_place: bool) -> Result<CutCandidate, &'static str> {
         let matmul = graph.operands(coll).first().copied().ok_or("it has no operand")?;
         if !matches!(graph.op(matmul).kind, OpKind::Matmul { .. }) {
             return Err("its operand is not the result of a matmul");
@@ -91,8 +99,14 @@ impl CutCandidate {
             graph.operands(matmul).iter().filter_map(|o| graph.op(*o).ty.as_ref()).collect();
         let [a, b] = operands[..] else { return Err("it has no type yet") };
         let rank = made.dims.len();
+        // Pieces along the first dimension are runs of elements, in operands that have it as well.
+        let first = |dim: usize| {
+            let own = |t: &&TensorType| of_operand(t, rank, dim).is_none_or(|at| at == 0);
+            dim == 0 && rank > 1 && (rank == 2 || operands.iter().all(own))
+        };
         // Bytes that are copied to cut this dimension.
         let copied = |dim: usize| match rank - dim {
+            _ if in_place && first(dim) => 0,
             1 => bytes(b),
             2 => bytes(a),
             _ => bytes(a) + bytes(b),

@@ -12,7 +12,7 @@ use crate::tile::visit::{each_in, each_of};
 use crate::tile::{CALL, CORE, LINE, Object, Op, RANK, SignalsId, Stmt};
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
-use kbc_ir::schedule::{Ref, Region, SOp, SStmt};
+use kbc_ir::schedule::{Operand, Ref, Region, SOp, SStmt};
 use kbc_ir::types::CutRule;
 
 impl Lower<'_, '_> {
@@ -106,8 +106,12 @@ impl Lower<'_, '_> {
         let mut all: Option<WorkDivision> = None;
         for r in used {
             let Ref::Chunk { operand, .. } = r else { continue };
-            let line = &region.operands[operand.0 as usize].line;
+            let Operand { line, buffer, .. } = &region.operands[operand.0 as usize];
             let CutRule::Lines(unit) = line.rule else { return WorkDivision::Other };
+            // The first element of a part is not the first one of its memory.
+            if self.pieces.contains_key(buffer) {
+                return WorkDivision::Other;
+            }
             if line.parts != u64::from(self.cores) {
                 return WorkDivision::Other;
             }

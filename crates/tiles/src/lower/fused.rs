@@ -8,6 +8,7 @@
 //! where the result of the last one belongs.
 
 use super::accesses::touched;
+use super::address::{add, sub};
 use super::consumer::{Consumer, Function};
 use super::fetched;
 use super::state::Lower;
@@ -207,6 +208,8 @@ impl Lower<'_, '_> {
     /// have.
     pub(super) fn consume(&mut self, c: &Consumer, tile: TileId, at: &Gm, pos: &Expr, len: &Expr) {
         let mut tile = tile;
+        // A buffer may begin anywhere in its memory.
+        let within = sub(&at.offset, &self.whole(c.of).offset);
         let dtype = self.tiles[tile.0 as usize].dtype;
         for f in &c.steps {
             let wide = f.chain.compute;
@@ -227,7 +230,8 @@ impl Lower<'_, '_> {
                 self.convert(registers[f.at], tile);
             }
             for (i, arg) in f.args.iter().enumerate().filter(|(i, _)| *i != f.at) {
-                let place = Gm { offset: at.offset.clone(), ..self.whole(*arg) };
+                let whole = self.whole(*arg);
+                let place = Gm { offset: add(&whole.offset, &within), ..whole };
                 let from = self.schedule.buffer(*arg).dtype;
                 self.load_as(registers[i], from, len, &place, pos);
             }
@@ -244,7 +248,8 @@ impl Lower<'_, '_> {
             }
         }
         if let Some(last) = c.steps.last() {
-            let to = Gm { offset: at.offset.clone(), ..self.whole(last.dst) };
+            let whole = self.whole(last.dst);
+            let to = Gm { offset: add(&whole.offset, &within), ..whole };
             self.store(&to, pos, tile, len);
         }
     }

@@ -38,6 +38,8 @@ impl Around {
 impl Lower<'_, '_> {
     pub(super) fn local(&mut self, op: &LocalOp, span: Span) -> Result<(), Diagnostics> {
         match op {
+            LocalOp::Slice { dst, src, .. } | LocalOp::Pack { dst, src, .. }
+                if self.storage.is_part(*dst, *src) => {}
             LocalOp::Copy { dst, src } => {
                 let total = product(&self.dims(*dst));
                 let (to, from) = (self.whole(*dst), self.whole(*src));
@@ -69,7 +71,8 @@ impl Lower<'_, '_> {
                 let index = self.expr(index);
                 let lo = cut(rule, &around.size, &index, &of);
                 let hi = cut(rule, &around.size, &add(&index, &Expr::Int(1)), &of);
-                let first = self.build.name_it("first", &mul(&lo, &around.inner));
+                let first = self.first_of_part(op);
+                let first = self.build.name_it("first", &first);
                 let run = self.build.name_it("size", &mul(&sub(&hi, &lo), &around.inner));
                 let row = mul(&around.size, &around.inner);
                 let (to, from) = (self.whole(*dst), self.whole(*src));
@@ -108,7 +111,8 @@ impl Lower<'_, '_> {
     }
 
     pub(super) fn whole(&self, buffer: BufferId) -> Gm {
-        Gm { object: self.storage.object(buffer), slot: Expr::Int(0), offset: Expr::Int(0), peer: None }
+        let offset = self.pieces.get(&buffer).map_or(Expr::Int(0), |name| Expr::var(name.clone()));
+        Gm { object: self.storage.object(buffer), slot: Expr::Int(0), offset, peer: None }
     }
 
     /// Returns the number of elements of a buffer on this rank.
@@ -130,23 +134,15 @@ impl Lower<'_, '_> {
         let dtype = self.schedule.buffer(line).dtype;
         let (l, t) = (self.whole(line), self.whole(tensor));
         let unit = mul(&around.outer, &around.inner);
+        let block = (dim, parts, rule);
         let parts = Expr::Int(parts as i64);
         let copy = |this: &mut Self, on_line: Gm, in_tensor: Gm, total: Expr| {
             let (to, from) = if pack { (on_line, in_tensor) } else { (in_tensor, on_line) };
             this.copy_run(dtype, to, from, total);
         };
         if let Some(at) = at {
-            // The line has all parts, and the tensor is a contiguous block of it in the same order.
-            // The extent is taken from the dimensions if possible: for a part without elements,
-            // `unit` may be 0.
-            let all = (self.dims(line).len() == self.dims(tensor).len())
-                .then(|| Around::new(&self.dims(line), dim));
-            let extent = match all {
-                Some(all) if all.outer == around.outer && all.inner == around.inner => all.size,
-                _ => address::bin(BinOp::Div, &self.elements(line), &unit),
-            };
-            let at = self.expr(at);
-            let first = self.build.name_it("first", &mul(&unit, &cut(rule, &extent, &at, &parts)));
+            let first = self.first_of_block(line, tensor, block, at);
+            let first = self.build.name_it("first", &first);
             let size = self.elements(tensor);
             let size = self.build.name_it("size", &size);
             copy(self, shifted(&l, &first), t, size);
@@ -190,6 +186,44 @@ impl Lower<'_, '_> {
                 copy(this, on_line, in_tensor, run.clone());
             });
         });
+    }
+
+    /// Returns the first element of a part in the whole: of a slice that is one run of elements, or
+    /// of a piece that is put into a line.
+    pub(super) fn first_of_part(&mut self, op: &LocalOp) -> Expr {
+        match op {
+            LocalOp::Slice { src, dim, index, of, rule, .. } => {
+                let around = Around::new(&self.dims(*src), *dim);
+                let lo = cut(rule, &around.size, &self.expr(index), &Expr::Int(*of as i64));
+                mul(&lo, &around.inner)
+            }
+            LocalOp::Pack { dst, src, dim, parts, rule, at: Some(at) } => {
+                self.first_of_block(*dst, *src, (*dim, *parts, rule), at)
+            }
+            _ => Expr::Int(0),
+        }
+    }
+
+    /// Returns the first element of part `at` in a line. The line has all parts, and the tensor is
+    /// a contiguous block of it in the same order.
+    fn first_of_block(
+        &mut self,
+        line: BufferId,
+        tensor: BufferId,
+        (dim, parts, rule): (u32, u64, &CutRule),
+        at: &Expr,
+    ) -> Expr {
+        let around = Around::new(&self.dims(tensor), dim);
+        let unit = mul(&around.outer, &around.inner);
+        // The extent is taken from the dimensions if possible: for a part without elements, `unit`
+        // may be 0.
+        let all =
+            (self.dims(line).len() == self.dims(tensor).len()).then(|| Around::new(&self.dims(line), dim));
+        let extent = match all {
+            Some(all) if all.outer == around.outer && all.inner == around.inner => all.size,
+            _ => address::bin(BinOp::Div, &self.elements(line), &unit),
+        };
+        mul(&unit, &cut(rule, &extent, &self.expr(at), &Expr::Int(parts as i64)))
     }
 
     /// Adds a loop `for name in 0..count`; if `count` is 1, adds the body alone.

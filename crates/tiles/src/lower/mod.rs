@@ -22,6 +22,7 @@ mod consumer;
 mod copy_elision;
 mod cores;
 mod counts;
+mod deferred;
 mod elision;
 mod embedding;
 mod errors;
@@ -34,9 +35,11 @@ mod lists;
 mod local;
 mod matmul;
 mod matrix_cores;
+mod one_stream;
 mod ops;
 mod own_block;
 mod panels;
+mod part_memory;
 mod places;
 mod prune;
 mod regions;
@@ -193,6 +196,8 @@ fn unpruned(
         let help = "use `transfer: push` or `transfer: pull`: the target cannot let switches add";
         return Err(refuse(span, "a get that combines", help).into());
     }
+    let one_stream = one_stream::one_stream(schedule);
+    let schedule = one_stream.as_ref().map_or(schedule, |one| &one.schedule);
     let apart = tiles::split_tile_kernels(schedule)?;
     let (schedule, parts) = apart.as_ref().map_or((schedule, None), |(s, parts)| (s, Some(parts)));
     let without = if staging == Staging::Whole { None } else { copy_elision::without_staging(schedule) };
@@ -254,6 +259,8 @@ fn unpruned(
         consumers: BTreeMap::new(),
         chains: staging == Staging::Rows && device.holds_rows() && cores == 1,
         users_of: BTreeMap::new(),
+        pieces: BTreeMap::new(),
+        begin_tasks: one_stream.as_ref().map(|one| one.begin_tasks.clone()).unwrap_or_default(),
         marks,
     };
     if matches!(staging, Staging::Rows | Staging::Fused) {
@@ -271,6 +278,9 @@ fn unpruned(
     kernel.tables.extend(lengths);
     if cores > 1 {
         lanes::count_core_barriers(core_barriers, &mut kernel.signals, &mut kernel.body);
+    }
+    if device.defers_waits() {
+        deferred::defer_waits(&mut kernel, device.limits().conditions, core_barrier_signals);
     }
     let operand = |r: &Region| r.operands.iter().map(|o| storage.object(o.buffer)).collect();
     let operands = schedule.regions.iter().map(operand).collect();

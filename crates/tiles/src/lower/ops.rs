@@ -177,12 +177,8 @@ impl Lower<'_, '_> {
         let start = self.build.name_it("first", &start);
         let len = self.build.name_it("size", &sub(&end, &start));
         let b = self.schedule.buffer(o.buffer);
-        let at = Gm {
-            object: self.storage.object(o.buffer),
-            slot: Expr::Int(0),
-            offset: start,
-            peer: on.cloned(),
-        };
+        let whole = self.whole(o.buffer);
+        let at = Gm { offset: add(&whole.offset, &start), peer: on.cloned(), ..whole };
         Some(Run { dtype: b.dtype, at, len })
     }
 

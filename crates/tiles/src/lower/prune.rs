@@ -182,7 +182,9 @@ fn numbered(op: &mut Op) -> Option<Numbered<'_>> {
             Object::Area(a) => Some(Numbered::Area(a)),
             Object::Tensor(_) => None,
         },
-        Op::Notify { signals, .. } | Op::Wait { signals, .. } => Some(Numbered::Signals(signals)),
+        Op::Notify { signals, .. } | Op::Wait { signals, .. } | Op::Defer { signals, .. } => {
+            Some(Numbered::Signals(signals))
+        }
         Op::Vector { .. }
         | Op::Select { .. }
         | Op::Convert { .. }

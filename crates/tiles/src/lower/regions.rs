@@ -16,6 +16,9 @@ impl Lower<'_, '_> {
         self.enter(Core::Vector);
         self.storage_prologue();
         for (i, region) in self.schedule.regions.iter().enumerate() {
+            if self.begin_tasks.contains(&i) {
+                self.leave();
+            }
             self.region = Some(i);
             self.mark(i as i64);
             let depth = self.names.len();

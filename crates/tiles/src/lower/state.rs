@@ -11,7 +11,7 @@ use super::shares::Shares;
 use super::storage::{self, Storage};
 use super::tiles::Parts;
 use crate::device::Device;
-use crate::tile::{CALL, CORE, Core, RANK, SignalsId, Space, Stmt, Table, Tile, TileId};
+use crate::tile::{CALL, CORE, Core, PIECE, RANK, SignalsId, Space, Stmt, Table, Tile, TileId};
 use kbc_diag::Span;
 use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::name::Name;
@@ -71,6 +71,10 @@ pub(super) struct Lower<'a, 's> {
     pub(super) chains: bool,
     /// The operations that touch each buffer, if they are.
     pub(super) users_of: BTreeMap<BufferId, Vec<BufferUser>>,
+    /// The name of the first element of each buffer that is a part of another one.
+    pub(super) pieces: BTreeMap<BufferId, Name>,
+    /// The regions that begin a task.
+    pub(super) begin_tasks: BTreeSet<usize>,
     /// Whether marks state to which region a statement belongs.
     pub(super) marks: bool,
 }
@@ -117,8 +121,28 @@ impl Lower<'_, '_> {
             let value = self.build.name_it(axis.name.as_str(), &value);
             self.names.push((axis.name.clone(), value));
         }
-        for i in 0..self.schedule.buffers.len() {
-            self.dims(BufferId(i as u32));
+        self.pieces.clear();
+        for buffer in (0..self.schedule.buffers.len()).map(|i| BufferId(i as u32)) {
+            self.dims(buffer);
+            // Named where it is a number, too, so that tasks on several pieces differ in this
+            // alone.
+            if let Some(value) = self.first_element(buffer) {
+                let hint = format!("{PIECE}_{}", self.schedule.buffer(buffer).name);
+                let name = self.build.fresh(&hint);
+                self.build.push(Stmt::Let { name: name.clone(), value });
+                self.pieces.insert(buffer, name);
+            }
+        }
+    }
+
+    /// Returns the element of its memory with which a buffer begins, if it is a part of another
+    /// one.
+    fn first_element(&mut self, buffer: BufferId) -> Option<Expr> {
+        let (whole, op) = self.storage.within(buffer)?;
+        let own = op.cloned().map(|op| self.first_of_part(&op));
+        match (own, self.first_element(whole)) {
+            (Some(own), Some(first)) => Some(address::add(&first, &own)),
+            (own, first) => own.or(first),
         }
     }
 

@@ -3,14 +3,17 @@
 //!
 //! A buffer that peers reach is in the window; if it is also an input or a result, it is copied in
 //! first or out last. A temporary buffer whose last use is to be copied into a result shares the
-//! memory of that result. Other temporary buffers are areas that peers do not reach.
+//! memory of that result. A part of another buffer is in the memory of that buffer
+//! ([`part_memory`]). Other temporary buffers are areas that peers do not reach.
 
 use super::errors::fault;
+use super::part_memory;
 use crate::tile::{Area, AreaId, Object, Reach, Tensor, TensorId, TensorUse};
 use kbc_diag::Diagnostics;
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, Ref, SOp, SStmt, Schedule};
 use kbc_ir::walk;
+use std::collections::BTreeMap;
 
 /// The memory of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,6 +24,8 @@ enum BufferMemory {
     Area(AreaId),
     /// The memory of another buffer with the same elements.
     Of(BufferId),
+    /// The memory of another buffer, from some element on.
+    Part(BufferId),
 }
 
 /// The memory of all buffers and windows of a schedule.
@@ -33,13 +38,21 @@ pub(super) struct Storage {
     /// Buffers in the window that are also inputs or results, each with the tensor of that input or
     /// result.
     pub(super) copied: Vec<(BufferId, TensorId, TensorUse)>,
+    /// The buffers that are parts of others, each with the operation that copies between the two.
+    parts: BTreeMap<BufferId, LocalOp>,
 }
 
 impl Storage {
     pub(super) fn new(schedule: &Schedule, program: &walk::Program<'_>) -> Result<Storage, Diagnostics> {
         let uses = Uses::of(schedule);
-        let mut out =
-            Storage { homes: vec![], tensors: vec![], areas: vec![], windows: vec![], copied: vec![] };
+        let mut out = Storage {
+            homes: vec![],
+            tensors: vec![],
+            areas: vec![],
+            windows: vec![],
+            copied: vec![],
+            parts: part_memory::parts(schedule),
+        };
         let rank = Expr::var(crate::tile::RANK);
         // Arguments come first: inputs in order, then results.
         let mut arguments: Vec<(u8, u32, usize)> = vec![];
@@ -88,6 +101,11 @@ impl Storage {
                 out.homes.push(BufferMemory::Of(home));
                 continue;
             }
+            if let Some(op) = out.parts.get(&id) {
+                let whole = if op.dst() == id { op.srcs()[0] } else { op.dst() };
+                out.homes.push(BufferMemory::Part(whole));
+                continue;
+            }
             if let (Some(t), false) = (tensor_of[i], uses.remote[i]) {
                 out.homes.push(BufferMemory::Tensor(t));
                 continue;
@@ -123,9 +141,26 @@ impl Storage {
                 BufferMemory::Tensor(t) => return Object::Tensor(t),
                 BufferMemory::Area(a) => return Object::Area(a),
                 // A result never is in the memory of another buffer, so the chain ends there.
-                BufferMemory::Of(b) => at = b,
+                BufferMemory::Of(b) | BufferMemory::Part(b) => at = b,
             }
         }
+    }
+
+    /// Returns the buffer in whose memory a buffer is, and the operation that copies between the
+    /// two if it is a part of that buffer.
+    pub(super) fn within(&self, buffer: BufferId) -> Option<(BufferId, Option<&LocalOp>)> {
+        match self.homes[buffer.0 as usize] {
+            BufferMemory::Tensor(_) | BufferMemory::Area(_) => None,
+            BufferMemory::Of(b) => Some((b, None)),
+            BufferMemory::Part(b) => Some((b, self.parts.get(&buffer))),
+        }
+    }
+
+    /// Checks whether one of two buffers is a part of the other in the same memory, so that
+    /// nothing has to be copied between them.
+    pub(super) fn is_part(&self, a: BufferId, b: BufferId) -> bool {
+        let part = |a: BufferId, b: BufferId| self.homes[a.0 as usize] == BufferMemory::Part(b);
+        part(a, b) || part(b, a)
     }
 
     pub(super) fn window(&self, window: kbc_ir::schedule::WindowId) -> Object {

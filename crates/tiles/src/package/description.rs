@@ -29,6 +29,18 @@ pub struct Source {
     pub text: String,
     /// The tasks that run it, by their indices in [`crate::tile::tasks::split`].
     pub tasks: Vec<usize>,
+    /// Scalars behind those of the launch, in which its tasks differ.
+    pub scalars: Vec<TaskScalar>,
+}
+
+/// A scalar argument that states a number of the task.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TaskScalar {
+    /// Name in the text.
+    pub name: Name,
+    /// The number of each task, in the order of [`Source::tasks`]: an expression in the scalars of
+    /// the launch.
+    pub values: Vec<Expr>,
 }
 
 /// A global tensor of the program, at every size.

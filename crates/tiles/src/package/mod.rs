@@ -17,7 +17,7 @@ pub mod window;
 pub use bus::{Bus, bus, only_moves};
 pub use description::{
     Claim, CountClaim, Evidence, Executed, Global, KernelText, MovedBlock, MovedBlocks, OWN, Package,
-    PackagedProgram, SizeReasons, Source, problems, refused,
+    PackagedProgram, SizeReasons, Source, TaskScalar, problems, refused,
 };
 pub use sizes::{Sizes, fit_sizes};
 pub use window::{Layout, RowKind, SizedWindow, WindowRow};

@@ -202,6 +202,7 @@ impl Op {
             }
             Op::Notify { .. }
             | Op::Wait { .. }
+            | Op::Defer { .. }
             | Op::Release
             | Op::Acquire
             | Op::Complete

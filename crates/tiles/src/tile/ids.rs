@@ -23,6 +23,8 @@ pub const RANK: &str = "rank";
 pub const CALL: &str = "call";
 /// Name of this core's number among the cores of the kernel, counted from 0; every kernel has it.
 pub const CORE: &str = "core";
+/// Beginning of the names of numbers that state where a part of a tensor or an area begins.
+pub const PIECE: &str = "piece";
 /// Name of a run-time scalar: the number of ranks of the domain.
 pub const NRANKS: &str = "nranks";
 /// Name of a run-time scalar: the rank that has the role of the program's root ([`Kernel::root`]).

@@ -30,7 +30,7 @@ pub mod verify;
 pub mod visit;
 
 pub use dialect::Dialect;
-pub use ids::{AreaId, CALL, CORE, COUNT, LINE, NRANKS, RANK, ROOT, SignalsId, TensorId, TileId};
+pub use ids::{AreaId, CALL, CORE, COUNT, LINE, NRANKS, PIECE, RANK, ROOT, SignalsId, TensorId, TileId};
 pub use kernel::{Area, Kernel, Reach, Signals, Stmt, TURN, Table, Tensor, TensorUse, Tile, TileRows};
 pub use op::{Gm, Object, Op, Rounding, VArg, VecOp};
 pub use roles::{Barrier, Core, Pipe, Space};

@@ -301,6 +301,16 @@ pub enum Op {
         /// The value to wait for.
         value: Expr,
     },
+    /// Lets the task complete only once a counter of this rank is at least `value`. The core does
+    /// not wait: nothing of the task comes after it but more of its kind.
+    Defer {
+        /// The array of counters.
+        signals: SignalsId,
+        /// Number of the counter in the array.
+        index: Expr,
+        /// The value to wait for.
+        value: Expr,
+    },
     /// The schedule's `fence.release`; pass `fences` replaces it.
     Release,
     /// The schedule's `fence.acquire`; pass `fences` replaces it.
@@ -399,6 +409,7 @@ macro_rules! place {
             | Op::Matmul { .. }
             | Op::Notify { .. }
             | Op::Wait { .. }
+            | Op::Defer { .. }
             | Op::Release
             | Op::Acquire
             | Op::Complete
@@ -429,7 +440,7 @@ impl Op {
             Op::Move { .. } => Some(Pipe::Move),
             Op::Matmul { .. } => Some(Pipe::Matmul),
             Op::StoreBlock { .. } => Some(Pipe::StoreSums),
-            Op::Choose { .. } | Op::Notify { .. } | Op::Wait { .. } => Some(Pipe::Scalar),
+            Op::Choose { .. } | Op::Notify { .. } | Op::Wait { .. } | Op::Defer { .. } => Some(Pipe::Scalar),
             Op::Release
             | Op::Acquire
             | Op::Complete

@@ -121,7 +121,7 @@ fn look(kernel: &Kernel, list: &[Stmt], uses: &mut Uses) {
                     Op::Store { to: g, .. } | Op::StoreRows { to: g, .. } | Op::StoreBlock { to: g, .. } => {
                         place(kernel, g.object, &mut uses.writes, &mut uses.shared);
                     }
-                    Op::Notify { .. } | Op::Wait { .. } => uses.shared = true,
+                    Op::Notify { .. } | Op::Wait { .. } | Op::Defer { .. } => uses.shared = true,
                     _ => {}
                 }
             }

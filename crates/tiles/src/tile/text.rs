@@ -302,6 +302,9 @@ impl Printer<'_> {
             Op::Wait { signals, index, value } => {
                 format!("wait {} >= {}", signal(signals, index), show(value, 0))
             }
+            Op::Defer { signals, index, value } => {
+                format!("defer {} >= {}", signal(signals, index), show(value, 0))
+            }
             Op::Release => "fence.release".into(),
             Op::Acquire => "fence.acquire".into(),
             Op::Complete => "fence.complete".into(),

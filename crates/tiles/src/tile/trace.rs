@@ -551,13 +551,14 @@ impl<'k, S: TraceSink<'k>> Run<'_, 'k, S> {
                 self.counter(op, *signals, index)?;
                 TraceEvent::Notify { peer, signals: *signals, index }
             }
-            Op::Wait { signals, .. } => {
+            Op::Wait { signals, .. } | Op::Defer { signals, .. } => {
                 let [index, value, ..] = values;
                 self.counter(op, *signals, index)?;
                 if i32::try_from(value).is_err() {
                     return Err(self.at(op, &format!("the value {value} does not fit in 32 bits")).into());
                 }
-                TraceEvent::Wait { signals: *signals, index, value }
+                let deferred = matches!(op, Op::Defer { .. });
+                TraceEvent::Wait { signals: *signals, index, value, deferred }
             }
             order => TraceEvent::Order(order),
         };

@@ -134,7 +134,7 @@ pub fn each_of(op: &mut Op, f: &mut impl FnMut(&mut Expr)) {
             f(peer);
             f(index);
         }
-        Op::Wait { index, value, .. } => {
+        Op::Wait { index, value, .. } | Op::Defer { index, value, .. } => {
             f(index);
             f(value);
         }

@@ -456,6 +456,10 @@ void await(const void *slot, int32_t value, int cmp, int line) {
     join_over(self->heard, told);
 }
 
+void defer(const void *slot, int32_t value, int line) {
+    self->conditions.push_back({slot, value, line});
+}
+
 bool test(const void *slot, int32_t value, int cmp, int line) {
     const Op op = begin("TTEST", LaneS, line);
     const Counter &c = counter_of(op, slot, true);

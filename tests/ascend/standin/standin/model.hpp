@@ -17,6 +17,8 @@ enum Lane : int { LaneS, LaneV, LaneMte2, LaneMte3, LaneMte1, LaneM, LaneFix, La
 // UB that tiles may use: the instruction library keeps the last 8 of 192 KiB for itself.
 constexpr uint64_t kUbBytes = 184 * 1024;
 constexpr uint64_t kLineBytes = 64;
+// Conditions of a task, on all its blocks together.
+constexpr size_t kMostConditions = 64;
 
 // The memories inside a core stand one after another in one array.
 enum Space : int { SpaceUb, SpaceL1, SpaceL0a, SpaceL0b, SpaceL0c, Spaces };
@@ -85,5 +87,7 @@ void write_back(const volatile void *line_of, int line);
 void notify(const void *slot, int32_t value, bool add, int line);
 void await(const void *slot, int32_t value, int cmp, int line);
 bool test(const void *slot, int32_t value, int cmp, int line);
+// A condition of the running task: it ends once the counter is at least that value.
+void defer(const void *slot, int32_t value, int line);
 
 }  // namespace standin

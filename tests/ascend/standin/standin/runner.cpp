@@ -408,6 +408,17 @@ uint64_t submit(int32_t kernel, const CoreTaskArgs &task, bool cube, const std::
         join(now.end, world->block(*self, b).drained);
         join_over(self->heard, world->block(*self, b).heard);
     }
+    // The conditions of all blocks: the task ends once they hold, and its core does not wait.
+    std::vector<Rank::Condition> conditions = std::move(self->conditions);
+    self->conditions.clear();
+    for (int b = 1; b < blocks; ++b) {
+        auto &more = world->block(*self, b).conditions;
+        conditions.insert(conditions.end(), more.begin(), more.end());
+        more.clear();
+    }
+    if (conditions.size() > kMostConditions) fail_plain("%zu conditions of a task, at most 64", conditions.size());
+    for (const auto &c : conditions) await(c.slot, c.value, 3, c.line);
+    if (!conditions.empty()) join(now.end, self->pending);
     self->tasks.push_back(std::move(now));
     return self->tasks.size() - 1;
 }

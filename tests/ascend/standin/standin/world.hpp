@@ -99,6 +99,13 @@ struct Rank {
     int line = 0;                 // of the kernel's body
     Op last{}, before{};          // the newest instruction, and the one before it
     std::array<uint64_t, ExecutedCounts> executed{};  // in this call
+    // Conditions of the running task.
+    struct Condition {
+        const void *slot;
+        int32_t value;
+        int line;
+    };
+    std::vector<Condition> conditions;
     // While waiting.
     uint64_t wait_offset = 0;
     int32_t wait_value = 0;

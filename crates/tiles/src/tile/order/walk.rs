@@ -178,6 +178,8 @@ impl Walk<'_, '_> {
                 state.told = Publish::Dirty;
                 state.waits.insert(site);
             }
+            // Nothing of the task comes after it.
+            Op::Defer { .. } => {}
             Op::Release | Op::Acquire | Op::Complete => self.report(site, Fault::Fence),
             Op::Load { .. }
             | Op::Store { .. }

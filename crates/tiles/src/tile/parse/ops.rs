@@ -11,7 +11,7 @@ use kbc_ir::text::reader::{Label, LineCursor, ParseResult, TokenKind, expr, unkn
 const COMPARE: [CompareOp; 6] =
     [CompareOp::Eq, CompareOp::Ne, CompareOp::Le, CompareOp::Ge, CompareOp::Lt, CompareOp::Gt];
 
-const STATEMENTS: [&str; 35] = [
+const STATEMENTS: [&str; 36] = [
     "choose",
     "load.row",
     "index",
@@ -28,6 +28,7 @@ const STATEMENTS: [&str; 35] = [
     "convert",
     "notify",
     "wait",
+    "defer",
     "fence.release",
     "fence.acquire",
     "fence.complete",
@@ -210,6 +211,11 @@ impl Reader<'_> {
                 let (signals, index) = self.signal(c)?;
                 c.expect(">=")?;
                 Op::Wait { signals, index, value: expr(c)? }
+            }
+            "defer" => {
+                let (signals, index) = self.signal(c)?;
+                c.expect(">=")?;
+                Op::Defer { signals, index, value: expr(c)? }
             }
             "fence.release" => Op::Release,
             "fence.acquire" => Op::Acquire,

@@ -196,7 +196,7 @@ fn numbers(op: &Op) -> Vec<&Expr> {
         Op::Move { from: [row, col], rows, cols, .. } => vec![row, col, rows, cols],
         Op::Matmul { m, n, k, .. } => vec![m, n, k],
         Op::Notify { peer, index, .. } => vec![peer, index],
-        Op::Wait { index, value, .. } => vec![index, value],
+        Op::Wait { index, value, .. } | Op::Defer { index, value, .. } => vec![index, value],
         _ => vec![],
     }
 }

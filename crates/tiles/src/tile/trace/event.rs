@@ -224,6 +224,8 @@ pub enum TraceEvent<'k> {
         index: i64,
         /// The value to wait for.
         value: i64,
+        /// Whether the runtime waits and not the core.
+        deferred: bool,
     },
     /// Fence, barrier or flag.
     Order(&'k Op),
@@ -307,8 +309,12 @@ impl TraceEvent<'_> {
             TraceEvent::Notify { peer, signals, index } => {
                 Op::Notify { peer: int(peer), signals: *signals, index: int(index) }
             }
-            TraceEvent::Wait { signals, index, value } => {
-                Op::Wait { signals: *signals, index: int(index), value: int(value) }
+            TraceEvent::Wait { signals, index, value, deferred } => {
+                let (signals, index, value) = (*signals, int(index), int(value));
+                match deferred {
+                    true => Op::Defer { signals, index, value },
+                    false => Op::Wait { signals, index, value },
+                }
             }
             TraceEvent::Order(op) => (*op).clone(),
         })

@@ -295,13 +295,17 @@ impl Walk<'_, '_> {
                 self.tiles([*dst, *left, *right]);
                 [m, n, k].into_iter().for_each(|e| self.expr(e));
             }
-            Op::Notify { signals, index, .. } | Op::Wait { signals, index, .. } => {
+            Op::Notify { signals, index, .. }
+            | Op::Wait { signals, index, .. }
+            | Op::Defer { signals, index, .. } => {
                 if signals.0 as usize >= self.sink.kernel.signals.len() {
                     self.report(format!("the array of signals {} does not exist", signals.0));
                 }
                 self.expr(index);
                 match op {
-                    Op::Notify { peer: e, .. } | Op::Wait { value: e, .. } => self.expr(e),
+                    Op::Notify { peer: e, .. } | Op::Wait { value: e, .. } | Op::Defer { value: e, .. } => {
+                        self.expr(e)
+                    }
                     _ => {}
                 }
             }

@@ -24,6 +24,7 @@ pub(super) fn check(sink: &mut Sink<'_>) {
         turning: vec![],
         stored: BTreeSet::new(),
         chosen: false,
+        deferred: false,
     };
     walk.declarations();
     walk.block(&kernel.body, 0);
@@ -80,6 +81,8 @@ struct Walk<'s, 'k> {
     stored: BTreeSet<TensorId>,
     /// Whether every path to this place chooses a row.
     chosen: bool,
+    /// Whether a wait before this place of the task is deferred.
+    deferred: bool,
 }
 
 fn shape(text: String) -> Diagnostic {
@@ -137,6 +140,7 @@ impl Walk<'_, '_> {
                     if self.core != Core::Tasks {
                         self.sink.at(&self.path, shape("a kernel for one core contains a task".into()));
                     }
+                    self.deferred = false;
                     let around = std::mem::replace(&mut self.core, *core);
                     self.chosen = false;
                     self.block(body, 0);
@@ -541,7 +545,16 @@ impl Walk<'_, '_> {
                 format!("pipe {} does not exist on a core `{}`", dialect.pipe(*p), dialect.core(self.core));
             self.report(op, instruction(text));
         }
-        if self.core == Core::Matrix && matches!(op, Op::Notify { .. } | Op::Wait { .. }) {
+        let waits = matches!(op, Op::Defer { .. });
+        if waits && self.sink.kernel.core != Core::Tasks {
+            self.report(op, shape("a wait is deferred, and the kernel is not a program of tasks".into()));
+        }
+        let communicates = matches!(op, Op::Notify { .. } | Op::Wait { .. });
+        if self.deferred && (communicates || op.place().is_some()) {
+            self.report(op, shape("the task goes on behind a deferred wait".into()));
+        }
+        self.deferred |= waits;
+        if self.core == Core::Matrix && (communicates || waits) {
             self.report(
                 op,
                 instruction(format!("a {} core cannot communicate with peers", dialect.matrix_word)),
