@@ -2,7 +2,8 @@
 //! are used where they are, and kernels that several pieces share. They run under the memory model
 //! of the stand-in headers, and every element is compared.
 
-use crate::common::Scratch;
+use crate::cases::all_cases;
+use crate::common::{Scratch, free_sizes, root};
 use crate::emitting::Case;
 use crate::standin::Run;
 use kbc_tiles::tile::tasks::{Task, split};
@@ -223,6 +224,53 @@ fn tasks_have_at_most_64_conditions() {
 fn deferring(text: &str) -> Case {
     let target = kbc_compiler::backends::default_target().with_deferred_waits().expect("Ascend defers");
     Case::for_target(text, target).unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+/// Every program of `specs` that the target accepts, with deferred waits.
+#[test]
+fn specs_with_deferred_waits() {
+    let mut files: Vec<_> = std::fs::read_dir(root().join("specs"))
+        .expect("a folder")
+        .map(|f| f.expect("a file").path())
+        .filter(|f| f.extension().is_some_and(|e| e == "kb"))
+        .collect();
+    files.sort();
+    let mut ran = 0;
+    for file in files.iter().step_by(if all_cases() { 1 } else { 3 }) {
+        let name = file.file_name().expect("a name").to_string_lossy();
+        let text = std::fs::read_to_string(file).expect("a program");
+        let path = format!("specs/{name}");
+        let flags = [free_sizes(&path, &text), vec!["--target", "a2a3", "--deferred-waits"]].concat();
+        match Case::of_file_as(file, &flags) {
+            Ok(mut case) => case.check_own(2),
+            Err(why) => {
+                assert!(["host_loop.kb", "in_network.kb"].contains(&&*name), "{name}: {why}");
+                continue;
+            }
+        }
+        ran += 1;
+    }
+    assert!(ran >= if all_cases() { 21 } else { 7 }, "{ran}");
+}
+
+/// Algorithms that wait in rounds, in conditions and for several peers, with deferred waits.
+#[test]
+fn algorithms_with_deferred_waits() {
+    for algorithm in [
+        "ring",
+        "recursive_doubling",
+        "halving_doubling",
+        "double_tree",
+        "nhr",
+        "swing",
+        "bidirectional_ring",
+        "ring with (pipeline: 2)",
+        "double_tree with (cores: 2)",
+    ] {
+        let call = format!("all_reduce(x, sum, over: tp, using: {algorithm})");
+        let text = head(4) + &format!("program case(x: f32[n] partial(sum@tp)) -> f32[n] {{ {call} }}\n");
+        deferring(&text).check(&[(4, 24), (4, 1003)], 3);
+    }
 }
 
 /// With deferred waits, a kernel becomes tasks that end where it would wait, on one core and on

@@ -80,7 +80,8 @@ impl Case {
         let mut session = Session::new(cli).fresh(texts);
         let built =
             build::build(&mut session, &args.source.plain(), "tasks", &mut Unwatched).map_err(failed)?;
-        let case = match target {
+        let deferring = || kbc_compiler::backends::default_target().with_deferred_waits();
+        let case = match target.or_else(|| args.deferred_waits.then(deferring).flatten()) {
             Some(target) => case::Case::emit_for(session.into(), built, target),
             None => case::Case::emit(session.into(), built),
         };
