@@ -229,6 +229,31 @@ fn tables_without_entries() {
     case.check(&[(2, 0), (4, 0), (8, 0)], 3);
 }
 
+/// Cores meet where all of them come by: not where only some ranks have an operation, nor inside of
+/// what one core does.
+#[test]
+fn cores_meet_outside_of_conditions() {
+    for (inputs, result, body) in [
+        (
+            "x: f32[41] only(2@tp)",
+            "(f32[1, 41], f32[41], f32[1, 41])",
+            "let y: f32[41@tp] = x; let z = reshape(x, [1, 41]); (z, y, z)",
+        ),
+        (
+            "x: f32[41] only(2@tp), w: f32[41, 5@tp]",
+            "(f32[41], f32[1, 5])",
+            "let y = relu(x) * 2.0; (y, matmul(reshape(y, [1, 41]), w))",
+        ),
+        ("x: f32[41] partial(sum@tp)", "f32[41] only(1@tp)", "relu(reduce(x, sum, to: 1, over: tp)) + 1.0"),
+    ] {
+        let program = format!("program case({inputs}) -> {result} {{ {body} }}\n");
+        // Algorithms for meshes of two axes have lanes.
+        let text = format!("topology sys = mesh(3, 2)\nmesh m = sys[tp]\n{program}");
+        let mut case = emitted(&text);
+        case.check_own(3);
+    }
+}
+
 /// Golden values of a package include the errors of functions in tile kernels, and the number of
 /// rows that numbers may select.
 #[test]

@@ -87,11 +87,18 @@ fn no_lanes(region: &Region, role: &Role) -> Diagnostic {
     )
 }
 
-/// Checks whether all ranks only work on their own tensors, one operation after another.
+/// Checks whether ranks only work on their own tensors, one operation after another. Some
+/// operations may be for some ranks alone.
 pub(super) fn local(region: &Region) -> bool {
-    let op = |s: &SStmt| matches!(s, SStmt::Op(SOp::Local(_), _));
+    fn own(list: &[SStmt]) -> bool {
+        list.iter().all(|s| match s {
+            SStmt::For { body, .. } => own(body),
+            SStmt::If { then, other, .. } => own(then) && own(other),
+            SStmt::Op(op, _) => matches!(op, SOp::Local(_)),
+        })
+    }
     match region.roles.as_slice() {
-        [Role { ranks: RankSet::All, streams, .. }] => streams.iter().all(|s| s.body.iter().all(op)),
+        [Role { ranks: RankSet::All, streams, .. }] => streams.iter().all(|s| own(&s.body)),
         _ => false,
     }
 }

@@ -40,11 +40,14 @@ impl Lower<'_, '_> {
                     continue;
                 }
             }
+            // On several cores, only regions without messages have statements that are not nested.
+            let divides = match stmt {
+                SStmt::Op(op, _) => matches!(op, SOp::Local(_)),
+                SStmt::For { .. } | SStmt::If { .. } => self.cores > 1,
+            };
             self.nested += 1;
             let done = match stmt {
-                SStmt::Op(SOp::Local(_), _) if alone => {
-                    self.divided(|this| this.stmt(region, stmt)).map(|()| 1)
-                }
+                _ if alone && divides => self.divided(|this| this.stmt(region, stmt)).map(|()| 1),
                 _ => match self.arrivals(region, &flat[at..])? {
                     0 => self.stmt(region, stmt).map(|()| 1),
                     used => Ok(used),

@@ -42,8 +42,12 @@ impl Lower<'_, '_> {
         }
         self.enter(Core::Vector);
         let Some(merged) = self.merged[number].take() else {
-            // A collective on one core, or an operation of only some ranks.
-            return self.divided(|this| this.roles(number, region));
+            // A collective on one core, or operations of only some ranks: nothing in it is divided,
+            // because cores that have no part in it do not meet the others there.
+            self.nested += 1;
+            let done = self.divided(|this| this.roles(number, region));
+            self.nested -= 1;
+            return done;
         };
         let since = self.lanes_of(region, &merged);
         self.core_barrier(since);
