@@ -60,7 +60,7 @@ pub(super) fn target_of(args: &Compile) -> Outcome<Option<&'static dyn Target>> 
     let deferring = target.and_then(|t| t.with_deferred_waits());
     let none = || {
         let title = format!("--deferred-waits does not apply to the target {}", args.target);
-        let why = "tasks end where they would wait, and there the runtime does not wait for them";
+        let why = "the option needs a runtime that waits for counters in place of a task";
         let d = Diagnostic::error("E458", title).note(why);
         Failure::Usage(d.help("use it with --target a2a3, or leave it out").into())
     };

@@ -251,8 +251,8 @@ pub struct Stream {
 /// The stream that everything runs on unless a stream is named.
 pub const MAIN: &str = "main";
 
-/// The stream of the matmuls of a schedule for a device with cores for matrices, where something
-/// can run beside them.
+/// The stream on which matmuls run in a schedule for a device with matrix cores. A schedule in
+/// which nothing can run beside a matmul does not have it.
 pub const MATRIX: &str = "matrix";
 
 /// A set of ranks with their program in a region.

@@ -25,8 +25,8 @@ pub(super) enum Beginning {
     Area(usize),
     /// The first element of a part of a tensor or of an area.
     Piece,
-    /// The smallest number in what the task waits for: it grows with the calls, and with the tasks
-    /// of a call that use the same counters.
+    /// The value from which the waits of the task count. It grows with every call, and with every
+    /// task of a call that uses the same counters.
     Waits,
 }
 

@@ -104,7 +104,8 @@
 //!
 //! If the graph gives collectives streams of their own, regions are cut where one stream waits for
 //! another, and begin and end with the corresponding events. With the option `matrix`, matmuls get
-//! a stream of their own, if anything can run beside them. If the host does something between
+//! a stream of their own, if anything can run beside them. In a program with host statements they
+//! do not, because the section `host` names their regions. If the host does something between
 //! operations, the section `host` launches the operations before it, performs it, and at the end
 //! reads every result and drains.
 //!

@@ -102,7 +102,7 @@ impl CutCandidate {
         // Pieces along the first dimension are runs of elements, in operands that have it as well.
         let first = |dim: usize| {
             let own = |t: &&TensorType| of_operand(t, rank, dim).is_none_or(|at| at == 0);
-            dim == 0 && rank > 1 && (rank == 2 || operands.iter().all(own))
+            dim == 0 && rank > 1 && operands.iter().all(own)
         };
         // Bytes that are copied to cut this dimension.
         let copied = |dim: usize| match rank - dim {
