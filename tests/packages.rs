@@ -516,3 +516,56 @@ fn sums_of_rows_have_types_of_the_simulator() {
         assert_eq!(kernel.contains(" RowSum(b_column"), helped, "{shape}: {kernel}");
     }
 }
+
+/// Prints the moduli of exact inputs at some counts, and how a run ends where there are none.
+const MODULI: &str = r#"
+import sys
+from unittest.mock import MagicMock
+for name in ("torch", "simpler", "simpler.task_interface", "simpler.worker", "simpler_setup",
+             "simpler_setup.scene_test_cache", "simpler_setup.elf_parser", "simpler_setup.kernel_compiler", "simpler_setup.pto_isa"):
+    sys.modules[name] = MagicMock()
+sys.path.insert(0, ".")
+import entry, golden, harness
+for count in map(int, sys.argv[2:]):
+    try:
+        print(*golden.moduli_at(2, count))
+    except golden.Inexact as e:
+        print(e)
+entry.compile_kernel = lambda *_: None
+harness.Launch = lambda number, nranks, count, *_: golden.moduli_at(nranks, count)
+print(harness.run("a2a3sim", "r", [0, 1], [(2, [int(sys.argv[-1])])], 1, 0, "exact"))
+"#;
+
+/// A sum over a dimension whose length is the count takes smaller integers at larger counts, so
+/// that it stays exact. Where none are left, the run says so and ends with 2.
+#[test]
+fn integers_of_packages_stay_exact_at_larger_counts() {
+    let Some(python3) = found(Need::Python) else { return };
+    let dir = Scratch::new();
+    let text = "param n = 40\nparam tp = 2\ntopology sys = full(tp)\nmesh m = sys[tp]\n\
+                program f(x: f32[4@tp, n]) -> f32[4] { sum(x, dim: 1) }\n";
+    dir.write("f.kb", text.as_bytes());
+    let ran = kbc(dir.path(), &["compile", "f.kb", "--target", "a2a3", "--no-data", "-o", "out"], "");
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{}", ran.stdout);
+    let counts = ["7", "1009", "100000", "16000000", "100000000"];
+    let done = Command::new(&python3)
+        .args(["-c", MODULI, "-"])
+        .args(counts)
+        .current_dir(dir.path().join("out"))
+        .output()
+        .expect("Python starts");
+    let (said, errors) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), counts.len() + 2, "{said}{errors}");
+    let moduli: Vec<f64> = lines[..3].iter().map(|l| l.parse().expect("a number")).collect();
+    assert!(moduli[0] > 2.0 && moduli[0] >= moduli[1] && moduli[1] > moduli[2], "{said}");
+    // The largest sums stay below 2^24, and are not far from it.
+    for (modulus, count) in moduli.iter().zip([7.0, 1009.0, 100_000.0]) {
+        assert!((modulus - 1.0) * count < 16_777_216.0, "{said}");
+        assert!(count < 1000.0 || modulus * count > 16_000_000.0, "{said}");
+    }
+    let none =
+        "no integers stay exact at a count of 100000000, so nothing can be compared: take a smaller count";
+    assert_eq!(lines[4], none, "{said}");
+    assert_eq!((lines[6], errors.as_ref()), ("2", format!("error: {none}\n").as_str()), "{said}");
+}

@@ -77,6 +77,7 @@ pub fn print(package: &Package<'_>, bound: &dyn Fn(ScalarUn) -> Option<Bound>) -
         .iter()
         .map(|(p, m)| format!("{p}: {}", m.as_ref().map_or_else(|| "None".into(), tuple)))
         .collect();
+    let growth = growth(package);
     let kind = Numbers::of(package);
     let (params, body) = body(&program.graph, kind)?;
     let moves_by_contract = program.moved.values().any(|all| !all.is_empty());
@@ -112,6 +113,8 @@ pub fn print(package: &Package<'_>, bound: &dyn Fn(ScalarUn) -> Option<Bound>) -
             ("INPUTS", &globals(inputs)),
             ("OUTPUTS", &globals(results)),
             ("MODULI", &format!("{{{}}}", moduli.join(", "))),
+            ("GROWTH", &growth),
+            ("SMALLER", if growth.is_empty() { SAME } else { SMALLER }),
             ("AXES", &format!("{{{}}}", axes.join(", "))),
             ("INPUT_SHAPES", &shapes(inputs)),
             ("OUTPUT_SHAPES", &shapes(results)),
@@ -128,6 +131,36 @@ pub fn print(package: &Package<'_>, bound: &dyn Fn(ScalarUn) -> Option<Bound>) -
             ("STORED", &python::dictionary(stored_types(&program.graph), python::torch)),
         ],
     ))
+}
+
+/// Body of `moduli_at` for a program whose numbers do not grow with the count.
+const SAME: &str = "    return MODULI[nranks]\n";
+
+/// Body of `moduli_at` for a program whose numbers grow with the count.
+const SMALLER: &str = r#"    moduli = MODULI[nranks]
+    if moduli is None or count <= EXACT_TO[nranks]:
+        return moduli
+    share = (max(EXACT_TO[nranks], 1) / count) ** GROWTH
+    smaller = tuple(1 + int((m - 1) * share) if m > 1 else m for m in moduli)
+    if any(s < 2 for m, s in zip(moduli, smaller) if m > 1):
+        raise Inexact(f"no integers stay exact at a count of {count}, so nothing can be compared: take a smaller count")
+    return smaller
+"#;
+
+/// Returns the constants by which exact integers become smaller at larger counts; nothing if they
+/// need not.
+fn growth(package: &Package<'_>) -> String {
+    let exact = package.moduli.values().any(Option::is_some);
+    if !exact || package.growth == 0 || package.claim.count.is_none() {
+        return String::new();
+    }
+    let counts: Vec<String> = package.exact_to.iter().map(|(r, count)| format!("{r}: {count}")).collect();
+    format!(
+        "# Up to these counts, by rank count. Numbers of the program grow with this power of the count.\n\
+         EXACT_TO, GROWTH = {{{}}}, {}\n",
+        counts.join(", "),
+        package.growth
+    )
 }
 
 /// Returns the functions of values with bounds.

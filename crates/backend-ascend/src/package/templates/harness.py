@@ -165,7 +165,7 @@ def run(platform, runtime, devices, work, iterations, seed, data, perf=None, roo
         return 0 if all(right) else 1
     except ModuleNotFoundError:
         raise  # main.py says what to install
-    except entry.Unable as e:
+    except (entry.Unable, golden.Inexact) as e:
         print(f"error: {e}", file=sys.stderr)
         return 2
     except Exception as e:  # the compiler's errors are of many classes
@@ -210,6 +210,8 @@ def serve(on, devices, counts, what, calls=None):
                 print(f"{layout.KERNEL} on {platform}: {named}, {iterations} launches in one domain, {seconds:.2f} s: "
                       "every element on every rank is right", flush=True)
         return right
+    except golden.Inexact:
+        raise
     except Exception as e:  # the runtime's errors are of many classes
         named = size(nranks, left[0], root) if left else f"{nranks} ranks"
         print(f"error: {layout.KERNEL} on {platform}, {named}: {words(e)}", file=sys.stderr)

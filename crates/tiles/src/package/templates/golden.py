@@ -28,7 +28,7 @@ OUTPUTS = (
 @OUTPUTS@)
 # Largest exact inputs are one less: for each rank count, one number an input; None where integers do not stay exact.
 MODULI = @MODULI@
-STORED = {@STORED@}
+@GROWTH@STORED = {@STORED@}
 
 
 def axes(nranks):
@@ -80,10 +80,18 @@ def mix32(i, rank, launch):
     return h ^ (h >> 16)
 
 
+class Inexact(Exception):
+    """No integers stay exact at a size, so nothing can be compared."""
+
+
+def moduli_at(nranks, count):
+    """The moduli of exact inputs at a count."""
+@SMALLER@
+
 def exact(nranks, count, launch, seed):
     """Element i of what contributor r gives to input k is mix32(i + k * 0x01000193, r, launch + seed) mod m. Where integers
     do not stay exact: multiples of 1/32 from -2 to 2, which every float type holds."""
-    moduli, out = MODULI[nranks], []
+    moduli, out = moduli_at(nranks, count), []
     for k, (ty, shape) in enumerate(zip(INPUTS, shapes(nranks, count)[0])):
         slices = contributors(ty, nranks)
 @BELOW@        i = (torch.arange(elements(shape)) + k * 0x01000193) & 0xFFFFFFFF
