@@ -2,17 +2,11 @@
 //! bit for bit, or against the reference evaluator's bounds where the core chooses the order of
 //! sums.
 
-use crate::cases::all_cases;
 use crate::common;
 use crate::emitting as emitted;
 use crate::standin;
 
-use clap::Parser;
 use emitted::Case;
-use kbc::cli::Cli;
-use kbc::session::Session;
-use kbc_audit::fuzz::Difference;
-use kbc_audit::fuzz::emitted::EmittedRunner;
 use kbc_ir::scalar::ScalarUn;
 use kbc_tiles::lower::chain::Bound;
 use kbc_tiles::tile::{Area, Reach};
@@ -120,34 +114,6 @@ fn several_cores() {
     let inputs = "x: f16[n] partial(sum@tp), y: f16[n] partial(max@tp)";
     let text = head(3) + &format!("program case({inputs}) -> f16[n] {{ {body} }}\n");
     emitted(&text).check(&sizes(&[3]), 3);
-}
-
-/// Messages that their receivers pull: added in the core, put in place, from shared slots, and by
-/// several cores.
-#[test]
-fn fetched_messages() {
-    let reduced = "all_reduce(x, sum, over: tp, using: ALG)";
-    let pulls =
-        ["two_phase with (transfer: pull)", "ring with (transfer: pull)", "one_phase with (transfer: pull)"];
-    sweep(REDUCED, reduced, &pulls, &[2, 3, 4]);
-    sweep(
-        REDUCED,
-        reduced,
-        &["two_phase with (transfer: pull, cores: 3)", "ring with (transfer: pull, cores: 2)"],
-        &[3, 4],
-    );
-    let gathered = "all_gather(x, dim: 0, over: tp, using: ALG)";
-    let options = ["direct with (transfer: pull)", "direct with (transfer: pull, cores: 2)"];
-    sweep("(x: TY[n@tp]) -> TY[n]", gathered, &options, &[3, 4]);
-    let moved = "all_to_all(x, from: 0, to: 1, over: tp, using: ALG)";
-    sweep("(x: TY[20@tp, n]) -> TY[20, n@tp]", moved, &["pairwise with (transfer: pull)"], &[4]);
-    let sent = "broadcast(x, over: tp, using: ALG)";
-    sweep(
-        "(x: TY[n] only(0@tp)) -> TY[n]",
-        sent,
-        &["binomial with (transfer: pull)", "direct with (transfer: pull)"],
-        &[3, 4],
-    );
 }
 
 /// Tasks for vector cores are blocks, tasks for cube cores one core each. The first core does the
@@ -499,46 +465,6 @@ fn specs() {
     assert!(ran.len() >= 21, "{ran:?}");
     refused.sort();
     assert_eq!(refused, ["host_loop.kb", "in_network.kb"], "others are emitted");
-}
-
-/// A sample of `kbc dev fuzz emitted`: interpreter, machine code and emitted C++ agree on random
-/// programs, most of which are emitted.
-#[test]
-fn random_programs() {
-    let session = Session::new(&Cli::parse_from(["kbc", "fuzz", "emitted"]));
-    let Some(standin) = standin::standin() else { return };
-    let bench = EmittedRunner { workspace: &session, standin, batch: 10, keep: true };
-    let (programs, least) = if all_cases() { (0..20, 14) } else { (0..10, 6) };
-    let sum = bench.programs(5, programs, &mut |_| {});
-    let said = |d: &Difference| format!("number {}: {}\n{}", d.number, d.what, d.text);
-    let all: Vec<String> = sum.engines.differences.iter().map(said).collect();
-    assert!(all.is_empty(), "{}", all.join("\n"));
-    let text = sum.text();
-    assert!(sum.programs >= least && sum.units == sum.programs.div_ceil(10), "{text}");
-    assert!(sum.sizes > sum.programs && sum.compared.exact > 1000 && sum.compared.near > 1000, "{text}");
-    let refused: u64 = sum.refused.values().map(|r| r.0).sum();
-    let engines = &sum.engines;
-    let faults: u64 = engines.faults.values().map(|f| f.0).sum();
-    assert_eq!(engines.accepted, sum.programs + refused + faults, "{text}");
-}
-
-/// A kernel that differs is found: each of a batch of two computes what the other should.
-#[test]
-fn random_programs_would_differ() {
-    let text = |op: &str| {
-        format!(
-            "topology sys = ring(2)\nmesh m = sys[tp]\nprogram case(x: f32[8@tp]) -> f32[8] {{ x {op} 1.0 }}\n"
-        )
-    };
-    let (mut plus, minus) = (emitted(&text("+")), emitted(&text("-")));
-    let (ranks, count) = plus.own();
-    let sized = plus.at(ranks, count, 2);
-    let Some(standin) = standin::standin() else { return };
-    let program = standin.compile(&[minus.source(), plus.source()]).unwrap_or_else(|e| panic!("{e}"));
-    let run = |n: usize| program.run_one(&standin::Job { program: n, ..sized.job.clone() });
-    let wrong = plus.same(&sized, &run(0).unwrap_or_else(|e| panic!("{e}")));
-    assert!(wrong.is_err_and(|e| e.contains("call 0, rank 0, result 0: element 0 is")));
-    plus.same(&sized, &run(1).unwrap_or_else(|e| panic!("{e}"))).unwrap_or_else(|e| panic!("{e}"));
 }
 
 /// Parts without elements, where sizes of lines are no quotient; results without elements, which

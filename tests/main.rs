@@ -41,6 +41,8 @@ mod emitted;
 mod emitted_layers;
 mod emitted_matmuls;
 mod emitted_pieces;
+mod emitted_pulled;
+mod emitted_random;
 mod emitted_roots;
 mod emitted_rows;
 mod examples;

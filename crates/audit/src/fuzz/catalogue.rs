@@ -90,8 +90,20 @@ impl<'l> Catalogue<'l> {
         }
         let name = &decl.name.node;
         let mut out = if args.is_empty() { name.clone() } else { format!("{name}({})", args.join(", ")) };
+        let mut options = vec![];
         if rng.chance(15) {
-            out += &format!(" with (memory: {})", rng.pick(&["hbm", "sram", "tcm"]));
+            options.push(format!("memory: {}", rng.pick(&["hbm", "sram", "tcm"])));
+        }
+        if rng.chance(25) {
+            options.push("transfer: pull".to_owned());
+        }
+        for cut in ["pipeline", "instances"] {
+            if rng.chance(8) {
+                options.push(format!("{cut}: {}", 2 + rng.below(2)));
+            }
+        }
+        if !options.is_empty() {
+            out += &format!(" with ({})", options.join(", "));
         }
         Some(out)
     }

@@ -92,7 +92,7 @@ pub fn family(
     let all: BTreeSet<u64> = made.iter().map(|m| m.instance.ranks).collect();
     let mut best = fitting(&own, &made, &sizes, count.is_some(), &[])?;
     for staging in [Staging::Fused, Staging::Needed, Staging::Whole] {
-        if best.as_ref().is_some_and(|b| b.1.len() >= all.len()) {
+        if best.as_ref().is_some_and(|b| b.ranks.len() >= all.len()) {
             break;
         }
         // The copies that can be elided may differ between rank counts. A kernel that serves more
@@ -102,14 +102,14 @@ pub fn family(
             (other(own.clone()), made.iter().cloned().map(other).collect::<Option<Vec<_>>>());
         if let (Some(own_other), Some(made_other)) = (own_other, made_other)
             && let Some(more) = fitting(&own_other, &made_other, &sizes, count.is_some(), &[])?
-            && best.as_ref().is_none_or(|b| b.1.len() < more.1.len())
+            && best.as_ref().is_none_or(|b| b.ranks.len() < more.ranks.len())
         {
             makers.staging = staging;
             (best, own, made) = (Some(more), own_other, made_other);
         }
     }
     let mut passed = vec![];
-    while let Some((kernel, agree)) = best {
+    while let Some(Fitting { kernel, ranks: agree, general }) = best {
         let mut proven = vec![];
         for r in &agree {
             let at = count.as_deref().map(|name| (name, divisible(*r, own.instance.kernel.cores)));
@@ -133,7 +133,7 @@ pub fn family(
                 return Ok(Family { kernel, ranks, count, proven, samples: made, reasons });
             }
         }
-        passed.push(kernel);
+        passed.push(general);
         best = fitting(&own, &made, &sizes, count.is_some(), &passed)?;
     }
     let kernel = family::single(&own.instance);
@@ -141,24 +141,34 @@ pub fn family(
     Ok(Family { kernel, ranks: vec![ranks], count: None, proven: vec![], samples: vec![own], reasons })
 }
 
-/// Returns a kernel that covers several of these sizes, including the program's own, with the rank
-/// counts at which it agrees with the lowered kernels. Kernels in `tried` are passed over.
+/// A kernel that covers several sizes.
+struct Fitting {
+    kernel: Kernel,
+    /// The rank counts at which it agrees with the lowered kernels.
+    ranks: Vec<u64>,
+    /// The kernel before its tables were completed for these rank counts.
+    general: Kernel,
+}
+
+/// Returns a kernel that covers several of these sizes, including the program's own. Those whose
+/// general form is in `tried` are passed over.
 fn fitting(
     own: &ProgramAtSize,
     made: &[ProgramAtSize],
     sizes: &[u64],
     counted: bool,
     tried: &[Kernel],
-) -> Result<Option<(Kernel, Vec<u64>)>, Diagnostics> {
+) -> Result<Option<Fitting>, Diagnostics> {
     for group in groups(made, own.instance.ranks) {
         let instances: Vec<Instance> = group.iter().map(|m| m.instance.clone()).collect();
-        let Some(mut kernel) = family::generalise(&instances, sizes, counted) else { continue };
+        let Some(general) = family::generalise(&instances, sizes, counted) else { continue };
+        if tried.contains(&general) {
+            continue;
+        }
+        let mut kernel = general.clone();
         let ranks: BTreeSet<u64> = made.iter().map(|m| m.instance.ranks).collect();
         family::add_constant_tables(&mut kernel, &ranks);
-        if tried.contains(&kernel)
-            || !family::same_trace(&kernel, &own.instance)?
-            || (counted && !family::count_is_data(&kernel))
-        {
+        if !family::same_trace(&kernel, &own.instance)? || (counted && !family::count_is_data(&kernel)) {
             continue;
         }
         // Compared at every count that was made: where a cut divides the count, different cut rules
@@ -179,7 +189,7 @@ fn fitting(
         for table in &mut kernel.tables {
             table.values.retain(|r, _| agree.contains(r));
         }
-        return Ok(Some((kernel, agree)));
+        return Ok(Some(Fitting { kernel, ranks: agree, general }));
     }
     Ok(None)
 }

@@ -42,6 +42,9 @@ pub fn product<'e>(list: impl IntoIterator<Item = &'e Expr>) -> Expr {
 
 /// Returns boundary `i` of `n` elements in `k` parts; given lengths become nested selections.
 pub fn cut(rule: &CutRule, n: &Expr, i: &Expr, k: &Expr) -> Expr {
+    if let Some((on, n)) = on_some_ranks(rule, n) {
+        return Expr::select(on.clone(), cut(rule, n, i, k), Expr::Int(0)).simplify();
+    }
     // The parts of a buffer have one row of lengths. The last boundary is the end.
     let mut selections = ExprAlgebra::simplified(|parts, _, n, i| {
         (1..=parts.of()).fold(Expr::Int(0), |at, j| {
@@ -51,6 +54,16 @@ pub fn cut(rule: &CutRule, n: &Expr, i: &Expr, k: &Expr) -> Expr {
         })
     });
     rule.bound(&mut selections, &Expr::Int(0), n, i, k)
+}
+
+/// Returns the condition under which a rank has elements, and their number there, for lengths of a
+/// tensor that only some ranks have. The lengths are those of all its elements, also where a rank
+/// has none of them.
+pub fn on_some_ranks<'e>(rule: &CutRule, n: &'e Expr) -> Option<(&'e Expr, &'e Expr)> {
+    match (rule, n) {
+        (CutRule::Lengths(_), Expr::Select(on, n, none)) if **none == Expr::Int(0) => Some((on, n)),
+        _ => None,
+    }
 }
 
 /// Returns the algebra of addresses in kernels, in which given lengths are tables.

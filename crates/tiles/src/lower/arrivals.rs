@@ -40,6 +40,8 @@ pub(super) struct Message<'s> {
     /// The peer whose memory it is in; `None` for this rank's memory.
     peer: Option<&'s Peer>,
     pub(super) at: &'s Ref,
+    /// The scratch to which it would be fetched, for one that is fetched.
+    scratch: Option<&'s Ref>,
 }
 
 /// The place to which all messages are added.
@@ -238,13 +240,14 @@ impl Lower<'_, '_> {
         if let (Some(SOp::Get { dst, peer, src }), Some(SOp::FenceComplete)) = (op(at), op(at + 1))
             && self.waits_for(region, dst)
         {
-            fetched = Some((peer, src));
+            fetched = Some((peer, src, dst));
             at += 2;
         }
         let own = fetched::fused(*list.get(at)?, list.get(at + 1).copied());
         at += usize::from(own.is_some());
         let SStmt::Op(SOp::Reduce { op: combine, dst, src }, span) = *list.get(at)? else { return None };
-        let (peer, from) = fetched.map_or((None, src), |(peer, from)| (Some(peer), from));
+        let (peer, from, scratch) =
+            fetched.map_or((None, src, None), |(peer, from, scratch)| (Some(peer), from, Some(scratch)));
         let buffer = |r: &Ref| fetched::buffer_of(&self.schedule.regions[region], r);
         match sum {
             Some(s) => {
@@ -261,7 +264,7 @@ impl Lower<'_, '_> {
             }
             None => *sum = Some(Sum { op: *combine, dst, own: own.unwrap_or(dst), span: *span }),
         }
-        Some((Part::One(Message { waits, peer, at: from }), at + 1))
+        Some((Part::One(Message { waits, peer, at: from, scratch }), at + 1))
     }
 
     /// Checks whether a message has the element type of the place, so that it can be added in the
@@ -368,6 +371,12 @@ impl Lower<'_, '_> {
             true => to.clone(),
             false => self.pair(region, (sum.own, None), (sum.dst, None), sum.span)?.0,
         };
+        if let (Some(Part::Each((var, ..), _)), Some(scratch), Ref::Slot { window, .. }) =
+            (parts.first(), first.scratch, first.at)
+            && !mentions(scratch, var)
+        {
+            self.place_in_window(region, *window, (scratch, None));
+        }
         let consumer = self.consumer(region, sum.dst);
         if let Some(c) = &consumer {
             self.note_functions(c);
@@ -390,7 +399,11 @@ impl Lower<'_, '_> {
     /// Returns the place of a sum, and that of a message that is added to it.
     fn message(&mut self, region: usize, sum: &Sum<'_>, m: &Message<'_>) -> Result<(Run, Run), Diagnostic> {
         let peer = m.peer.map(|p| self.peer(region, p));
-        self.pair(region, (sum.dst, None), (m.at, peer.as_ref()), sum.span)
+        let (to, mut from) = self.pair(region, (sum.dst, None), (m.at, peer.as_ref()), sum.span)?;
+        if let (Some(scratch), Ref::Slot { window, .. }) = (m.scratch, m.at) {
+            from.at.offset = self.place_in_window(region, *window, (scratch, None));
+        }
+        Ok((to, from))
     }
 
     /// Adds the load and the addition of a tile of every message.

@@ -53,6 +53,7 @@ mod storage;
 mod strided;
 mod tiles;
 mod turns;
+mod whole_windows;
 mod write_in_place;
 
 use crate::device::Device;
@@ -76,6 +77,7 @@ use state::Lower;
 pub use state::Places;
 use std::collections::BTreeMap;
 use storage::Storage;
+use whole_windows::whole_windows;
 
 /// Returns the kernel of a schedule, for its sizes alone, without layout, addresses, flags or
 /// fences of the device. `shares`: how the matmuls of the program are divided among matrix cores;
@@ -201,9 +203,14 @@ fn unpruned(
     let apart = tiles::split_tile_kernels(schedule)?;
     let (schedule, parts) = apart.as_ref().map_or((schedule, None), |(s, parts)| (s, Some(parts)));
     let without = if staging == Staging::Whole { None } else { copy_elision::without_staging(schedule) };
-    let schedule = &batches::batched(without.as_ref().unwrap_or(schedule));
+    let schedule = without.as_ref().unwrap_or(schedule);
+    // Where peers read inputs, nothing is copied to slots.
+    let whole = (staging != Staging::Whole && !device.shares_inputs()).then(|| whole_windows(schedule));
+    let (with_whole, whole_windows) = whole.flatten().unzip();
+    let windows = &schedule.windows;
+    let schedule = &batches::batched(with_whole.as_ref().unwrap_or(schedule));
     let program = walk::Program::compile(schedule)?;
-    let mut storage = Storage::new(schedule, &program)?;
+    let mut storage = Storage::new(schedule, windows, &program)?;
     let mut signals = signals(schedule, &program)?;
     let cores = lanes::requested_cores(schedule);
     let merged: Vec<Option<lanes::Merged>> =
@@ -253,6 +260,7 @@ fn unpruned(
         core_barrier_signals,
         core_barriers: 0,
         fetched: fetched::fetched(schedule),
+        whole_windows: whole_windows.unwrap_or_default(),
         tables: vec![],
         parts,
         block_sizes: BlockSizes::of(schedule, device),

@@ -9,7 +9,9 @@ use crate::tile::{Gm, Op, Rounding, Stmt, TileId};
 use kbc_diag::{Diagnostic, Diagnostics, Span};
 use kbc_ir::expr::Expr;
 use kbc_ir::form::Form;
-use kbc_ir::schedule::{BufferId, Counter, HostCommand, Line, LocalOp, Part, Peer, Ref, SOp, Schedule};
+use kbc_ir::schedule::{
+    BufferId, Counter, HostCommand, Line, LocalOp, Part, Peer, Ref, SOp, Schedule, WindowId,
+};
 use kbc_ir::types::DType;
 
 /// A run of elements in memory.
@@ -18,6 +20,13 @@ pub(super) struct Run {
     pub(super) dtype: DType,
     pub(super) at: Gm,
     pub(super) len: Expr,
+}
+
+/// Elements of a buffer.
+struct Extent {
+    buffer: BufferId,
+    start: Expr,
+    len: Expr,
 }
 
 /// Describes a local operation in words.
@@ -147,22 +156,70 @@ impl Lower<'_, '_> {
             return Err(refuse(span, "a transfer from slot to slot", "one side must be a chunk"));
         };
         let [ca, cb] = sides;
-        let slot = |this: &Self, (r, on): (&Ref, Option<&Expr>)| {
-            let Ref::Slot { window, slot } = r else { unreachable!("a chunk has its run") };
-            let object = this.storage.window(*window);
-            let at = Gm { object, slot: this.expr(slot), offset: Expr::Int(0), peer: on.cloned() };
-            Run { dtype: this.schedule.window(*window).dtype, at, len: len.clone() }
+        let ra = match ca {
+            Some(run) => run,
+            None => self.slot(region, a, b, &len),
         };
-        let ra = ca.unwrap_or_else(|| slot(self, a));
-        let rb = cb.unwrap_or_else(|| slot(self, b));
+        let rb = match cb {
+            Some(run) => run,
+            None => self.slot(region, b, a, &len),
+        };
         Ok((ra, rb))
     }
 
-    pub(super) fn chunk(&mut self, region: usize, (r, on): (&Ref, Option<&Expr>)) -> Option<Run> {
+    /// Returns the run of a slot, as long as the chunk on the other side of the operation.
+    fn slot(
+        &mut self,
+        region: usize,
+        (r, on): (&Ref, Option<&Expr>),
+        other: (&Ref, Option<&Expr>),
+        len: &Expr,
+    ) -> Run {
+        let Ref::Slot { window, slot } = r else { unreachable!("a chunk has its run") };
+        let offset = self.place_in_window(region, *window, other);
+        let at =
+            Gm { object: self.storage.window(*window), slot: self.expr(slot), offset, peer: on.cloned() };
+        Run { dtype: self.schedule.window(*window).dtype, at, len: len.clone() }
+    }
+
+    /// Returns the place of a chunk in a slot of a window: its place in its vector if the window
+    /// holds whole vectors, and otherwise 0.
+    pub(super) fn place_in_window(
+        &mut self,
+        region: usize,
+        window: WindowId,
+        (chunk, on): (&Ref, Option<&Expr>),
+    ) -> Expr {
+        let (Some(depth), Ref::Chunk { operand, path }) = (self.whole_windows.depth(window, region), chunk)
+        else {
+            return Expr::Int(0);
+        };
+        if path.len() <= depth {
+            return Expr::Int(0);
+        }
+        let vector = Ref::Chunk { operand: *operand, path: path[..depth].to_vec() };
+        let [begin, first] =
+            [&vector, chunk].map(|r| self.extent(region, (r, on)).map_or(Expr::Int(0), |e| e.start));
+        sub(&first, &begin)
+    }
+
+    pub(super) fn chunk(&mut self, region: usize, r: (&Ref, Option<&Expr>)) -> Option<Run> {
+        let Extent { buffer, start, len } = self.extent(region, r)?;
+        let whole = self.whole(buffer);
+        let at = Gm { offset: add(&whole.offset, &start), peer: r.1.cloned(), ..whole };
+        Some(Run { dtype: self.schedule.buffer(buffer).dtype, at, len })
+    }
+
+    /// Returns the elements of a chunk.
+    fn extent(&mut self, region: usize, (r, on): (&Ref, Option<&Expr>)) -> Option<Extent> {
         let Ref::Chunk { operand, path } = r else { return None };
         let o = &self.schedule.regions[region].operands[operand.0 as usize];
         let rank = on.cloned().unwrap_or_else(|| Expr::var(crate::tile::RANK));
         let (extent, unit) = (self.expr_on(&o.line.extent, &rank), self.expr_on(&o.line.unit, &rank));
+        let (on, extent) = match address::on_some_ranks(&o.line.rule, &extent) {
+            Some((on, extent)) => (Some(on.clone()), extent.clone()),
+            None => (None, extent),
+        };
         let extent = self.build.name_it("extent", &extent);
         let unit = self.build.name_it("unit", &unit);
         let row = self.expr_on(&o.line.row, &rank);
@@ -175,11 +232,12 @@ impl Lower<'_, '_> {
             path.into_iter().map(|p| Part { index: self.build.name_it("chunk", &p.index), ..p }).collect();
         let (start, end) = address::chunk(&line, &path, &mut |hint, e| self.build.name_it(hint, e));
         let start = self.build.name_it("first", &start);
-        let len = self.build.name_it("size", &sub(&end, &start));
-        let b = self.schedule.buffer(o.buffer);
-        let whole = self.whole(o.buffer);
-        let at = Gm { offset: add(&whole.offset, &start), peer: on.cloned(), ..whole };
-        Some(Run { dtype: b.dtype, at, len })
+        let len = match on {
+            Some(on) => Expr::select(on, sub(&end, &start), Expr::Int(0)).simplify(),
+            None => sub(&end, &start),
+        };
+        let len = self.build.name_it("size", &len);
+        Some(Extent { buffer: o.buffer, start, len })
     }
 
     fn transfer(

@@ -10,6 +10,7 @@ use super::panels::BlockSizes;
 use super::shares::Shares;
 use super::storage::{self, Storage};
 use super::tiles::Parts;
+use super::whole_windows::WholeWindows;
 use crate::device::Device;
 use crate::tile::{CALL, CORE, Core, PIECE, RANK, SignalsId, Space, Stmt, Table, Tile, TileId};
 use kbc_diag::Span;
@@ -57,6 +58,8 @@ pub(super) struct Lower<'a, 's> {
     /// The arrays of counters by which the cores meet, and the number of meetings so far.
     pub(super) core_barrier_signals: [u32; 2],
     pub(super) core_barriers: i64,
+    /// Windows that hold whole vectors in place of slots.
+    pub(super) whole_windows: WholeWindows,
     /// Buffers whose contents are used while they are fetched.
     pub(super) fetched: BTreeSet<BufferId>,
     /// Tables that the schedule does not have.

@@ -25,7 +25,13 @@ void elementwise(const Op &op, Dst &dst, F f, Src &...src) {
             if (!(ub_defined(at(src, r, c), sizeof(typename Src::DType)) && ...)) undefined.push_back(c);
         }
         ub_write(op, at(dst, r, 0), cols * sizeof(T));
+        size_t next = 0;
         for (uint64_t c = 0; c < cols; ++c) {
+            // Of an element without a defined value, the function has no value that counts.
+            if (next < undefined.size() && undefined[next] == c) {
+                ++next;
+                continue;
+            }
             const auto element = [&](const auto &t) {
                 typename std::decay_t<decltype(t)>::DType x;
                 std::memcpy(&x, ub(at(t, r, c)), sizeof x);

@@ -1,0 +1,364 @@
+//! Whole windows: a rank that lays out most chunks of a vector for its peers lays out the vector.
+//!
+//! In a pulled exchange each rank copies the chunk for each peer into a slot of its window, in a
+//! transfer for each, and every peer fetches its slot. The module finds windows whose slots are the
+//! chunks of one vector, all of them or all but one, where every peer fetches what is at the same
+//! place of a vector of its own. The kernel then has room for the whole vector in place of the
+//! slots. It is copied there in one transfer, with the chunk that nobody reads, and peers fetch
+//! their part of it. Chunks of unequal lengths are no obstacle: the owner alone writes, so parts
+//! need not begin at lines.
+//!
+//! This is legal because the copies of all chunks come before the next wait of their rank. No
+//! peer can then tell whether the first of them came before the others, and what the proof says
+//! about each slot, that nobody reads it any more when it is written again, it says about all of
+//! them when the first is written. Windows that share memory at other times must be of the same
+//! size and of this kind, because a part is now somewhere else than its slot was.
+//!
+//! If calls take turns between groups of slots, the window has room for a vector in each turn. The
+//! result is again a schedule, like that of `copy_elision`: the slots of a window are vectors, and
+//! the place of a part in one is that of the chunk to which a peer fetches it.
+
+use super::accesses::touched;
+use super::storage::each;
+use crate::tile::CALL;
+use kbc_diag::Span;
+use kbc_ir::cut::{Chunks, Sized};
+use kbc_ir::expr::Expr;
+use kbc_ir::op::OpPart;
+use kbc_ir::schedule::{
+    BufferId, BufferRole, Line, LocalOp, OperandId, Part, RankSet, Ref, Region, RegionId, SOp, SStmt,
+    Schedule, Window, WindowId,
+};
+use kbc_ir::walk::{Act, Cursor, Mem, Program, Step, stream_names};
+use std::collections::BTreeMap;
+
+/// The windows that hold whole vectors in place of slots.
+#[derive(Default)]
+pub(super) struct WholeWindows(BTreeMap<(WindowId, usize), usize>);
+
+impl WholeWindows {
+    /// Returns the number of leading parts of a path that select the vector which a window holds in
+    /// a region; the next part selects a chunk of it. `None` for a window with slots.
+    pub(super) fn depth(&self, window: WindowId, region: usize) -> Option<usize> {
+        self.0.get(&(window, region)).copied()
+    }
+}
+
+/// Copies of chunks into the slots of a window, in a loop of a region.
+struct Slots {
+    window: WindowId,
+    region: usize,
+    stream: usize,
+    /// The loop, by its place in the body of the stream.
+    at: usize,
+    operand: OperandId,
+    /// The path of the vector.
+    vector: Vec<Part>,
+    /// Number of chunks of the vector.
+    of: u64,
+    /// Number of vectors in the window, between which the calls take turns.
+    turns: u64,
+    span: Span,
+}
+
+/// The windows that may hold whole vectors, each with the copies of every region that uses it.
+type FoundWindows = BTreeMap<WindowId, Vec<Slots>>;
+
+/// Returns the schedule with whole vectors in windows; `None` if there are no such windows.
+pub(super) fn whole_windows(schedule: &Schedule) -> Option<(Schedule, WholeWindows)> {
+    let mut found = FoundWindows::new();
+    for (region, r) in schedule.regions.iter().enumerate() {
+        for slots in copied(schedule, region, r) {
+            found.entry(slots.window).or_default().push(slots);
+        }
+    }
+    found.retain(|window, all| only_fetched(schedule, *window, all));
+    if found.is_empty() {
+        return None;
+    }
+    let program = Program::compile(schedule).ok()?;
+    keep_same_places(schedule, &program, &mut found)?;
+    keep_alone(schedule, &mut found);
+    if found.is_empty() {
+        return None;
+    }
+    let mut out = schedule.clone();
+    for (window, all) in &found {
+        let window = &mut out.windows[window.0 as usize];
+        window.slots = all.first()?.turns;
+        window.capacity = 0;
+        for slots in all {
+            window.capacity = window.capacity.max(longest(schedule, slots)?);
+        }
+    }
+    let mut last: Vec<&Slots> = found.values().flatten().collect();
+    // From the end of a body, so that places in front of a change stay.
+    last.sort_by_key(|slots| std::cmp::Reverse((slots.region, slots.stream, slots.at)));
+    for slots in &last {
+        let body = &mut out.regions[slots.region].roles[0].streams[slots.stream].body;
+        let dst = Ref::Slot { window: slots.window, slot: turn(slots.turns) };
+        let src = Ref::Chunk { operand: slots.operand, path: slots.vector.clone() };
+        let around = body.iter_mut().skip(slots.at).find_map(|s| match s {
+            SStmt::For { body, .. } => Some(body),
+            SStmt::If { .. } | SStmt::Op(..) => None,
+        });
+        let written = |s: &SStmt| matches!(s, SStmt::Op(op, _) if slot_written(op) == Some(slots.window));
+        around?.retain(|s| !written(s));
+        body.insert(slots.at, SStmt::Op(SOp::Copy { dst, src }, slots.span));
+        name_vectors(body, slots);
+    }
+    let depths = last.iter().map(|slots| ((slots.window, slots.region), slots.vector.len()));
+    Some((out, WholeWindows(depths.collect())))
+}
+
+/// Returns the window into whose slot an operation copies or puts.
+fn slot_written(op: &SOp) -> Option<WindowId> {
+    match op {
+        SOp::Copy { dst: Ref::Slot { window, .. }, .. } | SOp::Put { dst: Ref::Slot { window, .. }, .. } => {
+            Some(*window)
+        }
+        _ => None,
+    }
+}
+
+/// Returns the windows of a region whose slots are copied in a loop, from chunks of a vector that
+/// is complete before the region and that nothing changes there.
+fn copied(s: &Schedule, region: usize, r: &Region) -> Vec<Slots> {
+    let [role] = r.roles.as_slice() else { return vec![] };
+    if !matches!(role.ranks, RankSet::All) {
+        return vec![];
+    }
+    let mut out = vec![];
+    for (stream, list) in role.streams.iter().enumerate() {
+        for (at, stmt) in list.body.iter().enumerate() {
+            let SStmt::For { body, .. } = stmt else { continue };
+            // Nothing in the loop waits.
+            let plain = |s: &SStmt| {
+                matches!(s, SStmt::Op(SOp::Copy { .. } | SOp::FenceRelease | SOp::Notify { .. }, _))
+            };
+            if !body.iter().all(plain) {
+                continue;
+            }
+            for stmt in body {
+                let SStmt::Op(SOp::Copy { dst, src }, span) = stmt else { continue };
+                let (Ref::Slot { window, slot }, Ref::Chunk { operand, path }) = (dst, src) else {
+                    continue;
+                };
+                let o = &r.operands[operand.0 as usize];
+                let Some((chunk, vector)) = path.split_last() else { continue };
+                let of = chunk.of.as_int().and_then(|n| u64::try_from(n).ok()).filter(|of| *of > 1);
+                let (Expr::Int(1), Some(of)) = (&chunk.len, of) else { continue };
+                let turns = if slot.mentions(CALL) { 2 } else { 1 };
+                if fixed(vector) && everywhere(&o.line) && complete(s, region, o.buffer) {
+                    let (vector, window, operand) = (vector.to_vec(), *window, *operand);
+                    out.push(Slots { window, region, stream, at, operand, vector, of, turns, span: *span });
+                }
+            }
+        }
+    }
+    out
+}
+
+/// Checks whether a path is the same on all ranks and in all steps.
+fn fixed(path: &[Part]) -> bool {
+    path.iter().all(|p| [&p.index, &p.len, &p.of].iter().all(|e| e.as_int().is_some()))
+}
+
+/// Checks whether a line is the same on all ranks.
+fn everywhere(line: &Line) -> bool {
+    [&line.extent, &line.unit, &line.row].iter().all(|e| e.as_int().is_some())
+}
+
+/// Checks whether all elements of a buffer have values before a region, and the region does not
+/// change them.
+fn complete(s: &Schedule, region: usize, buffer: BufferId) -> bool {
+    let mut written = matches!(s.buffer(buffer).role, BufferRole::Input(_));
+    for (number, r) in s.regions.iter().enumerate().take(region + 1) {
+        let mut ok = true;
+        for stream in r.roles.iter().flat_map(|r| &r.streams) {
+            each(&stream.body, &mut |op| {
+                let t = touched(r, op);
+                if number == region {
+                    ok &= !t.writes.contains(&buffer) && !t.remote.contains(&buffer);
+                } else if let SOp::Local(l) = op {
+                    written |= l.dst() == buffer && !matches!(l, LocalOp::Pack { at: Some(_), .. });
+                }
+            });
+        }
+        if !ok {
+            return false;
+        }
+    }
+    written
+}
+
+/// Checks whether a window is used in no other way: in every region that uses it, chunks are copied
+/// to its slots in one place, and peers fetch the slots, in the same stream, to chunks of a vector
+/// like the one from which they are copied. Calls take turns as is known.
+fn only_fetched(s: &Schedule, window: WindowId, all: &[Slots]) -> bool {
+    let (mut fits, mut copies) = (true, 0);
+    for (number, r) in s.regions.iter().enumerate() {
+        for (stream, list) in r.roles.iter().flat_map(|r| &r.streams).enumerate() {
+            let here = all.iter().find(|slots| (slots.region, slots.stream) == (number, stream));
+            each(&list.body, &mut |op| {
+                op.parts(&mut |part| {
+                    let (OpPart::Near(_, r) | OpPart::Far(_, r)) = part else { return };
+                    let Ref::Slot { window: of, slot } = r else { return };
+                    if *of != window {
+                        return;
+                    }
+                    fits &= here.is_some_and(|slots| match op {
+                        SOp::Copy { dst, .. } if dst == r => {
+                            copies += 1;
+                            takes_turns(slot, slots.turns)
+                        }
+                        SOp::Get { dst, .. } => takes_turns(slot, slots.turns) && alike(s, slots, dst),
+                        _ => false,
+                    });
+                });
+            });
+        }
+    }
+    let same = all.windows(2).all(|w| w[0].turns == w[1].turns && w[0].region < w[1].region);
+    fits && copies == all.len() && same
+}
+
+/// Checks whether a place is a chunk of a vector like the one that is copied to slots.
+fn alike(s: &Schedule, slots: &Slots, place: &Ref) -> bool {
+    let operands = &s.regions[slots.region].operands;
+    let Ref::Chunk { operand, path } = place else { return false };
+    operands[operand.0 as usize].line == operands[slots.operand.0 as usize].line
+        && path.split_last().is_some_and(|(_, vector)| vector == slots.vector)
+}
+
+/// Checks whether the number of a slot depends on the call only as the turns do.
+fn takes_turns(slot: &Expr, turns: u64) -> bool {
+    let all = |list: &[&Expr]| list.iter().all(|e| takes_turns(e, turns));
+    match slot {
+        e if turns > 1 && *e == turn(turns) => true,
+        Expr::Int(_) => true,
+        Expr::Var(name) => name != CALL,
+        Expr::Un(_, a) | Expr::Table(_, a) => all(&[a]),
+        Expr::Bin(_, a, b) => all(&[a, b]),
+        Expr::Select(c, a, b) => all(&[c, a, b]),
+    }
+}
+
+/// For each slot, the elements of the vector that are copied to it: the first one, and how many.
+type SlotContents = BTreeMap<u64, (u64, u64)>;
+
+/// Keeps the windows of which every slot is fetched to the place in a vector that it came from, and
+/// that hold all chunks of a vector but one at most.
+fn keep_same_places(s: &Schedule, program: &Program<'_>, found: &mut FoundWindows) -> Option<()> {
+    // The elements that a rank copies in a call to the slots of a window in a region, and those
+    // that are fetched.
+    let mut slots: BTreeMap<(WindowId, RegionId, i64, u64), SlotContents> = BTreeMap::new();
+    let mut fetched = vec![];
+    let calls = found.values().flatten().map(|s| s.turns as i64).max().unwrap_or(1);
+    let streams = stream_names(s).len();
+    for (rank, call) in (0..program.ranks()).flat_map(|rank| (0..calls).map(move |call| (rank, call))) {
+        for stream in 0..streams {
+            let mut cursor = Cursor::new(program, rank, stream as u32, call);
+            while let Some(step) = cursor.next_step().ok()? {
+                let Some(region) = cursor.region() else { continue };
+                match step {
+                    Step::Act(Act::Copy { dst, src }, ..) => {
+                        let Mem::Slot(window, slot) = dst.mem else { continue };
+                        let window = WindowId(window);
+                        let of = slots.entry((window, region, call, rank)).or_default();
+                        if of.insert(slot, (src.start, src.len)).is_some() {
+                            found.remove(&window);
+                        }
+                    }
+                    Step::Act(Act::Get { dst, peer, src }, ..) => {
+                        let Mem::Slot(window, slot) = src.mem else { continue };
+                        fetched.push(((WindowId(window), region, call, peer), slot, (dst.start, dst.len)));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    for (copied, slot, place) in fetched {
+        if slots.get(&copied).and_then(|of| of.get(&slot)) != Some(&place) {
+            found.remove(&copied.0);
+        }
+    }
+    // A call uses all slots of its turn and no other.
+    found.retain(|window, all| {
+        all.iter().all(|of| {
+            let each = s.window(*window).slots / of.turns;
+            let full = |call: i64, rank| {
+                let first = call as u64 % of.turns * each;
+                slots
+                    .get(&(*window, RegionId(of.region as u32), call, rank))
+                    .is_some_and(|slots| slots.keys().copied().eq(first..first + each))
+            };
+            each * of.turns == s.window(*window).slots
+                && each + 1 >= of.of
+                && (0..calls).all(|call| (0..program.ranks()).all(|rank| full(call, rank)))
+        })
+    });
+    Some(())
+}
+
+/// Returns a number of elements that the vector does not exceed, by the rule for capacities of
+/// windows.
+fn longest(s: &Schedule, slots: &Slots) -> Option<u64> {
+    let int = |e: &Expr| e.as_int();
+    let number = |e: &Expr| u64::try_from(e.as_int()?).ok();
+    let at = slots
+        .vector
+        .iter()
+        .try_fold(Chunks::WHOLE, |at, p| at.cut([int(&p.index)?, int(&p.len)?, int(&p.of)?]).ok())?;
+    let Line { parts, rule, extent, unit, row } =
+        &s.regions[slots.region].operands[slots.operand.0 as usize].line;
+    let (extent, unit, row) = (number(extent)?, number(unit)?, number(row)?);
+    Some(Sized { parts: *parts, rule, extent, unit, row }.longest(at.cnt, at.den))
+}
+
+/// Keeps the windows that share memory with no window but those of the same bytes that are kept
+/// too.
+fn keep_alone(s: &Schedule, found: &mut FoundWindows) {
+    let bytes = |w: &Window| w.offset.map(|at| (at, at + w.slots * w.capacity * w.dtype.bytes()));
+    loop {
+        let kept: Vec<WindowId> = found.keys().copied().collect();
+        found.retain(|id, _| {
+            let Some(own) = bytes(s.window(*id)) else { return true };
+            s.windows.iter().enumerate().all(|(i, w)| match bytes(w) {
+                Some(other) if other.0 < own.1 && own.0 < other.1 => {
+                    other == own && kept.contains(&WindowId(i as u32))
+                }
+                _ => true,
+            })
+        });
+        if found.len() == kept.len() {
+            return;
+        }
+    }
+}
+
+/// Returns the number of the vector of a call.
+fn turn(turns: u64) -> Expr {
+    match i64::try_from(turns) {
+        Ok(turns) if turns > 1 => Expr::var(CALL).modulo(Expr::Int(turns)),
+        _ => Expr::Int(0),
+    }
+}
+
+/// Names the vector of the call wherever a slot of the window is fetched.
+fn name_vectors(list: &mut [SStmt], slots: &Slots) {
+    for s in list {
+        match s {
+            SStmt::For { body, .. } => name_vectors(body, slots),
+            SStmt::If { then, other, .. } => {
+                name_vectors(then, slots);
+                name_vectors(other, slots);
+            }
+            SStmt::Op(SOp::Get { src: Ref::Slot { window, slot }, .. }, _) if *window == slots.window => {
+                *slot = turn(slots.turns);
+            }
+            SStmt::Op(..) => {}
+        }
+    }
+}
