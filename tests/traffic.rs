@@ -409,12 +409,49 @@ fn counts_beside_hand_written_kernels() {
     }
 }
 
+/// Tasks that touch the same memory run one after another, and others beside each other: a launch
+/// takes at least as long as the longest chain of them.
+#[test]
+fn tasks_of_a_launch_follow_each_other() {
+    let scratch = Scratch::new();
+    let program = |rest: &str| {
+        let text = format!(
+            "topology sys = full(2) {{ device: 24 TFLOP/s, 1 TB/s }}\nmesh m = sys[tp]\nprogram f{rest}\n"
+        );
+        scratch.write("f.kb", text.as_bytes());
+        let found = traffic(scratch.path(), &["f.kb", "--target", "a2a3"]);
+        let roofline = found["kernel"]["roofline"].clone();
+        let of = |name: &str| {
+            let task = roofline["tasks"].as_array().expect("tasks").iter().find(|t| t["task"] == *name);
+            task.expect("a task")["at_least"].as_f64().expect("a time")
+        };
+        let chain = roofline["chain"].as_array().expect("a chain");
+        let chain: Vec<String> = chain.iter().map(|n| n.as_str().expect("a name").to_owned()).collect();
+        let sum: f64 = chain.iter().map(|n| of(n)).sum();
+        let all = roofline["tasks"].as_array().expect("tasks").len();
+        assert!((roofline["at_least"].as_f64().expect("a time") - sum).abs() < 1e-6, "{roofline}");
+        (all, chain)
+    };
+    // A product, a function of it, and a product of that.
+    let (all, chain) = program(
+        "(x: f32[64, 64], w: f32[64, 64]) -> f32[64, 64] { matmul(softmax(matmul(x, w), dim: 1), w) }",
+    );
+    assert_eq!((all, chain.len()), (3, 3), "{chain:?}");
+    // Two chains of such tasks, of which the second takes longer.
+    let (all, chain) = program(
+        "(x: f32[64, 64], y: f32[256, 64], w: f32[64, 64]) -> (f32[64, 64], f32[256, 64]) {
+             (softmax(matmul(x, w), dim: 1), softmax(matmul(y, w), dim: 1))
+         }",
+    );
+    assert!(chain.len() <= all && chain.len() >= 2, "{chain:?} of {all}");
+}
+
 /// Times of tasks are bytes, transfers, operations and notifies by the rates of the machine, of the
 /// busiest core where a rate is that of a core. What takes longest bounds the task.
 #[test]
 fn rooflines_follow_from_rates() {
     let scratch = Scratch::new();
-    let rates = "device: 24 TFLOP/s, 1 TB/s; core_memory: 10 GB/s; core_get: 1 KiB, 700 ns; core_put: 1 KiB, 500 ns; notify: 1 us";
+    let rates = "device: 24 TFLOP/s, 1 TB/s; core_memory: 10 GB/s; core_transfer: 50 ns; core_flag: 20 ns; core_get: 1 KiB, 700 ns; core_put: 1 KiB, 500 ns; notify: 1 us";
     let program = |machine: &str, rest: &str| {
         let text = format!("topology sys = full(4){machine}\nmesh m = sys[tp]\nprogram f{rest}\n");
         scratch.write("f.kb", text.as_bytes());
@@ -432,9 +469,21 @@ fn rooflines_follow_from_rates() {
     assert_eq!(number(&task["peer_bytes"]), peers);
     assert_eq!(whole + peers, number(&executed["bytes_loaded"]) + number(&executed["bytes_stored"]));
     assert_eq!((&task["core"], number(&task["cores"]), number(&task["notifies"])), (&"aiv".into(), 1, 6));
+    // Six stores go to peers; the two pipes of transfers take their own at the same time.
+    let (loads, stores) = (number(&executed["loads"]), number(&executed["stores"]) - 6);
+    assert_eq!(
+        (number(&task["transfers"]), task["flags"].clone()),
+        (loads + stores, executed["flags_waited"].clone())
+    );
+    let flags = task["times"]["flags"].as_f64().expect("a time");
+    let all = number(&task["flags"]) as f64 * 20.0;
+    // Three pipes wait.
+    assert!(all / 3.0 <= flags && flags < all && flags % 20.0 == 0.0, "{task}");
     let expected = [
         ("memory", whole as f64 / 1000.0),
         ("core memory", whole as f64 / 10.0),
+        ("transfers", loads.max(stores) as f64 * 50.0),
+        ("flags", flags),
         ("peers", 6.0 * 4.0 * 500.0),
         ("notifies", 6000.0),
     ];
@@ -445,6 +494,13 @@ fn rooflines_follow_from_rates() {
     }
     let longest = expected.iter().fold(0.0, |a: f64, e| a.max(e.1));
     assert_eq!((task["bound"].as_str(), task["at_least"].as_f64()), (Some("peers"), Some(longest)));
+    assert_eq!((&roofline["chain"], &roofline["at_least"]), (&serde_json::json!(["f"]), &task["at_least"]));
+    // A transpose moves elements one by one.
+    let found =
+        program(&format!(" {{ {rates} }}"), "(x: f32[160, 30]) -> f32[30, 160] { transpose(x, [1, 0]) }");
+    let (task, counts) = (&found["kernel"]["roofline"]["tasks"][0], &found["kernel"]["most"]);
+    let most = number(&counts["loads"]).max(number(&counts["stores"]));
+    assert_eq!(task["times"]["transfers"].as_f64(), Some(most as f64 * 50.0), "{task}");
     // Four cube cores with equal parts, each with a 24th of the peak.
     let product = "(x: f32[256, 512], w: f32[512, 512]) -> f32[256, 512] { matmul(x, w) }";
     let found = program(&format!(" {{ {rates} }}"), product);
@@ -462,8 +518,7 @@ fn rooflines_follow_from_rates() {
         roofline["tasks"][0]["bound"].is_null() && roofline["tasks"][0]["times"] == serde_json::json!({})
     );
     let said = kbc(scratch.path(), &["explain", "traffic", "f.kb", "--target", "a2a3"], "").stdout;
-    let words =
-        "no roofline: the program's machine states no device, core_memory, core_get, core_put, notify\n";
+    let words = "no roofline: the program's machine states no device, core_memory, core_transfer, core_flag, core_get, core_put, notify\n";
     assert!(said.contains(words), "{said}");
     // A schedule has no machine.
     assert_eq!(

@@ -1,5 +1,5 @@
-//! Roofline of the tasks of a kernel: the least time of each task at the rates of a machine, and
-//! which rate that is.
+//! Roofline of the tasks of a kernel: the least time of each task at the rates of a machine, which
+//! rate that is, and the least time of a launch.
 //!
 //! What a task does is read from the trace of its kernel ([`kbc_tiles::tile::core_work`]). All
 //! rates are settings of the machine; what it does not state has no time here.
@@ -11,9 +11,9 @@ use kbc_machine::topology::cores::Mover;
 use kbc_machine::topology::{Settings, Topology};
 use kbc_tiles::backend::Target;
 use kbc_tiles::tile::core_work::{CoreWork, of_cores};
-use kbc_tiles::tile::{Core, Kernel, tasks};
+use kbc_tiles::tile::{Core, Kernel, Object, tasks};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The roofline of the tasks of a kernel.
 #[derive(Serialize)]
@@ -26,6 +26,11 @@ pub struct Roofline {
     not_stated: Vec<&'static str>,
     /// The tasks in the order in which they are submitted.
     tasks: Vec<TaskRoof>,
+    /// The tasks that run one after another, because of what they touch, for which a launch takes
+    /// the longest. Empty if no task has a time.
+    chain: Vec<String>,
+    /// Nanoseconds that these tasks take, below which no launch is.
+    at_least: Option<f64>,
 }
 
 /// A task, on the rank that takes longest.
@@ -41,6 +46,10 @@ struct TaskRoof {
     peer_bytes: u64,
     /// Multiplications and additions of matmuls.
     flops: u64,
+    /// Loads and stores in memory of this rank.
+    transfers: u64,
+    /// Waits for flags between pipes.
+    flags: u64,
     notifies: u64,
     /// Nanoseconds by what takes them, as far as the machine states rates.
     times: BTreeMap<&'static str, f64>,
@@ -51,9 +60,11 @@ struct TaskRoof {
 }
 
 /// What can bound a task, in the order of the printed table, each with the settings of its rate.
-const BOUNDS: [(&str, &str); 5] = [
+const BOUNDS: [(&str, &str); 7] = [
     ("memory", "device"),
     ("core memory", "core_memory"),
+    ("transfers", "core_transfer"),
+    ("flags", "core_flag"),
     ("products", "device"),
     ("peers", "core_get, core_put"),
     ("notifies", "notify"),
@@ -75,15 +86,17 @@ impl Roofline {
         let settings = topology.settings();
         let limit = usize::try_from(MAX_OPERATIONS).unwrap_or(usize::MAX);
         let mut list = vec![];
-        for task in tasks::split(kernel) {
+        let tasks = tasks::split(kernel);
+        for task in &tasks {
             let work = of_cores(&task.kernel, ranks, &BTreeMap::new(), limit)?;
-            let roofs = work.iter().map(|cores| task_roof(&task, cores, target, settings));
+            let roofs = work.iter().map(|cores| task_roof(task, cores, target, settings));
             let longest = roofs.reduce(|a, b| if b.at_least > a.at_least { b } else { a });
-            list.extend(longest);
+            list.push(longest.unwrap_or_else(|| task_roof(task, &[], target, settings)));
         }
+        let (chain, at_least) = chain(&tasks, &list);
         let machine = named.map_or_else(|| "the program's machine".to_owned(), str::to_owned);
         let (rates, not_stated) = rates(settings);
-        Ok(Roofline { machine, rates, not_stated, tasks: list })
+        Ok(Roofline { machine, rates, not_stated, tasks: list, chain, at_least })
     }
 
     /// Formats the roofline for people.
@@ -117,6 +130,13 @@ impl Roofline {
             }
             out += &format!("  {}\n", t.bound.unwrap_or("-"));
         }
+        if let Some(ns) = self.at_least {
+            let tasks = match self.chain.as_slice() {
+                [one] => one.clone(),
+                all => format!("{}, one after another", all.join(", ")),
+            };
+            out += &format!("  a launch takes at least {}: {tasks}\n", time(ns));
+        }
         if !self.not_stated.is_empty() {
             out += &format!("  the machine states no {}\n", self.not_stated.join(", "));
         }
@@ -130,6 +150,8 @@ fn rates(settings: &Settings) -> (Vec<String>, Vec<&'static str>) {
     let of = [
         ("device", settings.device.is_some()),
         ("core_memory", cores.memory.is_some()),
+        ("core_transfer", cores.transfer.is_some()),
+        ("core_flag", cores.flag.is_some()),
         ("core_get", cores.get_limit().is_some()),
         ("core_put", cores.put_limit().is_some()),
         ("notify", cores.notify.is_some()),
@@ -137,6 +159,39 @@ fn rates(settings: &Settings) -> (Vec<String>, Vec<&'static str>) {
     let mut rates = settings.parts();
     rates.retain(|part| of.iter().any(|(name, _)| part.split(':').next() == Some(name)));
     (rates, of.iter().filter(|(_, has)| !has).map(|(name, _)| *name).collect())
+}
+
+/// Returns the names of the tasks that run one after another and take the longest, and their
+/// nanoseconds. Two tasks run one after another if one writes what the other touches, or if both
+/// touch what peers reach: the window is one argument of both. Tasks without a time take none.
+fn chain(tasks: &[tasks::Task], roofs: &[TaskRoof]) -> (Vec<String>, Option<f64>) {
+    if roofs.iter().all(|r| r.at_least.is_none()) {
+        return (vec![], None);
+    }
+    let ordered = |a: &tasks::Uses, b: &tasks::Uses| {
+        let touch = |writes: &BTreeSet<Object>, of: &tasks::Uses| {
+            writes.iter().any(|o| of.reads.contains(o) || of.writes.contains(o))
+        };
+        touch(&a.writes, b) || touch(&b.writes, a) || a.shared && b.shared
+    };
+    // The end of the longest chain up to each task, and the task before it there.
+    let mut ends: Vec<(f64, Option<usize>)> = vec![];
+    for (i, (task, roof)) in tasks.iter().zip(roofs).enumerate() {
+        let before = (0..i).filter(|j| ordered(&tasks[*j].uses, &task.uses));
+        let last = before.reduce(|a, b| if ends[b].0 > ends[a].0 { b } else { a });
+        ends.push((last.map_or(0.0, |j| ends[j].0) + roof.at_least.unwrap_or(0.0), last));
+    }
+    let mut at = (0..ends.len()).reduce(|a, b| if ends[b].0 > ends[a].0 { b } else { a });
+    let at_least = at.map(|i| ends[i].0);
+    let mut names = vec![];
+    while let Some(i) = at {
+        if roofs[i].at_least.is_some_and(|ns| ns > 0.0) {
+            names.push(roofs[i].task.clone());
+        }
+        at = ends[i].1;
+    }
+    names.reverse();
+    (names, at_least)
 }
 
 /// The roof of a task on a rank with these cores.
@@ -152,11 +207,20 @@ fn task_roof(task: &tasks::Task, cores: &[CoreWork], target: &dyn Target, settin
         if kernel.core == Core::Matrix {
             // A core has its part of the peak of all.
             let share = device.flops / f64::from(target.limits().matrix_cores.max(1));
-            times.insert(BOUNDS[2].0, longest(&|c| c.flops as f64 / share * 1e9));
+            times.insert(BOUNDS[4].0, longest(&|c| c.flops as f64 / share * 1e9));
         }
     }
     if let (Some(rate), Core::Vector) = (settings.cores.memory, kernel.core) {
         times.insert(BOUNDS[1].0, longest(&|c| (c.loaded + c.stored) as f64 / rate * 1e9));
+    }
+    // Loads and stores have pipes of their own, and so have the flags for which they wait.
+    let longest_of = |of: &dyn Fn(&CoreWork) -> u64| cores.iter().map(of).max().unwrap_or(0);
+    if let Some(ns) = settings.cores.transfer {
+        times.insert(BOUNDS[2].0, longest_of(&|c| c.loads.max(c.stores)) as f64 * ns);
+    }
+    if let Some(ns) = settings.cores.flag {
+        let most = |c: &CoreWork| c.flags.values().copied().max().unwrap_or(0);
+        times.insert(BOUNDS[3].0, longest_of(&most) as f64 * ns);
     }
     let transfers = |mover: Option<Mover>, list: &BTreeMap<u64, u64>| -> Option<f64> {
         match mover {
@@ -173,11 +237,11 @@ fn task_roof(task: &tasks::Task, cores: &[CoreWork], target: &dyn Target, settin
     };
     let talks = cores.iter().any(|c| !c.from_peers.is_empty() || !c.to_peers.is_empty());
     if talks && cores.iter().all(|c| of_core(c).is_some()) {
-        times.insert(BOUNDS[3].0, longest(&|c| of_core(c).unwrap_or_default()));
+        times.insert(BOUNDS[5].0, longest(&|c| of_core(c).unwrap_or_default()));
     }
     let notifies = sum(&|c| c.notifies);
     if let (Some(ns), true) = (settings.cores.notify, notifies > 0) {
-        times.insert(BOUNDS[4].0, longest(&|c| c.notifies as f64 * ns));
+        times.insert(BOUNDS[6].0, longest(&|c| c.notifies as f64 * ns));
     }
     // Of equal times the first in the table.
     let bound = BOUNDS.iter().filter_map(|(name, _)| Some((*name, *times.get(name)?)));
@@ -189,6 +253,8 @@ fn task_roof(task: &tasks::Task, cores: &[CoreWork], target: &dyn Target, settin
         memory_bytes,
         peer_bytes: sum(&|c| moved(&c.from_peers).saturating_add(moved(&c.to_peers))),
         flops: sum(&|c| c.flops),
+        transfers: sum(&|c| c.loads.saturating_add(c.stores)),
+        flags: sum(&|c| c.flags.values().sum()),
         notifies,
         times,
         bound: bound.map(|b| b.0),

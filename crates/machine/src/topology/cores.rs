@@ -2,9 +2,11 @@
 //!
 //! This module owns these settings and their text: how fast a core reads a peer's data and writes
 //! data to a peer, by itself or through a queue that copies on its own; the time of a notify
-//! through memory; and a core's share of the memory bandwidth. Their effect on time is defined in
-//! docs/explanation/time.md, "Cores", and implemented in the event engine; the cost model uses them
-//! for choices. They have no default values: without a setting there is no such limit.
+//! through memory; a core's share of the memory bandwidth; and what each transfer and each flag of
+//! an emitted kernel costs. The effect on time is defined in docs/explanation/time.md, "Cores", and
+//! implemented in the event engine; the cost model uses them for choices. The costs of transfers
+//! and flags are prices of kernels alone (`kbc explain traffic`). There are no default values:
+//! without a setting there is no such limit.
 
 use kbc_diag::{Diagnostic, Spanned};
 
@@ -12,7 +14,8 @@ use super::quantity::{Dimension, Quantity};
 use super::value::{SettingValue, amounts, word};
 
 /// Names of the settings, in the order in which they are printed.
-pub(super) const NAMES: [&str; 6] = ["core_get", "core_put", "core_memory", "sdma", "engine", "notify"];
+pub(super) const NAMES: [&str; 8] =
+    ["core_get", "core_put", "core_memory", "core_transfer", "core_flag", "sdma", "engine", "notify"];
 
 /// The unit that moves the data of puts and gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,6 +72,12 @@ pub struct CoreSettings {
     pub put: Option<Mover>,
     /// `core_memory`: bytes per second that a core reads and writes of its own device's memory.
     pub memory: Option<f64>,
+    /// `core_transfer`: nanoseconds for which each load or store of an emitted kernel in its own
+    /// device's memory occupies a core, whatever its size. Times of schedules have no transfers.
+    pub transfer: Option<f64>,
+    /// `core_flag`: nanoseconds for which each wait for a flag of an emitted kernel occupies the
+    /// pipe that waits. Times of schedules have no flags.
+    pub flag: Option<f64>,
     /// `sdma: bandwidth, ns` of a copying queue.
     pub sdma: Option<Mover>,
     /// `engine: core | sdma`.
@@ -99,6 +108,8 @@ impl CoreSettings {
             get: self.get.or(base.get),
             put: self.put.or(base.put),
             memory: self.memory.or(base.memory),
+            transfer: self.transfer.or(base.transfer),
+            flag: self.flag.or(base.flag),
             sdma: self.sdma.or(base.sdma),
             engine: self.engine.or(base.engine),
             notify: self.notify.or(base.notify),
@@ -121,12 +132,13 @@ impl CoreSettings {
         values: &[Spanned<SettingValue>],
     ) -> Result<bool, Diagnostic> {
         const BANDWIDTH: (&str, Dimension, bool) = ("bandwidth", Dimension::BytesPerSecond, true);
+        const TIME: (&str, Dimension, bool) = ("time", Dimension::Nanoseconds, false);
         Ok(match name.node.as_str() {
             "core_get" => self.get.replace(tiles(name, values)?).is_some(),
             "core_put" => self.put.replace(tiles(name, values)?).is_some(),
             "core_memory" => self.memory.replace(amounts(name, values, [BANDWIDTH])?[0]).is_some(),
             "sdma" => {
-                let v = amounts(name, values, [BANDWIDTH, ("time", Dimension::Nanoseconds, false)])?;
+                let v = amounts(name, values, [BANDWIDTH, TIME])?;
                 self.sdma.replace(Mover::Queue { bandwidth: v[0], ns: v[1] }).is_some()
             }
             "engine" => {
@@ -134,10 +146,9 @@ impl CoreSettings {
                     "`engine: core` moves data tile by tile, `engine: sdma` through a queue of the stream";
                 self.engine.replace(word(name, values, &MovedBy::ALL, help)?).is_some()
             }
-            _ => {
-                let v = amounts(name, values, [("time", Dimension::Nanoseconds, false)])?;
-                self.notify.replace(v[0]).is_some()
-            }
+            "core_transfer" => self.transfer.replace(amounts(name, values, [TIME])?[0]).is_some(),
+            "core_flag" => self.flag.replace(amounts(name, values, [TIME])?[0]).is_some(),
+            _ => self.notify.replace(amounts(name, values, [TIME])?[0]).is_some(),
         })
     }
 
@@ -156,6 +167,8 @@ impl CoreSettings {
         parts.extend(
             self.memory.iter().map(|v| format!("core_memory: {}", text(*v, Dimension::BytesPerSecond))),
         );
+        parts.extend(self.transfer.iter().map(|v| format!("core_transfer: {}", time(*v))));
+        parts.extend(self.flag.iter().map(|v| format!("core_flag: {}", time(*v))));
         parts.extend(self.sdma.iter().map(|m| format!("sdma: {}", mover(m))));
         let engine = MovedBy::ALL.iter().find(|m| Some(m.1) == self.engine);
         parts.extend(engine.iter().map(|m| format!("engine: {}", m.0)));

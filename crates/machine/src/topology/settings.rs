@@ -42,8 +42,8 @@ pub struct DeviceRate {
 /// name it as a default.
 pub const DEFAULT_LINK: LinkRate = LinkRate { bandwidth: 50e9, latency_ns: 500.0 };
 
-/// Names of the settings, in the order in which they are printed.
-pub const SETTING_NAMES: [&str; 33] = [
+/// Names of the settings that no other module owns.
+const OWN_NAMES: [&str; 18] = [
     "link",
     "device",
     "vector",
@@ -62,24 +62,27 @@ pub const SETTING_NAMES: [&str; 33] = [
     "sram_size",
     "tcm_size",
     "ub_size",
-    // Settings of [`super::cores`], in their order.
-    cores::NAMES[0],
-    cores::NAMES[1],
-    cores::NAMES[2],
-    cores::NAMES[3],
-    cores::NAMES[4],
-    cores::NAMES[5],
-    // Settings of [`super::queue`], in their order.
-    queue::NAMES[0],
-    queue::NAMES[1],
-    queue::NAMES[2],
-    queue::NAMES[3],
-    queue::NAMES[4],
-    queue::NAMES[5],
-    queue::NAMES[6],
-    queue::NAMES[7],
-    queue::NAMES[8],
 ];
+
+/// Number of all settings.
+const SETTINGS: usize = OWN_NAMES.len() + cores::NAMES.len() + queue::NAMES.len();
+
+/// Names of the settings, in the order in which they are printed: those of this module, of
+/// [`super::cores`] and of [`super::queue`].
+pub const SETTING_NAMES: [&str; SETTINGS] = {
+    let (first, second) = (OWN_NAMES.len(), OWN_NAMES.len() + cores::NAMES.len());
+    let mut all = [""; SETTINGS];
+    let mut at = 0;
+    while at < SETTINGS {
+        all[at] = match at {
+            at if at < first => OWN_NAMES[at],
+            at if at < second => cores::NAMES[at - first],
+            at => queue::NAMES[at - second],
+        };
+        at += 1;
+    }
+    all
+};
 
 /// The rule by which a message continues at the end of a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

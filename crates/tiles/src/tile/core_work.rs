@@ -5,6 +5,8 @@
 
 use super::counts::CALL_COUNTED;
 use super::kernel::Kernel;
+use super::op::Op;
+use super::roles::Pipe;
 use super::trace::{Launch, MemoryPlace, TraceEvent, TraceProgram, TraceSink};
 use kbc_diag::Diagnostic;
 use kbc_ir::name::Name;
@@ -18,6 +20,12 @@ pub struct CoreWork {
     pub loaded: u64,
     /// Bytes of its stores to memory of its own rank.
     pub stored: u64,
+    /// Number of its loads from memory of its own rank.
+    pub loads: u64,
+    /// Number of its stores to memory of its own rank.
+    pub stores: u64,
+    /// Number of its waits for flags, by the pipe that waits.
+    pub flags: BTreeMap<Pipe, u64>,
     /// Its loads from windows of peers: how many there are of each size in bytes.
     pub from_peers: BTreeMap<u64, u64>,
     /// Its stores to windows of peers.
@@ -65,10 +73,17 @@ impl Sink<'_> {
     fn transfer(&mut self, place: MemoryPlace, elements: i64, load: bool) {
         let elements = u64::try_from(elements).unwrap_or(0);
         let bytes = elements.saturating_mul(self.kernel.dtype(place.object).bytes());
-        let own = if load { &mut self.work.loaded } else { &mut self.work.stored };
-        let peers = if load { &mut self.work.from_peers } else { &mut self.work.to_peers };
+        let work = &mut self.work;
+        let (own, number, peers) = if load {
+            (&mut work.loaded, &mut work.loads, &mut work.from_peers)
+        } else {
+            (&mut work.stored, &mut work.stores, &mut work.to_peers)
+        };
         match place.peer {
-            None => *own = own.saturating_add(bytes.saturating_mul(self.times)),
+            None => {
+                *own = own.saturating_add(bytes.saturating_mul(self.times));
+                *number += self.times;
+            }
             Some(_) => *peers.entry(bytes).or_default() += self.times,
         }
     }
@@ -94,7 +109,10 @@ impl<'k> TraceSink<'k> for Sink<'k> {
                 self.work.flops = self.work.flops.saturating_add(product.saturating_mul(self.times));
             }
             TraceEvent::Notify { .. } => self.work.notifies += self.times,
-            // Neither in memory outside of the core, nor a product, nor a notify.
+            TraceEvent::Order(Op::WaitFlag { to, .. }) => {
+                *self.work.flags.entry(*to).or_default() += self.times;
+            }
+            // Neither in memory outside of the core, nor a product, a notify or a flag.
             TraceEvent::Tiles { .. }
             | TraceEvent::Rows { .. }
             | TraceEvent::Turn { .. }
