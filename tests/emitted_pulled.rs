@@ -111,26 +111,53 @@ fn vectors_are_laid_out_whole() {
     case.check_own(4);
 }
 
-/// Slots stay where a vector would be something else: more chunks stay than one, chunks are fetched
-/// to other places, or a chunk is copied after a wait.
+/// Collectives that use one window take turns between its two vectors: two in a call, or three, so
+/// that the next call begins with the other vector. `pipeline` has a window for each piece.
+#[test]
+fn vectors_take_turns() {
+    let scattered =
+        |x: &str| format!("reduce_scatter({x}, sum, dim: 0, over: tp, using: direct with (transfer: pull))");
+    let inputs = "(x: f32[n] partial(sum@tp), y: f32[n] partial(sum@tp), z: f32[n] partial(sum@tp)";
+    for (result, body) in [
+        ("f32[n@tp]", format!("{} + {}", scattered("x"), scattered("y"))),
+        ("f32[n@tp]", format!("{} + {} * {}", scattered("x"), scattered("y"), scattered("z"))),
+    ] {
+        let mut case = program(3, &format!("{inputs}) -> {result}"), &body);
+        let whole = windows(&case).iter().filter(|w| w.1 == "count").count();
+        assert!(whole > 0 && windows(&case).iter().all(|w| w.1 == "count"), "{:?}", windows(&case));
+        case.check(&[(2, 7), (3, 100), (4, 13)], 5);
+    }
+    let body = "all_reduce(x, sum, over: tp, using: two_phase with (transfer: pull, pipeline: 3))";
+    let mut case = program(4, "(x: f32[n] partial(sum@tp)) -> f32[n]", body);
+    let whole = windows(&case).iter().filter(|w| w.0 == "1").count();
+    assert_eq!(whole, windows(&case).len(), "{:?}", windows(&case));
+    case.check(&[(4, 100), (4, 7), (4, 0)], 3);
+}
+
+/// Slots stay where a vector would be something else: fewer chunks are sent, chunks are fetched to
+/// other places, or a chunk is sent that was received before.
 #[test]
 fn slots_that_stay() {
-    for (signature, body) in [
+    for (expected, signature, body) in [
         (
+            vec!["nranks - 1 x (count + nranks - 1) / nranks"; 2],
             "(x: f32[n] partial(sum@tp)) -> f32[n]",
             "all_reduce(x, sum, over: tp, using: ring with (transfer: pull))",
         ),
         (
+            vec!["2 * nranks x (count + nranks - 1) / nranks * ((nranks + 19) / nranks)"],
             "(x: f32[20@tp, n]) -> f32[20, n@tp]",
             "all_to_all(x, from: 0, to: 1, over: tp, using: direct with (transfer: pull))",
         ),
         (
+            vec!["nranks x (count + nranks - 1) / nranks"],
             "(x: f32[n] only(0@tp)) -> f32[n@tp]",
             "scatter(x, dim: 0, from: 0, over: tp, using: direct with (transfer: pull))",
         ),
     ] {
         let mut case = program(4, signature, body);
-        assert!(windows(&case).iter().all(|w| w.1 != "count"), "{}", case.text);
+        let found: Vec<String> = windows(&case).iter().map(|w| format!("{} x {}", w.0, w.1)).collect();
+        assert_eq!(found, expected, "{}", case.text);
         case.check_own(3);
     }
 }

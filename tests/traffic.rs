@@ -388,7 +388,7 @@ fn counts_beside_hand_written_kernels() {
         let line = format!("| kbc {name} | {} |\n", numbers.join(" | "));
         assert!(text.contains(&line), "the page has no row\n{line}");
     }
-    // With pull, no column but the fences is above the hand-written kernel, and no mean below.
+    // No count but the fences is above the hand-written kernel, and no mean transfer is smaller.
     let by_hand = [
         ("`one_phase`, pull", "`onephase`"),
         ("`two_phase`, pull", "`twophase`"),
@@ -409,41 +409,54 @@ fn counts_beside_hand_written_kernels() {
     }
 }
 
-/// Tasks that touch the same memory run one after another, and others beside each other: a launch
-/// takes at least as long as the longest chain of them.
+/// Tasks that touch the same memory run one after another, and others beside each other. A launch
+/// takes at least as long as the longest chain of them on one rank.
 #[test]
 fn tasks_of_a_launch_follow_each_other() {
     let scratch = Scratch::new();
-    let program = |rest: &str| {
-        let text = format!(
-            "topology sys = full(2) {{ device: 24 TFLOP/s, 1 TB/s }}\nmesh m = sys[tp]\nprogram f{rest}\n"
-        );
+    let program = |machine: &str, rest: &str| {
+        let text = format!("topology sys = {machine}\nmesh m = sys[tp]\nprogram f{rest}\n");
         scratch.write("f.kb", text.as_bytes());
         let found = traffic(scratch.path(), &["f.kb", "--target", "a2a3"]);
         let roofline = found["kernel"]["roofline"].clone();
-        let of = |name: &str| {
-            let task = roofline["tasks"].as_array().expect("tasks").iter().find(|t| t["task"] == *name);
-            task.expect("a task")["at_least"].as_f64().expect("a time")
-        };
-        let chain = roofline["chain"].as_array().expect("a chain");
-        let chain: Vec<String> = chain.iter().map(|n| n.as_str().expect("a name").to_owned()).collect();
-        let sum: f64 = chain.iter().map(|n| of(n)).sum();
-        let all = roofline["tasks"].as_array().expect("tasks").len();
-        assert!((roofline["at_least"].as_f64().expect("a time") - sum).abs() < 1e-6, "{roofline}");
-        (all, chain)
+        let tasks = roofline["tasks"].as_array().expect("tasks");
+        let times: Vec<f64> = tasks.iter().map(|t| t["at_least"].as_f64().expect("a time")).collect();
+        let name = |t: &Value| t.as_str().expect("a name").to_owned();
+        let chain: Vec<String> = roofline["chain"].as_array().expect("a chain").iter().map(name).collect();
+        (times, chain, roofline["at_least"].as_f64().expect("a time"))
     };
+    let fast = "full(2) { device: 24 TFLOP/s, 1 TB/s }";
+    let near = |a: f64, b: f64| (a - b).abs() < 1e-6 * b;
     // A product, a function of it, and a product of that.
-    let (all, chain) = program(
+    let (times, chain, least) = program(
+        fast,
         "(x: f32[64, 64], w: f32[64, 64]) -> f32[64, 64] { matmul(softmax(matmul(x, w), dim: 1), w) }",
     );
-    assert_eq!((all, chain.len()), (3, 3), "{chain:?}");
-    // Two chains of such tasks, of which the second takes longer.
-    let (all, chain) = program(
-        "(x: f32[64, 64], y: f32[256, 64], w: f32[64, 64]) -> (f32[64, 64], f32[256, 64]) {
-             (softmax(matmul(x, w), dim: 1), softmax(matmul(y, w), dim: 1))
+    assert_eq!(chain, ["t0", "t1", "t2"]);
+    assert!(near(least, times.iter().sum()), "{least} {times:?}");
+    // Products and a function of them, twice, which touch nothing of each other. The first two
+    // tasks take longer.
+    let (times, chain, least) = program(
+        fast,
+        "(x: f32[64, 64], y: f32[512, 64], w: f32[64, 64]) -> (f32[64, 64], f32[512, 64]) {
+             let b = softmax(matmul(y, w), dim: 1);
+             (softmax(matmul(x, matmul(w, w)), dim: 1), b)
          }",
     );
-    assert!(chain.len() <= all && chain.len() >= 2, "{chain:?} of {all}");
+    assert_eq!((times.len(), chain), (4, vec!["t0".to_owned(), "t1".to_owned()]));
+    assert!(near(least, times[0] + times[1]) && times[2] + times[3] < least, "{least} {times:?}");
+    // Rank 0 gathers while rank 1 scatters: each of them has one of the two.
+    let (times, chain, least) = program(
+        "full(4) { device: 24 TFLOP/s, 1 TB/s; core_put: 1 KiB, 250 ns; core_get: 1 KiB, 250 ns }",
+        "(x: f32[256@tp, 64], w: f32[64, 64], y: f32[256, 64] only(1@tp)) -> (f32[256, 64] only(0@tp), f32[256@tp, 64]) {
+             let g = gather(x, dim: 0, to: 0, over: tp, using: direct with (transfer: pull));
+             let u = matmul(w, w);
+             (g, matmul(scatter(y, dim: 0, from: 1, over: tp, using: direct), u))
+         }",
+    );
+    let both = times.iter().filter(|ns| **ns >= 12_000.0).count();
+    assert_eq!(both, 2, "{times:?}");
+    assert!((12_000.0..13_000.0).contains(&least), "{chain:?} {least} {times:?}");
 }
 
 /// Times of tasks are bytes, transfers, operations and notifies by the rates of the machine, of the

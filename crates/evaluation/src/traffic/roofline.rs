@@ -26,10 +26,10 @@ pub struct Roofline {
     not_stated: Vec<&'static str>,
     /// The tasks in the order in which they are submitted.
     tasks: Vec<TaskRoof>,
-    /// The tasks that run one after another, because of what they touch, for which a launch takes
-    /// the longest. Empty if no task has a time.
+    /// The tasks that run one after another on one rank, because of what they touch, and take the
+    /// longest. Empty if no task has a time.
     chain: Vec<String>,
-    /// Nanoseconds that these tasks take, below which no launch is.
+    /// Nanoseconds that these tasks take on that rank, below which no launch is.
     at_least: Option<f64>,
 }
 
@@ -85,15 +85,29 @@ impl Roofline {
     ) -> Result<Roofline, Diagnostics> {
         let settings = topology.settings();
         let limit = usize::try_from(MAX_OPERATIONS).unwrap_or(usize::MAX);
-        let mut list = vec![];
         let tasks = tasks::split(kernel);
+        // By rank, then by task.
+        let mut roofs: Vec<Vec<TaskRoof>> = (0..ranks).map(|_| vec![]).collect();
         for task in &tasks {
             let work = of_cores(&task.kernel, ranks, &BTreeMap::new(), limit)?;
-            let roofs = work.iter().map(|cores| task_roof(task, cores, target, settings));
-            let longest = roofs.reduce(|a, b| if b.at_least > a.at_least { b } else { a });
-            list.push(longest.unwrap_or_else(|| task_roof(task, &[], target, settings)));
+            for (of_rank, cores) in roofs.iter_mut().zip(&work) {
+                of_rank.push(task_roof(task, cores, target, settings));
+            }
         }
-        let (chain, at_least) = chain(&tasks, &list);
+        let longer = |a: Option<f64>, b: Option<f64>| b > a;
+        let (chain, at_least) = roofs
+            .iter()
+            .map(|of_rank| chain(&tasks, of_rank))
+            .reduce(|a, b| if longer(a.1, b.1) { b } else { a })
+            .unwrap_or_default();
+        let mut by_rank: Vec<_> = roofs.into_iter().map(Vec::into_iter).collect();
+        let list = tasks
+            .iter()
+            .filter_map(|_| {
+                let of_task = by_rank.iter_mut().filter_map(Iterator::next);
+                of_task.reduce(|a, b| if longer(a.at_least, b.at_least) { b } else { a })
+            })
+            .collect();
         let machine = named.map_or_else(|| "the program's machine".to_owned(), str::to_owned);
         let (rates, not_stated) = rates(settings);
         Ok(Roofline { machine, rates, not_stated, tasks: list, chain, at_least })
@@ -161,9 +175,9 @@ fn rates(settings: &Settings) -> (Vec<String>, Vec<&'static str>) {
     (rates, of.iter().filter(|(_, has)| !has).map(|(name, _)| *name).collect())
 }
 
-/// Returns the names of the tasks that run one after another and take the longest, and their
-/// nanoseconds. Two tasks run one after another if one writes what the other touches, or if both
-/// touch what peers reach: the window is one argument of both. Tasks without a time take none.
+/// Returns the names of the tasks of a rank that run one after another and take the longest, and
+/// their nanoseconds. Two tasks run one after another if one writes what the other touches, or if
+/// both touch what peers reach: the window is one argument of both. Tasks without a time take none.
 fn chain(tasks: &[tasks::Task], roofs: &[TaskRoof]) -> (Vec<String>, Option<f64>) {
     if roofs.iter().all(|r| r.at_least.is_none()) {
         return (vec![], None);

@@ -207,10 +207,9 @@ fn unpruned(
     // Where peers read inputs, nothing is copied to slots.
     let whole = (staging != Staging::Whole && !device.shares_inputs()).then(|| whole_windows(schedule));
     let (with_whole, whole_windows) = whole.flatten().unzip();
-    let windows = &schedule.windows;
     let schedule = &batches::batched(with_whole.as_ref().unwrap_or(schedule));
     let program = walk::Program::compile(schedule)?;
-    let mut storage = Storage::new(schedule, windows, &program)?;
+    let mut storage = Storage::new(schedule, &program)?;
     let mut signals = signals(schedule, &program)?;
     let cores = lanes::requested_cores(schedule);
     let merged: Vec<Option<lanes::Merged>> =

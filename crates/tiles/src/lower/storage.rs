@@ -11,7 +11,7 @@ use super::part_memory;
 use crate::tile::{Area, AreaId, Object, Reach, Tensor, TensorId, TensorUse};
 use kbc_diag::Diagnostics;
 use kbc_ir::expr::Expr;
-use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, Ref, SOp, SStmt, Schedule, Window};
+use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, Ref, SOp, SStmt, Schedule};
 use kbc_ir::walk;
 use std::collections::BTreeMap;
 
@@ -43,13 +43,7 @@ pub(super) struct Storage {
 }
 
 impl Storage {
-    /// Assigns memory. `windows` have the places at which windows were proven, which say what
-    /// shares memory.
-    pub(super) fn new(
-        schedule: &Schedule,
-        windows: &[Window],
-        program: &walk::Program<'_>,
-    ) -> Result<Storage, Diagnostics> {
+    pub(super) fn new(schedule: &Schedule, program: &walk::Program<'_>) -> Result<Storage, Diagnostics> {
         let uses = Uses::of(schedule);
         let mut out = Storage {
             homes: vec![],
@@ -100,7 +94,7 @@ impl Storage {
                 at: None,
             });
         }
-        arenas(windows, &mut out.areas);
+        arenas(schedule, &mut out.areas);
         for (i, b) in schedule.buffers.iter().enumerate() {
             let id = BufferId(i as u32);
             if let Some(home) = uses.shares(schedule, id) {
@@ -189,9 +183,9 @@ pub(super) fn on_rank(schedule: &Schedule, e: &Expr, rank: &Expr) -> Expr {
 
 /// Assigns arenas: windows that overlap in the schedule share one, because their regions are
 /// ordered.
-fn arenas(windows: &[Window], areas: &mut [Area]) {
+fn arenas(schedule: &Schedule, areas: &mut [Area]) {
     let range = |i: usize| {
-        let w = &windows[i];
+        let w = &schedule.windows[i];
         let at = w.offset?;
         Some((at, at + w.slots * w.capacity * w.dtype.bytes()))
     };

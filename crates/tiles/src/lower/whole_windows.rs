@@ -11,23 +11,24 @@
 //! This is legal because the copies of all chunks come before the next wait of their rank. No
 //! peer can then tell whether the first of them came before the others, and what the proof says
 //! about each slot, that nobody reads it any more when it is written again, it says about all of
-//! them when the first is written. Windows that share memory at other times must be of the same
-//! size and of this kind, because a part is now somewhere else than its slot was.
+//! them when the first is written. All collectives that use a window must be of this kind, because
+//! a part is now somewhere else than its slot was.
 //!
-//! If calls take turns between groups of slots, the window has room for a vector in each turn. The
-//! result is again a schedule, like that of `copy_elision`: the slots of a window are vectors, and
-//! the place of a part in one is that of the chunk to which a peer fetches it.
+//! Collectives, or the calls of one, may take turns between two groups of slots. The window then
+//! has room for a vector in each turn. The result is again a schedule, like that of `copy_elision`:
+//! the slots of a window are vectors, and the place of a part in one is that of the chunk to which
+//! a peer fetches it.
 
 use super::accesses::touched;
 use super::storage::each;
 use crate::tile::CALL;
 use kbc_diag::Span;
 use kbc_ir::cut::{Chunks, Sized};
-use kbc_ir::expr::Expr;
+use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::op::OpPart;
 use kbc_ir::schedule::{
     BufferId, BufferRole, Line, LocalOp, OperandId, Part, RankSet, Ref, Region, RegionId, SOp, SStmt,
-    Schedule, Window, WindowId,
+    Schedule, WindowId,
 };
 use kbc_ir::walk::{Act, Cursor, Mem, Program, Step, stream_names};
 use std::collections::BTreeMap;
@@ -56,13 +57,17 @@ struct Slots {
     vector: Vec<Part>,
     /// Number of chunks of the vector.
     of: u64,
-    /// Number of vectors in the window, between which the calls take turns.
-    turns: u64,
+    /// The number of the vector in the window, once it is known: an expression in the number of the
+    /// call.
+    turn: Expr,
     span: Span,
 }
 
 /// The windows that may hold whole vectors, each with the copies of every region that uses it.
 type FoundWindows = BTreeMap<WindowId, Vec<Slots>>;
+
+/// Largest number of vectors in a window, between which calls or collectives take turns.
+const TURNS: u64 = 2;
 
 /// Returns the schedule with whole vectors in windows; `None` if there are no such windows.
 pub(super) fn whole_windows(schedule: &Schedule) -> Option<(Schedule, WholeWindows)> {
@@ -77,26 +82,25 @@ pub(super) fn whole_windows(schedule: &Schedule) -> Option<(Schedule, WholeWindo
         return None;
     }
     let program = Program::compile(schedule).ok()?;
-    keep_same_places(schedule, &program, &mut found)?;
-    keep_alone(schedule, &mut found);
+    let vectors = keep_same_places(schedule, &program, &mut found)?;
     if found.is_empty() {
         return None;
     }
     let mut out = schedule.clone();
     for (window, all) in &found {
-        let window = &mut out.windows[window.0 as usize];
-        window.slots = all.first()?.turns;
-        window.capacity = 0;
-        for slots in all {
-            window.capacity = window.capacity.max(longest(schedule, slots)?);
-        }
+        let lengths: Option<Vec<u64>> = all.iter().map(|slots| longest(schedule, slots)).collect();
+        let declared = &mut out.windows[window.0 as usize];
+        declared.slots = vectors[window];
+        declared.capacity = lengths?.into_iter().max().unwrap_or(0);
+        // It may be longer than it was, and lowering places it anew.
+        declared.offset = None;
     }
     let mut last: Vec<&Slots> = found.values().flatten().collect();
     // From the end of a body, so that places in front of a change stay.
     last.sort_by_key(|slots| std::cmp::Reverse((slots.region, slots.stream, slots.at)));
     for slots in &last {
         let body = &mut out.regions[slots.region].roles[0].streams[slots.stream].body;
-        let dst = Ref::Slot { window: slots.window, slot: turn(slots.turns) };
+        let dst = Ref::Slot { window: slots.window, slot: slots.turn.clone() };
         let src = Ref::Chunk { operand: slots.operand, path: slots.vector.clone() };
         let around = body.iter_mut().skip(slots.at).find_map(|s| match s {
             SStmt::For { body, .. } => Some(body),
@@ -141,17 +145,15 @@ fn copied(s: &Schedule, region: usize, r: &Region) -> Vec<Slots> {
             }
             for stmt in body {
                 let SStmt::Op(SOp::Copy { dst, src }, span) = stmt else { continue };
-                let (Ref::Slot { window, slot }, Ref::Chunk { operand, path }) = (dst, src) else {
-                    continue;
-                };
+                let (Ref::Slot { window, .. }, Ref::Chunk { operand, path }) = (dst, src) else { continue };
                 let o = &r.operands[operand.0 as usize];
                 let Some((chunk, vector)) = path.split_last() else { continue };
                 let of = chunk.of.as_int().and_then(|n| u64::try_from(n).ok()).filter(|of| *of > 1);
                 let (Expr::Int(1), Some(of)) = (&chunk.len, of) else { continue };
-                let turns = if slot.mentions(CALL) { 2 } else { 1 };
                 if fixed(vector) && everywhere(&o.line) && complete(s, region, o.buffer) {
                     let (vector, window, operand) = (vector.to_vec(), *window, *operand);
-                    out.push(Slots { window, region, stream, at, operand, vector, of, turns, span: *span });
+                    let turn = Expr::Int(0);
+                    out.push(Slots { window, region, stream, at, operand, vector, of, turn, span: *span });
                 }
             }
         }
@@ -194,7 +196,7 @@ fn complete(s: &Schedule, region: usize, buffer: BufferId) -> bool {
 
 /// Checks whether a window is used in no other way: in every region that uses it, chunks are copied
 /// to its slots in one place, and peers fetch the slots, in the same stream, to chunks of a vector
-/// like the one from which they are copied. Calls take turns as is known.
+/// like the one from which they are copied. What holds for [`TURNS`] calls holds for all of them.
 fn only_fetched(s: &Schedule, window: WindowId, all: &[Slots]) -> bool {
     let (mut fits, mut copies) = (true, 0);
     for (number, r) in s.regions.iter().enumerate() {
@@ -210,17 +212,16 @@ fn only_fetched(s: &Schedule, window: WindowId, all: &[Slots]) -> bool {
                     fits &= here.is_some_and(|slots| match op {
                         SOp::Copy { dst, .. } if dst == r => {
                             copies += 1;
-                            takes_turns(slot, slots.turns)
+                            takes_turns(slot)
                         }
-                        SOp::Get { dst, .. } => takes_turns(slot, slots.turns) && alike(s, slots, dst),
+                        SOp::Get { dst, .. } => takes_turns(slot) && alike(s, slots, dst),
                         _ => false,
                     });
                 });
             });
         }
     }
-    let same = all.windows(2).all(|w| w[0].turns == w[1].turns && w[0].region < w[1].region);
-    fits && copies == all.len() && same
+    fits && copies == all.len() && all.windows(2).all(|w| w[0].region < w[1].region)
 }
 
 /// Checks whether a place is a chunk of a vector like the one that is copied to slots.
@@ -231,13 +232,21 @@ fn alike(s: &Schedule, slots: &Slots, place: &Ref) -> bool {
         && path.split_last().is_some_and(|(_, vector)| vector == slots.vector)
 }
 
-/// Checks whether the number of a slot depends on the call only as the turns do.
-fn takes_turns(slot: &Expr, turns: u64) -> bool {
-    let all = |list: &[&Expr]| list.iter().all(|e| takes_turns(e, turns));
+/// Checks whether the number of a slot is the same in every [`TURNS`]-th call: the call is only in
+/// remainders by this number, of sums, differences and products.
+fn takes_turns(slot: &Expr) -> bool {
+    fn plain(e: &Expr) -> bool {
+        match e {
+            Expr::Int(_) | Expr::Var(_) => true,
+            Expr::Bin(BinOp::Add | BinOp::Sub | BinOp::Mul, a, b) => plain(a) && plain(b),
+            _ => false,
+        }
+    }
+    let all = |list: &[&Expr]| list.iter().all(|e| takes_turns(e));
     match slot {
-        e if turns > 1 && *e == turn(turns) => true,
         Expr::Int(_) => true,
         Expr::Var(name) => name != CALL,
+        Expr::Bin(BinOp::Mod, a, by) if by.as_int() == Some(TURNS as i64) && plain(a) => true,
         Expr::Un(_, a) | Expr::Table(_, a) => all(&[a]),
         Expr::Bin(_, a, b) => all(&[a, b]),
         Expr::Select(c, a, b) => all(&[c, a, b]),
@@ -248,13 +257,18 @@ fn takes_turns(slot: &Expr, turns: u64) -> bool {
 type SlotContents = BTreeMap<u64, (u64, u64)>;
 
 /// Keeps the windows of which every slot is fetched to the place in a vector that it came from, and
-/// that hold all chunks of a vector but one at most.
-fn keep_same_places(s: &Schedule, program: &Program<'_>, found: &mut FoundWindows) -> Option<()> {
+/// that hold all chunks of a vector but one at most. Sets the turns, and returns the number of
+/// vectors in each window.
+fn keep_same_places(
+    s: &Schedule,
+    program: &Program<'_>,
+    found: &mut FoundWindows,
+) -> Option<BTreeMap<WindowId, u64>> {
     // The elements that a rank copies in a call to the slots of a window in a region, and those
     // that are fetched.
     let mut slots: BTreeMap<(WindowId, RegionId, i64, u64), SlotContents> = BTreeMap::new();
     let mut fetched = vec![];
-    let calls = found.values().flatten().map(|s| s.turns as i64).max().unwrap_or(1);
+    let calls = TURNS as i64;
     let streams = stream_names(s).len();
     for (rank, call) in (0..program.ranks()).flat_map(|rank| (0..calls).map(move |call| (rank, call))) {
         for stream in 0..streams {
@@ -284,22 +298,38 @@ fn keep_same_places(s: &Schedule, program: &Program<'_>, found: &mut FoundWindow
             found.remove(&copied.0);
         }
     }
-    // A call uses all slots of its turn and no other.
+    let mut vectors = BTreeMap::new();
     found.retain(|window, all| {
-        all.iter().all(|of| {
-            let each = s.window(*window).slots / of.turns;
-            let full = |call: i64, rank| {
-                let first = call as u64 % of.turns * each;
-                slots
-                    .get(&(*window, RegionId(of.region as u32), call, rank))
-                    .is_some_and(|slots| slots.keys().copied().eq(first..first + each))
-            };
-            each * of.turns == s.window(*window).slots
-                && each + 1 >= of.of
-                && (0..calls).all(|call| (0..program.ranks()).all(|rank| full(call, rank)))
-        })
+        let key = |of: &Slots, call: i64, rank: u64| (*window, RegionId(of.region as u32), call, rank);
+        let Some(each) = all.first().and_then(|of| slots.get(&key(of, 0, 0))).map(|of| of.len() as u64)
+        else {
+            return false;
+        };
+        let number = s.window(*window).slots / each;
+        vectors.insert(*window, number);
+        let whole = number * each == s.window(*window).slots && (1..=TURNS).contains(&number);
+        whole
+            && all.iter_mut().all(|of| {
+                // A call uses all slots of its turn and no other.
+                let turn = |call: i64| {
+                    let first = *slots.get(&key(of, call, 0))?.keys().next()?;
+                    let full = |rank: u64| {
+                        let slots = slots.get(&key(of, call, rank));
+                        slots.is_some_and(|slots| slots.keys().copied().eq(first..first + each))
+                    };
+                    (first % each == 0 && (0..program.ranks()).all(full)).then_some(first / each)
+                };
+                of.turn = match (turn(0), turn(1)) {
+                    (Some(a), Some(b)) if a == b => Expr::Int(a as i64),
+                    (Some(a), Some(_)) => {
+                        (Expr::var(CALL) + Expr::Int(a as i64)).simplify().modulo(Expr::Int(TURNS as i64))
+                    }
+                    _ => return false,
+                };
+                each + 1 >= of.of
+            })
     });
-    Some(())
+    Some(vectors)
 }
 
 /// Returns a number of elements that the vector does not exceed, by the rule for capacities of
@@ -317,35 +347,6 @@ fn longest(s: &Schedule, slots: &Slots) -> Option<u64> {
     Some(Sized { parts: *parts, rule, extent, unit, row }.longest(at.cnt, at.den))
 }
 
-/// Keeps the windows that share memory with no window but those of the same bytes that are kept
-/// too.
-fn keep_alone(s: &Schedule, found: &mut FoundWindows) {
-    let bytes = |w: &Window| w.offset.map(|at| (at, at + w.slots * w.capacity * w.dtype.bytes()));
-    loop {
-        let kept: Vec<WindowId> = found.keys().copied().collect();
-        found.retain(|id, _| {
-            let Some(own) = bytes(s.window(*id)) else { return true };
-            s.windows.iter().enumerate().all(|(i, w)| match bytes(w) {
-                Some(other) if other.0 < own.1 && own.0 < other.1 => {
-                    other == own && kept.contains(&WindowId(i as u32))
-                }
-                _ => true,
-            })
-        });
-        if found.len() == kept.len() {
-            return;
-        }
-    }
-}
-
-/// Returns the number of the vector of a call.
-fn turn(turns: u64) -> Expr {
-    match i64::try_from(turns) {
-        Ok(turns) if turns > 1 => Expr::var(CALL).modulo(Expr::Int(turns)),
-        _ => Expr::Int(0),
-    }
-}
-
 /// Names the vector of the call wherever a slot of the window is fetched.
 fn name_vectors(list: &mut [SStmt], slots: &Slots) {
     for s in list {
@@ -356,7 +357,7 @@ fn name_vectors(list: &mut [SStmt], slots: &Slots) {
                 name_vectors(other, slots);
             }
             SStmt::Op(SOp::Get { src: Ref::Slot { window, slot }, .. }, _) if *window == slots.window => {
-                *slot = turn(slots.turns);
+                *slot = slots.turn.clone();
             }
             SStmt::Op(..) => {}
         }
