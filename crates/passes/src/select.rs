@@ -36,12 +36,13 @@
 //! * Parameters that are algorithms are tried with the other algorithms of the same collective
 //!   ([adr/088](../adr/088-search-of-compositions.md)): `two_phase(first: ring, then: bruck)`. The
 //!   search starts from the best arguments that are known, and changes one parameter after another.
-//!   The two best compositions that are estimated to need at most 95 % of the time of everything
-//!   else are simulated. The option `effort` says how many messages the compositions may have.
-//! * The three best algorithms without packed trees are simulated with the options `pipeline` and
-//!   `instances`, which are taken if they gain 2 %. Their prices and times may be up to 1.5 times
-//!   the best time. An algorithm whose busiest link alone needs 95 % of that time is left out,
-//!   because lanes carry the same data ([adr/120](../adr/120-trees-in-turn.md)).
+//!   The two best compositions that are estimated to need at most 105 % of the time of everything
+//!   else are simulated, because the estimate knows no lanes. The option `effort` says how many
+//!   messages the compositions may have.
+//! * The three best algorithms without packed trees, and these compositions, are simulated with the
+//!   options `pipeline` and `instances`, which are taken if they gain 2 %. Their prices and times
+//!   may be up to 1.5 times the best time. An algorithm whose busiest link alone needs 95 % of that
+//!   time is left out, because lanes carry the same data ([adr/120](../adr/120-trees-in-turn.md)).
 //! * If nothing is within 5 % of the bound then, packed trees are looked at once more: also those
 //!   that are taken with more pieces or for a smaller gain, if they are within 5 % of the bound
 //!   ([adr/104](../adr/104-second-look-at-trees.md)).
@@ -625,7 +626,7 @@ fn own_line(c: &Collective, operand: &TensorType) -> TensorType {
 }
 
 /// Orders candidates: simulated ones by time, then the others by price; equal ones by fewer rounds,
-/// then by name; rejected ones last.
+/// then by fewer arguments, then by name; rejected ones last.
 fn order(a: &Candidate, b: &Candidate) -> Ordering {
     let by_name = a
         .algorithm
@@ -637,7 +638,9 @@ fn order(a: &Candidate, b: &Candidate) -> Ordering {
             // Whole picoseconds, so that rounding errors of different sums do not decide.
             let whole = |p: &Price| (p.simulated.unwrap_or(p.ns) * 1e3).round();
             let apart = y.simulated.is_some().cmp(&x.simulated.is_some());
-            apart.then(whole(x).total_cmp(&whole(y))).then(x.rounds.cmp(&y.rounds)).then(by_name)
+            let simple = a.arguments.len().cmp(&b.arguments.len());
+            let rounds = x.rounds.cmp(&y.rounds);
+            apart.then(whole(x).total_cmp(&whole(y))).then(rounds).then(simple).then(by_name)
         }
         (Verdict::Priced(_), _) => Ordering::Less,
         (_, Verdict::Priced(_)) => Ordering::Greater,

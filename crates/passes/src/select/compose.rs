@@ -6,7 +6,7 @@
 //! Parts that follow one another add their times, so this finds what all combinations would.
 
 use super::bind::legal;
-use super::search::{WORTH, is_right, values};
+use super::search::{is_right, values};
 use super::{Chooser, SelectSite};
 use crate::cost::{self, Job, Price};
 use crate::findings::select::{Candidate, SearchRecord, Verdict};
@@ -22,8 +22,12 @@ use std::collections::BTreeSet;
 /// Messages of the compositions that are priced for a collective, for each unit of effort.
 const SEARCHED_MESSAGES: u64 = 1 << 18;
 
-/// Largest number of compositions that become candidates, and are simulated.
-const COMPOSED: usize = 2;
+/// Largest number of compositions that become candidates, and are simulated, also with options.
+pub(super) const COMPOSED: usize = 2;
+
+/// A composition becomes a candidate if it needs at most this multiple of the best time known by
+/// the cost model, which knows no lanes: in lanes it may be the fastest.
+const CLOSE: f64 = 1.05;
 
 /// A parameter that is an algorithm: its name, and the algorithms that it may be.
 type PartChoice = (Name, Vec<Name>);
@@ -39,8 +43,8 @@ struct Search<'a> {
 }
 
 impl Chooser<'_> {
-    /// Returns compositions that need at most [`WORTH`] of the time of the best candidate known, by
-    /// the cost model, and what was tried. `algs` are the algorithms of the collective.
+    /// Returns compositions that need at most [`CLOSE`] times as long as the best candidate known,
+    /// by the cost model, and what was tried. `algs` are the algorithms of the collective.
     pub(super) fn compositions(
         &self,
         site: &SelectSite<'_>,
@@ -48,7 +52,7 @@ impl Chooser<'_> {
         (algs, known): (&[AlgId], &[Candidate]),
         record: SearchRecord,
     ) -> (Vec<Candidate>, SearchRecord) {
-        let limit = known.iter().filter_map(Candidate::ns).fold(f64::INFINITY, f64::min) * WORTH;
+        let limit = known.iter().filter_map(Candidate::ns).fold(f64::INFINITY, f64::min) * CLOSE;
         let left = SEARCHED_MESSAGES.saturating_mul(self.effort());
         let mut search = Search { chooser: self, site, job, left, record };
         let mut found: Vec<(f64, AlgId, Candidate)> = vec![];

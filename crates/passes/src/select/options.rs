@@ -5,13 +5,13 @@
 //! work take time: what rounds without bytes need, lanes do not shorten.
 
 use super::bind::legal;
+use super::compose::COMPOSED;
 use super::search::{WORTH, values};
 use super::{Chooser, SelectSite};
 use crate::cost::{self, Job};
 use crate::findings::select::{Candidate, SearchRecord, Verdict};
 use crate::packed::is_packed;
 use kbc_diag::Diagnostic;
-use kbc_ir::Name;
 use kbc_ir::graph::UsingArg;
 use kbc_rounds::AlgId;
 
@@ -22,7 +22,7 @@ const OPTIONS: [(&str, &[i64]); 2] = [("pipeline", &[2, 4, 8]), ("instances", &[
 /// A number of lanes must take at most this share of the time of the one before it.
 const GAIN: f64 = 0.98;
 
-/// Largest number of algorithms for which options are tried.
+/// Largest number of algorithms for which options are tried, beside compositions.
 const OPTIONED: usize = 3;
 
 /// Options are tried for algorithms that take at most this multiple of the best time. Of those that
@@ -53,15 +53,23 @@ impl Chooser<'_> {
             Verdict::Priced(price) => Some(price.simulated.unwrap_or(price.ns)),
             _ => None,
         };
-        let Some(best) = list.first().and_then(known) else { return Ok(vec![]) };
+        // Compositions neither end the search nor take the place of other algorithms, which may
+        // gain more in lanes.
+        let composed = |c: &Candidate| c.arguments.iter().any(|a| matches!(a.1, UsingArg::Name(_)));
+        let Some(best) = list.iter().filter(|c| !composed(c)).find_map(known) else { return Ok(vec![]) };
         let bound = record.bound.as_ref().map_or(0.0, |b| b.0);
         if bound > WORTH * best {
             return Ok(vec![]);
         }
-        let (mut out, mut tried): (Vec<Candidate>, Vec<Name>) = (vec![], vec![]);
+        let mut out: Vec<Candidate> = vec![];
+        let mut tried: [Vec<String>; 2] = [vec![], vec![]];
         for c in list {
-            if tried.len() == OPTIONED {
-                break;
+            let composed = composed(c);
+            let name = if composed { c.call() } else { c.algorithm.to_string() };
+            let (tried, most) =
+                (&mut tried[usize::from(composed)], if composed { COMPOSED } else { OPTIONED });
+            if tried.len() == most || tried.contains(&name) {
+                continue;
             }
             let Verdict::Priced(price) = &c.verdict else { continue };
             if known(c).is_none_or(|ns| ns > NEARLY_CLOSE * best) || price.busiest_ns > WORTH * best {
@@ -69,10 +77,8 @@ impl Chooser<'_> {
             }
             let found = job.library.find_algorithm(site.file, site.id, &c.algorithm, site.op.span);
             let plain = found.ok().filter(|alg| !is_packed(job.library, *alg));
-            if let Some(alg) = plain
-                && !tried.contains(&c.algorithm)
-            {
-                tried.push(c.algorithm.clone());
+            if let Some(alg) = plain {
+                tried.push(name);
                 out.extend(self.in_lanes(site, job, (alg, c), (NEARLY_CLOSE * best, &mut *record))?);
             }
         }
