@@ -217,24 +217,24 @@ fn task_roof(task: &tasks::Task, cores: &[CoreWork], target: &dyn Target, settin
     let longest = |of: &dyn Fn(&CoreWork) -> f64| cores.iter().map(of).fold(0.0, f64::max);
     let mut times = BTreeMap::new();
     if let Some(device) = settings.device {
-        times.insert(BOUNDS[0].0, memory_bytes as f64 / device.memory * 1e9);
+        times.insert("memory", memory_bytes as f64 / device.memory * 1e9);
         if kernel.core == Core::Matrix {
             // A core has its part of the peak of all.
             let share = device.flops / f64::from(target.limits().matrix_cores.max(1));
-            times.insert(BOUNDS[4].0, longest(&|c| c.flops as f64 / share * 1e9));
+            times.insert("products", longest(&|c| c.flops as f64 / share * 1e9));
         }
     }
     if let (Some(rate), Core::Vector) = (settings.cores.memory, kernel.core) {
-        times.insert(BOUNDS[1].0, longest(&|c| (c.loaded + c.stored) as f64 / rate * 1e9));
+        times.insert("core memory", longest(&|c| (c.loaded + c.stored) as f64 / rate * 1e9));
     }
     // Loads and stores have pipes of their own, and so have the flags for which they wait.
     let longest_of = |of: &dyn Fn(&CoreWork) -> u64| cores.iter().map(of).max().unwrap_or(0);
     if let Some(ns) = settings.cores.transfer {
-        times.insert(BOUNDS[2].0, longest_of(&|c| c.loads.max(c.stores)) as f64 * ns);
+        times.insert("transfers", longest_of(&|c| c.loads.max(c.stores)) as f64 * ns);
     }
     if let Some(ns) = settings.cores.flag {
         let most = |c: &CoreWork| c.flags.values().copied().max().unwrap_or(0);
-        times.insert(BOUNDS[3].0, longest_of(&most) as f64 * ns);
+        times.insert("flags", longest_of(&most) as f64 * ns);
     }
     let transfers = |mover: Option<Mover>, list: &BTreeMap<u64, u64>| -> Option<f64> {
         match mover {
@@ -251,11 +251,11 @@ fn task_roof(task: &tasks::Task, cores: &[CoreWork], target: &dyn Target, settin
     };
     let talks = cores.iter().any(|c| !c.from_peers.is_empty() || !c.to_peers.is_empty());
     if talks && cores.iter().all(|c| of_core(c).is_some()) {
-        times.insert(BOUNDS[5].0, longest(&|c| of_core(c).unwrap_or_default()));
+        times.insert("peers", longest(&|c| of_core(c).unwrap_or_default()));
     }
     let notifies = sum(&|c| c.notifies);
     if let (Some(ns), true) = (settings.cores.notify, notifies > 0) {
-        times.insert(BOUNDS[6].0, longest(&|c| c.notifies as f64 * ns));
+        times.insert("notifies", longest(&|c| c.notifies as f64 * ns));
     }
     // Of equal times the first in the table.
     let bound = BOUNDS.iter().filter_map(|(name, _)| Some((*name, *times.get(name)?)));

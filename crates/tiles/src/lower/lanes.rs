@@ -6,6 +6,7 @@
 
 use super::address::{add, mul};
 use super::errors::refuse;
+use super::storage::each_mut;
 use crate::tile::visit::{each_in, leaves, with_forms};
 use crate::tile::{Area, Signals, Stmt};
 use kbc_diag::{Diagnostic, Span};
@@ -234,9 +235,9 @@ fn unified(schedule: &Schedule, lanes: &[&[SStmt]]) -> Option<Merged> {
     let forms = RefCell::new(forms?.into_iter());
     let replaced = |e: &Expr| with_forms(e, &mut *forms.borrow_mut()).simplify();
     // This traversal visits expressions in the same order as that of the shapes.
-    let body = rewritten(lanes[0], &replaced);
+    let mut body = rewritten(lanes[0], &replaced);
     let lane = |count: u64| mul(&Expr::var(THIS), &Expr::Int(count as i64));
-    let body = offset(&body, &|op| match op {
+    each_mut(&mut body, &mut |op| match op {
         SOp::Notify { counter: Counter { signal: s, index }, .. }
         | SOp::Wait { counter: Counter { signal: s, index }, .. } => {
             *index = add(&lane(signal(s.0).count), index);
@@ -272,21 +273,6 @@ fn rewritten(list: &[SStmt], f: &impl Fn(&Expr) -> Expr) -> Vec<SStmt> {
             }
             SStmt::Op(op, span) => SStmt::Op(op.map_exprs(f), *span),
         });
-    }
-    out
-}
-
-fn offset(list: &[SStmt], f: &impl Fn(&mut SOp)) -> Vec<SStmt> {
-    let mut out = list.to_vec();
-    for s in &mut out {
-        match s {
-            SStmt::For { body, .. } => *body = offset(body, f),
-            SStmt::If { then, other, .. } => {
-                *then = offset(then, f);
-                *other = offset(other, f);
-            }
-            SStmt::Op(op, _) => f(op),
-        }
     }
     out
 }

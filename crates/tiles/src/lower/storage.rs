@@ -306,3 +306,17 @@ pub(super) fn each<'s>(list: &'s [SStmt], f: &mut impl FnMut(&'s SOp)) {
         }
     }
 }
+
+/// Changes every operation of a list of statements, in text order.
+pub(super) fn each_mut(list: &mut [SStmt], f: &mut impl FnMut(&mut SOp)) {
+    for stmt in list {
+        match stmt {
+            SStmt::For { body, .. } => each_mut(body, f),
+            SStmt::If { then, other, .. } => {
+                each_mut(then, f);
+                each_mut(other, f);
+            }
+            SStmt::Op(op, _) => f(op),
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! Whole windows: a rank that lays out most chunks of a vector for its peers lays out the vector.
+//! Whole windows: windows that hold a vector, in place of a slot for each of its chunks.
 //!
 //! In a pulled exchange each rank copies the chunk for each peer into a slot of its window, in a
 //! transfer for each, and every peer fetches its slot. The module finds windows whose slots are the
@@ -8,11 +8,10 @@
 //! their part of it. Chunks of unequal lengths are no obstacle: the owner alone writes, so parts
 //! need not begin at lines.
 //!
-//! This is legal because the copies of all chunks come before the next wait of their rank. No
-//! peer can then tell whether the first of them came before the others, and what the proof says
-//! about each slot, that nobody reads it any more when it is written again, it says about all of
-//! them when the first is written. All collectives that use a window must be of this kind, because
-//! a part is now somewhere else than its slot was.
+//! This is legal because a rank does not wait between its first copy and its last. The proof says
+//! that nobody reads a slot any more when it is written again. Without a wait the rank learns
+//! nothing new, so this holds for all slots when the first one is written. All collectives that use
+//! a window must be of this kind, because a part is now somewhere else than its slot was.
 //!
 //! Collectives, or the calls of one, may take turns between two groups of slots. The window then
 //! has room for a vector in each turn. The result is again a schedule, like that of `copy_elision`:
@@ -20,7 +19,7 @@
 //! a peer fetches it.
 
 use super::accesses::touched;
-use super::storage::each;
+use super::storage::{each, each_mut};
 use crate::tile::CALL;
 use kbc_diag::Span;
 use kbc_ir::cut::{Chunks, Sized};
@@ -109,7 +108,12 @@ pub(super) fn whole_windows(schedule: &Schedule) -> Option<(Schedule, WholeWindo
         let written = |s: &SStmt| matches!(s, SStmt::Op(op, _) if slot_written(op) == Some(slots.window));
         around?.retain(|s| !written(s));
         body.insert(slots.at, SStmt::Op(SOp::Copy { dst, src }, slots.span));
-        name_vectors(body, slots);
+        each_mut(body, &mut |op| match op {
+            SOp::Get { src: Ref::Slot { window, slot }, .. } if *window == slots.window => {
+                *slot = slots.turn.clone();
+            }
+            _ => {}
+        });
     }
     let depths = last.iter().map(|slots| ((slots.window, slots.region), slots.vector.len()));
     Some((out, WholeWindows(depths.collect())))
@@ -345,21 +349,4 @@ fn longest(s: &Schedule, slots: &Slots) -> Option<u64> {
         &s.regions[slots.region].operands[slots.operand.0 as usize].line;
     let (extent, unit, row) = (number(extent)?, number(unit)?, number(row)?);
     Some(Sized { parts: *parts, rule, extent, unit, row }.longest(at.cnt, at.den))
-}
-
-/// Names the vector of the call wherever a slot of the window is fetched.
-fn name_vectors(list: &mut [SStmt], slots: &Slots) {
-    for s in list {
-        match s {
-            SStmt::For { body, .. } => name_vectors(body, slots),
-            SStmt::If { then, other, .. } => {
-                name_vectors(then, slots);
-                name_vectors(other, slots);
-            }
-            SStmt::Op(SOp::Get { src: Ref::Slot { window, slot }, .. }, _) if *window == slots.window => {
-                *slot = slots.turn.clone();
-            }
-            SStmt::Op(..) => {}
-        }
-    }
 }

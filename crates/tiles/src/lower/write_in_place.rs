@@ -7,7 +7,7 @@
 
 use super::accesses::touched;
 use super::elision::{Coordinates, Elision, statement};
-use super::storage::each;
+use super::storage::{each, each_mut};
 use kbc_ir::expr::Expr;
 use kbc_ir::op::OpPartMut;
 use kbc_ir::schedule::{
@@ -133,33 +133,26 @@ fn instead(work: &Elision<'_>, t: &BlockCopy) -> Option<(usize, (OperandId, Oper
 
 /// Removes the block from the paths into the vector.
 fn shorten(list: &mut [SStmt], operand: OperandId) {
-    for stmt in list {
-        match stmt {
-            SStmt::For { body, .. } => shorten(body, operand),
-            SStmt::If { then, other, .. } => {
-                shorten(then, operand);
-                shorten(other, operand);
+    each_mut(list, &mut |op| {
+        op.parts_mut(&mut |part| match part {
+            OpPartMut::Near(_, Ref::Chunk { operand: o, path })
+            | OpPartMut::Far(_, Ref::Chunk { operand: o, path })
+                if *o == operand =>
+            {
+                path.remove(0);
             }
-            SStmt::Op(op, _) => op.parts_mut(&mut |part| match part {
-                OpPartMut::Near(_, Ref::Chunk { operand: o, path })
-                | OpPartMut::Far(_, Ref::Chunk { operand: o, path })
-                    if *o == operand =>
-                {
-                    path.remove(0);
-                }
-                OpPartMut::Near(..)
-                | OpPartMut::Far(..)
-                | OpPartMut::Combiner(_)
-                | OpPartMut::Peer(_)
-                | OpPartMut::Counter(_)
-                | OpPartMut::Value(_)
-                | OpPartMut::Queue(_)
-                | OpPartMut::Event(_)
-                | OpPartMut::Local(_)
-                | OpPartMut::Mark(_)
-                | OpPartMut::Buffer(..)
-                | OpPartMut::Host(_) => {}
-            }),
-        }
-    }
+            OpPartMut::Near(..)
+            | OpPartMut::Far(..)
+            | OpPartMut::Combiner(_)
+            | OpPartMut::Peer(_)
+            | OpPartMut::Counter(_)
+            | OpPartMut::Value(_)
+            | OpPartMut::Queue(_)
+            | OpPartMut::Event(_)
+            | OpPartMut::Local(_)
+            | OpPartMut::Mark(_)
+            | OpPartMut::Buffer(..)
+            | OpPartMut::Host(_) => {}
+        });
+    });
 }

@@ -156,7 +156,7 @@ fn growth(package: &Package<'_>) -> String {
     }
     let counts: Vec<String> = package.exact_to.iter().map(|(r, count)| format!("{r}: {count}")).collect();
     format!(
-        "# Up to these counts, by rank count. Numbers of the program grow with this power of the count.\n\
+        "# MODULI hold up to these counts, by rank count. Above, sums may grow with this power of the count.\n\
          EXACT_TO, GROWTH = {{{}}}, {}\n",
         counts.join(", "),
         package.growth
