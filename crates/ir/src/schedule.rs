@@ -414,3 +414,17 @@ pub fn each_op<'s>(list: &'s [SStmt], f: &mut impl FnMut(&'s SOp, Span)) {
         }
     }
 }
+
+/// Changes every operation of a list of statements, in text order.
+pub fn each_op_mut(list: &mut [SStmt], f: &mut impl FnMut(&mut SOp, Span)) {
+    for s in list {
+        match s {
+            SStmt::For { body, var: _, lo: _, hi: _ } => each_op_mut(body, f),
+            SStmt::If { then, other, cond: _ } => {
+                each_op_mut(then, f);
+                each_op_mut(other, f);
+            }
+            SStmt::Op(op, span) => f(op, *span),
+        }
+    }
+}

@@ -12,7 +12,6 @@
 use super::accesses::{names, touched};
 use super::elision::{Elision, statement};
 use super::own_block::own_block;
-use super::storage::each;
 use super::write_in_place::write_in_place;
 use kbc_ir::cut::Chunks;
 use kbc_ir::expr::Expr;
@@ -20,7 +19,7 @@ use kbc_ir::name::Name;
 use kbc_ir::rewrite::map_exprs;
 use kbc_ir::schedule::{
     Buffer, BufferId, BufferRole, LocalOp, Operand, OperandId, Part, RankSet, Ref, RegionId, SOp, SStmt,
-    Schedule,
+    Schedule, each_op,
 };
 use kbc_ir::walk::Program;
 use std::collections::BTreeMap;
@@ -103,7 +102,7 @@ fn after<'w>(work: &'w Elision<'_>, at: &Staged) -> Vec<(usize, &'w SOp)> {
         let (region, _, place) = use_at;
         if region > at.region || region == at.region && place > at.statement {
             let stmt = statement(&work.now, use_at).map_or(&[][..], std::slice::from_ref);
-            each(stmt, &mut |op| out.push((region, op)));
+            each_op(stmt, &mut |op, _| out.push((region, op)));
         }
     }
     out

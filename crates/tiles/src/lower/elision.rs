@@ -4,10 +4,9 @@
 //! copies is about linear. Removed statements keep their places until the end.
 
 use super::accesses::touched;
-use super::storage::each;
 use kbc_ir::expr::Env;
 use kbc_ir::name::Name;
-use kbc_ir::schedule::{BufferId, Region, SStmt, Schedule};
+use kbc_ir::schedule::{BufferId, Region, SStmt, Schedule, each_op};
 use kbc_ir::walk::Program;
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -126,7 +125,7 @@ fn in_region(s: &Schedule, number: usize, found: &mut dyn FnMut(BufferId, Statem
 /// Returns the buffers that a statement touches.
 fn buffers(region: &Region, stmt: &SStmt) -> Vec<BufferId> {
     let mut out = vec![];
-    each(std::slice::from_ref(stmt), &mut |op| {
+    each_op(std::slice::from_ref(stmt), &mut |op, _| {
         let t = touched(region, op);
         out.extend([t.reads, t.writes, t.remote].concat());
     });

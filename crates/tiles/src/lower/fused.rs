@@ -12,11 +12,10 @@ use super::address::{add, sub};
 use super::consumer::{Consumer, Function};
 use super::fetched;
 use super::state::Lower;
-use super::storage::each;
 use crate::tile::{Gm, Stmt, TileId};
 use kbc_diag::Span;
 use kbc_ir::expr::Expr;
-use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, Ref, SOp, SStmt};
+use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, Ref, SOp, SStmt, each_op};
 use kbc_ir::types::DType;
 use kbc_ir::walk::{Access, Act, Cursor, Mem, Step};
 use std::collections::BTreeMap;
@@ -57,7 +56,7 @@ impl Lower<'_, '_> {
             let local = super::lanes::local(r);
             for stmt in r.roles.iter().flat_map(|r| &r.streams).flat_map(|s| &s.body) {
                 let span = if let SStmt::Op(_, span) = stmt { *span } else { Span::NONE };
-                each(std::slice::from_ref(stmt), &mut |op| {
+                each_op(std::slice::from_ref(stmt), &mut |op, _| {
                     let t = touched(r, op);
                     if [t.reads, t.writes, t.remote].concat().contains(&buffer) {
                         out.push((i, local, op, span));

@@ -6,13 +6,14 @@
 
 use super::address::{add, mul};
 use super::errors::refuse;
-use super::storage::each_mut;
 use crate::tile::visit::{each_in, leaves, with_forms};
 use crate::tile::{Area, Signals, Stmt};
 use kbc_diag::{Diagnostic, Span};
 use kbc_ir::expr::Expr;
 use kbc_ir::name::Name;
-use kbc_ir::schedule::{Counter, RankSet, Ref, Region, Role, SOp, SStmt, Schedule, SignalId, WindowId};
+use kbc_ir::schedule::{
+    Counter, RankSet, Ref, Region, Role, SOp, SStmt, Schedule, SignalId, WindowId, each_op_mut,
+};
 use std::cell::RefCell;
 
 /// Name of this core's number while names of the schedule are still in use. No name of a schedule
@@ -237,7 +238,7 @@ fn unified(schedule: &Schedule, lanes: &[&[SStmt]]) -> Option<Merged> {
     // This traversal visits expressions in the same order as that of the shapes.
     let mut body = rewritten(lanes[0], &replaced);
     let lane = |count: u64| mul(&Expr::var(THIS), &Expr::Int(count as i64));
-    each_mut(&mut body, &mut |op| match op {
+    each_op_mut(&mut body, &mut |op, _| match op {
         SOp::Notify { counter: Counter { signal: s, index }, .. }
         | SOp::Wait { counter: Counter { signal: s, index }, .. } => {
             *index = add(&lane(signal(s.0).count), index);

@@ -8,11 +8,10 @@
 
 use super::accesses::{names, touched};
 use super::elision::{Coordinates, Elision, statement};
-use super::storage::each;
 use kbc_ir::expr::Expr;
 use kbc_ir::schedule::{
     BufferId, BufferRole, Line, LocalOp, Operand, OperandId, Part, RankSet, Ref, RegionId, SOp, SStmt,
-    Schedule,
+    Schedule, each_op,
 };
 
 /// A copy of a tensor to a block of a vector.
@@ -95,7 +94,7 @@ fn sender(work: &Elision<'_>, pack: &BlockPack) -> Option<(usize, Vec<Part>)> {
             continue;
         }
         let mut fits = true;
-        each(std::slice::from_ref(statement(s, at)?), &mut |op| {
+        each_op(std::slice::from_ref(statement(s, at)?), &mut |op, _| {
             let t = touched(&s.regions[i], op);
             let vector = [&t.reads, &t.writes, &t.remote].iter().any(|l| l.contains(&pack.to));
             if vector && number.is_none() {
@@ -128,7 +127,7 @@ fn sender(work: &Elision<'_>, pack: &BlockPack) -> Option<(usize, Vec<Part>)> {
             })
     };
     let mut found = None;
-    each(&region.roles[0].streams[0].body, &mut |op| {
+    each_op(&region.roles[0].streams[0].body, &mut |op, _| {
         if let SOp::Put { src: Ref::Chunk { operand: of, path }, .. }
         | SOp::Copy { src: Ref::Chunk { operand: of, path }, dst: Ref::Slot { .. } } = op
             && *of == OperandId(operand)

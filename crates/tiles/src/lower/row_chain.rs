@@ -11,12 +11,11 @@
 use super::accesses::{BufferUser, touched};
 use super::ops::local_words;
 use super::state::Lower;
-use super::storage::each;
 use crate::device::conversions;
 use crate::tile::{Object, TileRows};
 use kbc_diag::{Diagnostics, Span};
 use kbc_ir::expr::Expr;
-use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, SOp, SStmt};
+use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, SOp, SStmt, each_op};
 use kbc_ir::types::{DType, ReduceOp};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -269,7 +268,7 @@ impl Lower<'_, '_> {
         let mut out: BTreeMap<BufferId, Vec<BufferUser>> = BTreeMap::new();
         for region in &self.schedule.regions {
             for stream in region.roles.iter().flat_map(|r| &r.streams) {
-                each(&stream.body, &mut |op| {
+                each_op(&stream.body, &mut |op, _| {
                     let user = if let SOp::Local(l) = op { Some(std::ptr::from_ref(l)) } else { None };
                     let t = touched(region, op);
                     let all: BTreeSet<BufferId> =

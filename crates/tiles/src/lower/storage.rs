@@ -11,7 +11,7 @@ use super::part_memory;
 use crate::tile::{Area, AreaId, Object, Reach, Tensor, TensorId, TensorUse};
 use kbc_diag::Diagnostics;
 use kbc_ir::expr::Expr;
-use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, Ref, SOp, SStmt, Schedule};
+use kbc_ir::schedule::{BufferId, BufferRole, LocalOp, Ref, SOp, SStmt, Schedule, each_op};
 use kbc_ir::walk;
 use std::collections::BTreeMap;
 
@@ -243,7 +243,7 @@ impl Uses {
                         }
                         _ => {}
                     }
-                    each(std::slice::from_ref(stmt), &mut |op| {
+                    each_op(std::slice::from_ref(stmt), &mut |op, _| {
                         number += 1;
                         let (here, there) = match op {
                             SOp::Copy { dst, src } | SOp::Reduce { dst, src, .. } => {
@@ -290,33 +290,5 @@ impl Uses {
         };
         (result && !self.remote[to] && schedule.buffers[to].dtype == schedule.buffers[b].dtype)
             .then_some(copy.0)
-    }
-}
-
-/// Calls `f` with every operation of a list of statements, in text order.
-pub(super) fn each<'s>(list: &'s [SStmt], f: &mut impl FnMut(&'s SOp)) {
-    for stmt in list {
-        match stmt {
-            SStmt::For { body, .. } => each(body, f),
-            SStmt::If { then, other, .. } => {
-                each(then, f);
-                each(other, f);
-            }
-            SStmt::Op(op, _) => f(op),
-        }
-    }
-}
-
-/// Changes every operation of a list of statements, in text order.
-pub(super) fn each_mut(list: &mut [SStmt], f: &mut impl FnMut(&mut SOp)) {
-    for stmt in list {
-        match stmt {
-            SStmt::For { body, .. } => each_mut(body, f),
-            SStmt::If { then, other, .. } => {
-                each_mut(then, f);
-                each_mut(other, f);
-            }
-            SStmt::Op(op, _) => f(op),
-        }
     }
 }

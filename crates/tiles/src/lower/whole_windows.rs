@@ -19,7 +19,6 @@
 //! a peer fetches it.
 
 use super::accesses::touched;
-use super::storage::{each, each_mut};
 use crate::tile::CALL;
 use kbc_diag::Span;
 use kbc_ir::cut::{Chunks, Sized};
@@ -27,7 +26,7 @@ use kbc_ir::expr::{BinOp, Expr};
 use kbc_ir::op::OpPart;
 use kbc_ir::schedule::{
     BufferId, BufferRole, Line, LocalOp, OperandId, Part, RankSet, Ref, Region, RegionId, SOp, SStmt,
-    Schedule, WindowId,
+    Schedule, WindowId, each_op, each_op_mut,
 };
 use kbc_ir::walk::{Act, Cursor, Mem, Program, Step, stream_names};
 use std::collections::BTreeMap;
@@ -108,7 +107,7 @@ pub(super) fn whole_windows(schedule: &Schedule) -> Option<(Schedule, WholeWindo
         let written = |s: &SStmt| matches!(s, SStmt::Op(op, _) if slot_written(op) == Some(slots.window));
         around?.retain(|s| !written(s));
         body.insert(slots.at, SStmt::Op(SOp::Copy { dst, src }, slots.span));
-        each_mut(body, &mut |op| match op {
+        each_op_mut(body, &mut |op, _| match op {
             SOp::Get { src: Ref::Slot { window, slot }, .. } if *window == slots.window => {
                 *slot = slots.turn.clone();
             }
@@ -182,7 +181,7 @@ fn complete(s: &Schedule, region: usize, buffer: BufferId) -> bool {
     for (number, r) in s.regions.iter().enumerate().take(region + 1) {
         let mut ok = true;
         for stream in r.roles.iter().flat_map(|r| &r.streams) {
-            each(&stream.body, &mut |op| {
+            each_op(&stream.body, &mut |op, _| {
                 let t = touched(r, op);
                 if number == region {
                     ok &= !t.writes.contains(&buffer) && !t.remote.contains(&buffer);
@@ -206,7 +205,7 @@ fn only_fetched(s: &Schedule, window: WindowId, all: &[Slots]) -> bool {
     for (number, r) in s.regions.iter().enumerate() {
         for (stream, list) in r.roles.iter().flat_map(|r| &r.streams).enumerate() {
             let here = all.iter().find(|slots| (slots.region, slots.stream) == (number, stream));
-            each(&list.body, &mut |op| {
+            each_op(&list.body, &mut |op, _| {
                 op.parts(&mut |part| {
                     let (OpPart::Near(_, r) | OpPart::Far(_, r)) = part else { return };
                     let Ref::Slot { window: of, slot } = r else { return };

@@ -7,11 +7,11 @@
 
 use super::accesses::touched;
 use super::elision::{Coordinates, Elision, statement};
-use super::storage::{each, each_mut};
 use kbc_ir::expr::Expr;
 use kbc_ir::op::OpPartMut;
 use kbc_ir::schedule::{
     BufferId, BufferRole, Line, LocalOp, Operand, OperandId, Part, Ref, RegionId, SOp, SStmt, Schedule,
+    each_op, each_op_mut,
 };
 
 /// A copy of a block out of a vector.
@@ -83,7 +83,7 @@ fn instead(work: &Elision<'_>, t: &BlockCopy) -> Option<(usize, (OperandId, Oper
         let r = &s.regions[i];
         let here = i == t.region && n == t.statement && super::lanes::local(r);
         let mut fits = true;
-        each(std::slice::from_ref(statement(s, at)?), &mut |op| {
+        each_op(std::slice::from_ref(statement(s, at)?), &mut |op, _| {
             let u = touched(r, op);
             let names = |b: BufferId| [&u.reads, &u.writes].iter().any(|l| l.contains(&b));
             fits &= !u.remote.contains(&t.from) && !u.remote.contains(&t.to);
@@ -115,7 +115,7 @@ fn instead(work: &Elision<'_>, t: &BlockCopy) -> Option<(usize, (OperandId, Oper
     };
     let mut all = true;
     for stream in region.roles.iter().flat_map(|r| &r.streams) {
-        each(&stream.body, &mut |op| {
+        each_op(&stream.body, &mut |op, _| {
             for r in op.refs() {
                 if let Ref::Chunk { operand: o, path } = r
                     && *o == operand
@@ -133,7 +133,7 @@ fn instead(work: &Elision<'_>, t: &BlockCopy) -> Option<(usize, (OperandId, Oper
 
 /// Removes the block from the paths into the vector.
 fn shorten(list: &mut [SStmt], operand: OperandId) {
-    each_mut(list, &mut |op| {
+    each_op_mut(list, &mut |op, _| {
         op.parts_mut(&mut |part| match part {
             OpPartMut::Near(_, Ref::Chunk { operand: o, path })
             | OpPartMut::Far(_, Ref::Chunk { operand: o, path })
