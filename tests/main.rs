@@ -81,6 +81,7 @@ mod report;
 mod repro;
 mod searched_trees;
 mod skips;
+mod spanning_trees;
 mod specs;
 mod sweep;
 mod sweep_jobs;

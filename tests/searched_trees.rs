@@ -69,27 +69,6 @@ fn a_number_of_trees_is_kept() {
     }
 }
 
-/// Where the estimates of plans do not hold, numbers of trees are priced as well: here few trees in
-/// more pieces are faster than as many as the best rate needs.
-#[test]
-fn select_prices_numbers_of_trees() {
-    let s = Scratch::new();
-    let machine = root().join("specs/corpus/mi250_8_8.yaml").display().to_string();
-    let timed = |using: &str| -> Value {
-        s.write("made.kb", program("ring(4)", "tp", "all_reduce").replace(", USING", using).as_bytes());
-        let words = ["run", "made.kb", "-D", "n=4194304", "--topology", &machine, "--no-data", "--no-proof"];
-        let ran = kbc(s.path(), &[&words[..], &["--format", "json"]].concat(), "");
-        assert_eq!(ran.code, 0, "{}", ran.stderr);
-        serde_json::from_str(&ran.stdout).expect("JSON")
-    };
-    let (chosen, trees, greedy) =
-        (timed(""), timed(", using: packed(pieces: 1, via: 1)"), timed(", using: packed(greedy: 8)"));
-    let name = chosen["collectives"][0]["algorithm"].as_str().expect("a name");
-    assert!(name.contains("trees: "), "{name}");
-    let time = |r: &Value| r["time_ns"].as_f64().expect("a time");
-    assert!(time(&chosen) < 0.9 * time(&trees).min(time(&greedy)), "{chosen:#}");
-}
-
 /// Runs a library program of a collective on a machine without data, and returns its report.
 fn timed_on(s: &Scratch, collective: &str, machine: &str, n: u64) -> Value {
     let file = root().join(format!("specs/{collective}.kb")).display().to_string();
@@ -153,9 +132,13 @@ fn shares_of_the_certified_rate_are_those_of_known_trees() {
         let certified = certified.expect("trees are known");
         assert!((certified - of_bound).abs() < 1e-6, "{collective}: {certified}, {of_bound}");
     }
-    let (of_bound, certified) = shares("all_reduce", &machine_file("random_rates_12_2"), 1 << 22);
+    // Links that differ both ways: an all_reduce is a reduce_scatter and an all_gather.
+    let one_way = "devices: 3\nlinks:\n  (0)->(1): 50 GB/s, 500 ns\n  (1)->(2): 50 GB/s, 500 ns\n  \
+         (2)->(0): 50 GB/s, 500 ns\n  (0)->(2): 5 GB/s, 500 ns\n";
+    s.write("one_way.yaml", one_way.as_bytes());
+    let (of_bound, certified) = shares("all_reduce", "one_way.yaml", 1 << 22);
     let certified = certified.expect("trees are known");
-    assert!(certified > of_bound + 5.0 && (90.0..=100.0).contains(&certified), "{certified}, {of_bound}");
+    assert!(certified > of_bound + 2.0 && (90.0..=100.0).contains(&certified), "{certified}, {of_bound}");
     let slow = "mesh(2, 3) { link: 50 GB/s, 500 ns; vector: 100 GB/s }";
     assert_eq!(shares("all_reduce", slow, 1 << 16).1, None);
 }

@@ -18,7 +18,7 @@ fn sizes(collective: &str) -> [&'static str; 2] {
 }
 
 /// Synthesises, and returns the JSON of the command. The file is `made.kb`.
-fn made(s: &Scratch, machine: &str, collective: &str, more: &[&str]) -> Value {
+pub(crate) fn made(s: &Scratch, machine: &str, collective: &str, more: &[&str]) -> Value {
     let words = [&["synth", machine, collective, "-o", "made.kb", "--format", "json"], more].concat();
     let ran = kbc(s.path(), &words, "");
     assert_eq!(ran.code, 0, "{machine} {collective}: {}", ran.stderr);
@@ -26,7 +26,7 @@ fn made(s: &Scratch, machine: &str, collective: &str, more: &[&str]) -> Value {
 }
 
 /// Runs `made.kb` and returns the report.
-fn run(s: &Scratch, more: &[&str]) -> Value {
+pub(crate) fn run(s: &Scratch, more: &[&str]) -> Value {
     let ran = kbc(s.path(), &[&["run", "made.kb", "--format", "json"], more].concat(), "");
     assert_eq!(ran.code, 0, "{more:?}: {}{}", ran.stdout, ran.stderr);
     serde_json::from_str(&ran.stdout).expect("JSON")

@@ -398,11 +398,11 @@ pub struct Synth {
     pub root: Option<u64>,
     /// Where trees come from: packed at the best rate, or matched greedily for low latency.
     ///
-    /// By default whichever is faster for `--bytes`, by an estimate; packed ones if `--trees` or
-    /// `--pieces` is given.
+    /// `spanning` trees of an all_reduce may pass switches. By default whichever is faster for
+    /// `--bytes`, by an estimate; packed ones if `--trees` or `--pieces` is given.
     #[arg(long, value_name = "METHOD", value_parser = tree_method())]
     pub method: Option<TreeMethod>,
-    /// Trees per root; of an all_reduce by greedy matching, all trees.
+    /// Trees per root; of an all_reduce by another method than `trees`, all trees.
     ///
     /// By default as many packed trees as reach the best rate. If those are more than 16, the least
     /// number that reaches 99 % of it. With this option an all_reduce of packed trees is a

@@ -58,13 +58,15 @@ impl CarriedData {
         let mut out = CarriedData::default();
         for class in &packing.classes {
             let mut seen = BTreeSet::from([class.centre]);
-            for &(near, far) in &class.edges {
-                if !seen.contains(&near) || !seen.insert(far) {
+            let share = data * (class.trees as f64 / trees as f64);
+            for edge in &class.edges {
+                if !seen.contains(&edge.near) || !seen.insert(edge.far) {
                     return None;
                 }
-                let share = data * (class.trees as f64 / trees as f64);
-                out.add((near, far), share);
-                out.add((far, near), share);
+                for step in edge.nodes().windows(2) {
+                    out.add((step[0], step[1]), share);
+                    out.add((step[1], step[0]), share);
+                }
             }
             if !seen.iter().eq(network.members()) {
                 return None;

@@ -134,6 +134,36 @@ pub struct TreePacking {
     pub loads: Vec<EdgeLoad>,
 }
 
+/// An edge of a spanning tree: two members, and what lies between them.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct SpanningEdge {
+    /// End that is nearer to the centre.
+    pub near: usize,
+    /// Other end.
+    pub far: usize,
+    /// The nodes between them, from the nearer end. They only forward.
+    pub through: Vec<usize>,
+}
+
+impl SpanningEdge {
+    /// Returns an edge with nothing between its ends.
+    #[must_use]
+    pub fn direct(near: usize, far: usize) -> SpanningEdge {
+        SpanningEdge { near, far, through: vec![] }
+    }
+
+    /// Returns the nodes from the nearer end to the other one.
+    pub fn nodes(&self) -> Vec<usize> {
+        [&[self.near][..], &self.through, &[self.far]].concat()
+    }
+
+    /// Exchanges the ends.
+    pub(crate) fn turn(&mut self) {
+        std::mem::swap(&mut self.near, &mut self.far);
+        self.through.reverse();
+    }
+}
+
 /// Spanning trees of one shape, for an all-reduce: up the tree, then down.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpanningClass {
@@ -141,11 +171,33 @@ pub struct SpanningClass {
     pub centre: usize,
     /// How many trees are alike; larger than 0.
     pub trees: u128,
-    /// The edges as (end nearer to the centre, other end), nearest first. Data moves both ways.
-    pub edges: Vec<(usize, usize)>,
+    /// The edges, those that are nearer to the centre first. Data moves both ways.
+    pub edges: Vec<SpanningEdge>,
 }
 
-/// Spanning trees that reach the best rate of an all-reduce, and the proof.
+impl SpanningClass {
+    /// Returns the longest path from the centre, as the sum of the lengths of its edges.
+    pub fn height(&self, length: impl Fn(&SpanningEdge) -> f64) -> f64 {
+        let mut heights = std::collections::BTreeMap::from([(self.centre, 0.0f64)]);
+        for edge in &self.edges {
+            let height = heights.get(&edge.near).copied().unwrap_or(0.0) + length(edge);
+            heights.insert(edge.far, height);
+        }
+        heights.into_values().fold(0.0, f64::max)
+    }
+}
+
+/// A partition that limits the rate of spanning trees: each has an edge between different parts at
+/// least (number of parts - 1) times, so the rate is at most `crossing / (parts - 1)`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TightPartition {
+    /// The parts.
+    pub parts: Vec<Vec<usize>>,
+    /// Capacity of the links between different parts, of one direction.
+    pub crossing: u128,
+}
+
+/// Spanning trees that carry an all-reduce.
 ///
 /// The time of an all-reduce of n bytes is `n / rate` for capacities in bytes per second and
 /// direction: the trees divide the data, and each uses every one of its links once in each
@@ -156,14 +208,11 @@ pub struct SpanningPacking {
     pub trees: u128,
     /// Trees per unit of capacity.
     pub scale: ExactRatio,
-    /// Strength of the network: data that is reduced per unit of time, in the unit of the
-    /// capacities of one direction of a link.
+    /// Data that is reduced per unit of time, in the unit of the capacities of one direction of a
+    /// link. With a proof it is the strength of the network.
     pub rate: ExactRatio,
-    /// The proof: a partition of the nodes. Each spanning tree has an edge between different parts
-    /// at least (number of parts - 1) times, so the rate is at most `crossing / (parts - 1)`.
-    pub parts: Vec<Vec<usize>>,
-    /// Capacity of the links between different parts, of one direction.
-    pub crossing: u128,
+    /// The proof that no trees have a higher rate. A number of trees that was given has none.
+    pub proof: Option<TightPartition>,
     /// The trees, in classes.
     pub classes: Vec<SpanningClass>,
     /// The load of every link, with `from < to`. Both directions are loaded alike.

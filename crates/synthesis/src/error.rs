@@ -58,6 +58,8 @@ pub enum SynthesisError {
     },
     /// The number of trees per root was given as 0.
     ZeroTrees,
+    /// Spanning trees were asked for, for a collective that is no all-reduce.
+    OnlyForAllReduce,
     /// The demands of an all-to-all(v) are not a square matrix with a row for each member.
     DemandShape {
         /// Rows, or columns of some row.
@@ -119,6 +121,7 @@ impl fmt::Display for SynthesisError {
                 write!(f, "node {node} is not a member; spanning trees need every node to be one")
             }
             ZeroTrees => write!(f, "the number of trees per root must be at least 1"),
+            OnlyForAllReduce => write!(f, "spanning trees carry an all_reduce alone"),
             DemandShape { len, members } => {
                 write!(f, "demands need a row and a column for each of {members} members, not {len}")
             }

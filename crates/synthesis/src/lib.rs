@@ -6,7 +6,8 @@
 //! * [`pack_trees`], [`pack_some_trees`]: trees for an all-gather, reduce-scatter, broadcast or
 //!   reduce, with a route of the network for each of their edges.
 //! * [`pack_spanning_trees`]: trees for an all-reduce where links are alike both ways and every
-//!   node is a member.
+//!   node is a member. [`pack_some_spanning_trees`]: a number of such trees, whose edges may pass
+//!   switches.
 //! * [`CarriedData`]: what trees put on every edge, counted anew, and so the rate that they attain.
 //! * [`all_to_all_flow`], [`all_to_all_v_flow`]: paths for an all-to-all, with equal demands or
 //!   with a matrix of them, and a bound of the rate.
@@ -53,6 +54,7 @@ mod all_to_all;
 mod attained;
 mod block_rounds;
 mod blocks;
+mod centre;
 mod certificate;
 mod collective;
 mod connectivity;
@@ -78,6 +80,7 @@ mod paths;
 mod plan;
 mod planner;
 mod rate;
+mod relayed;
 mod replay;
 mod rooting;
 mod rounds;
@@ -96,8 +99,8 @@ pub use blocks::{
     AllToAllPlan, BlockMove, BlockPath, BlockPieces, RoundCost, all_to_all_rounds, fastest_all_to_all_rounds,
 };
 pub use certificate::{
-    BestRate, EdgeLoad, RateProof, RouteShare, SpanningClass, SpanningPacking, TightCut, TreeClass,
-    TreeDirection, TreeEdge, TreePacking,
+    BestRate, EdgeLoad, RateProof, RouteShare, SpanningClass, SpanningEdge, SpanningPacking, TightCut,
+    TightPartition, TreeClass, TreeDirection, TreeEdge, TreePacking,
 };
 pub use collective::{TreeCollective, best_rate, pack_some_trees, pack_trees};
 pub use error::SynthesisError;
@@ -109,5 +112,6 @@ pub use matched::{
 };
 pub use moves::{EdgeTiming, PieceMove, RoundPlan, Waiting};
 pub use network::{Network, NetworkEdge};
+pub use relayed::{most_of_spanning_trees, pack_some_spanning_trees};
 pub use rounds::{CarryingTrees, PieceNumber, tree_rounds};
 pub use spanning::pack_spanning_trees;

@@ -4,7 +4,7 @@
 //! ([`crate::lockstep`]), depending on when members wait. Their time is that of members which send
 //! them in this order ([`crate::replay`]).
 
-use crate::certificate::{SpanningPacking, TreeDirection, TreePacking};
+use crate::certificate::{SpanningEdge, SpanningPacking, TreeDirection, TreePacking};
 use crate::error::SynthesisError;
 use crate::matched::Matching;
 use crate::moves::{EdgeTiming, PieceMove, RoundPlan, Waiting, fits, possible};
@@ -241,18 +241,22 @@ fn rooted_orders(trees: &[RootedTree], edges: &[EdgeTiming]) -> Result<Orders, S
             let mut jobs = vec![];
             // Edges from the far end on, so that what a node needs has been added before.
             let mut sums: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-            for &(near, far) in edges.iter().rev() {
+            for edge in edges.iter().rev() {
+                let SpanningEdge { near, far, .. } = *edge;
                 let needs = sums.remove(&far).unwrap_or_default();
                 let moved = PieceMove { from: far, to: near, root: 0, piece: tree, reduce: true, route: 0 };
                 sums.entry(near).or_default().push(jobs.len());
-                jobs.push((moved, orders.route(&[far, near])?, needs));
+                let mut route = edge.nodes();
+                route.reverse();
+                jobs.push((moved, orders.route(&route)?, needs));
             }
             let mut into = sums;
-            for &(near, far) in edges {
+            for edge in edges {
+                let SpanningEdge { near, far, .. } = *edge;
                 let moved = PieceMove { from: near, to: far, root: 0, piece: tree, reduce: false, route: 0 };
                 let needs = into.get(&near).cloned().unwrap_or_default();
                 into.insert(far, vec![jobs.len()]);
-                jobs.push((moved, orders.route(&[near, far])?, needs));
+                jobs.push((moved, orders.route(&edge.nodes())?, needs));
             }
             tree += 1;
             orders.add(jobs);

@@ -18,7 +18,8 @@
 //!   alike where possible: the trees then lead in all directions, and every edge of the network has
 //!   something to carry from the start of an all-reduce to its end.
 
-use crate::certificate::{EdgeLoad, SpanningClass, SpanningPacking};
+use crate::centre::centred;
+use crate::certificate::{EdgeLoad, SpanningClass, SpanningEdge, SpanningPacking, TightPartition};
 use crate::error::SynthesisError;
 use crate::exact::{ExactRatio, common_divisor};
 use crate::exchange::shallower;
@@ -31,7 +32,7 @@ use std::collections::BTreeMap;
 const CENTRINGS: usize = 3;
 
 /// A link: its two ends and the capacity of one direction.
-type LinkEnds = (usize, usize, u128);
+pub(crate) type LinkEnds = (usize, usize, u128);
 
 /// Returns spanning trees that carry an all-reduce at the best rate, and the proof.
 ///
@@ -50,32 +51,48 @@ pub fn pack_spanning_trees(network: &Network) -> Result<SpanningPacking, Synthes
     let (scale, rate) = (ratio(pieces, divisor)?, ratio(crossing, pieces)?);
     let trees = filled.pebbles;
     let (ends, packed) = filled.trees(&links)?;
-    let mut classes: Vec<SpanningClass> = packed.iter().map(|t| centred(nodes, &ends, t)).collect();
+    let mut classes: Vec<SpanningClass> = packed.iter().map(|t| class(&ends, t)).collect();
     for _ in 0..CENTRINGS {
         classes = improved(nodes, &links, classes);
     }
-    let mut sums: BTreeMap<(usize, usize), u128> = BTreeMap::new();
-    for class in &classes {
-        for &(u, v) in &class.edges {
-            *sums.entry((u.min(v), u.max(v))).or_insert(0) += class.trees;
-        }
-    }
-    let load = |&(from, to, capacity): &LinkEnds| EdgeLoad {
-        from,
-        to,
-        trees: sums.get(&(from, to)).copied().unwrap_or(0),
-        limit: capacity * pieces / divisor,
-    };
-    let loads = links.iter().map(load).collect();
-    Ok(SpanningPacking { trees, scale, rate, parts: lists(&parts), crossing, classes, loads })
+    let loads = link_loads(&links, &classes, scale).ok_or(SynthesisError::Inconsistent { step })?;
+    let proof = Some(TightPartition { parts: lists(&parts), crossing });
+    Ok(SpanningPacking { trees, scale, rate, proof, classes, loads })
 }
 
-/// Returns the links, once all conditions on the network are known to hold.
+/// Returns the load of every link. None if a number leaves 128 bits.
+pub(crate) fn link_loads(
+    links: &[LinkEnds],
+    classes: &[SpanningClass],
+    scale: ExactRatio,
+) -> Option<Vec<EdgeLoad>> {
+    let mut sums: BTreeMap<(usize, usize), u128> = BTreeMap::new();
+    for class in classes {
+        for nodes in class.edges.iter().map(SpanningEdge::nodes) {
+            for step in nodes.windows(2) {
+                *sums.entry((step[0].min(step[1]), step[0].max(step[1]))).or_insert(0) += class.trees;
+            }
+        }
+    }
+    let load = |&(from, to, capacity): &LinkEnds| {
+        let limit = capacity.checked_mul(scale.numerator())? / scale.denominator();
+        Some(EdgeLoad { from, to, trees: sums.get(&(from, to)).copied().unwrap_or(0), limit })
+    };
+    links.iter().map(load).collect()
+}
+
+/// Returns the links of a network without nodes that only forward.
 fn links(network: &Network) -> Result<Vec<LinkEnds>, SynthesisError> {
     let members = network.members();
     if let Some(node) = (0..network.nodes()).find(|v| members.binary_search(v).is_err()) {
         return Err(SynthesisError::ForwardingNode { node });
     }
+    alike_links(network)
+}
+
+/// Returns the links of a network whose members are joined by links that are alike both ways.
+pub(crate) fn alike_links(network: &Network) -> Result<Vec<LinkEnds>, SynthesisError> {
+    let members = network.members();
     let all: BTreeMap<(usize, usize), u64> =
         network.edges().iter().map(|e| ((e.from, e.to), e.capacity)).collect();
     for (&(from, to), &c) in &all {
@@ -307,24 +324,6 @@ impl FilledLinks {
     }
 }
 
-/// Returns the distances from a node in links.
-fn distances(around: &[Vec<(usize, usize)>], start: usize) -> Vec<usize> {
-    let mut distance = vec![usize::MAX; around.len()];
-    distance[start] = 0;
-    let mut queue = vec![start];
-    let mut head = 0;
-    while let Some(&x) = queue.get(head) {
-        head += 1;
-        for &(_, y) in &around[x] {
-            if distance[y] == usize::MAX {
-                distance[y] = distance[x] + 1;
-                queue.push(y);
-            }
-        }
-    }
-    distance
-}
-
 /// Returns trees of which most are less deep, by exchanges between the trees as they lead from
 /// their centres.
 fn improved(nodes: usize, links: &[LinkEnds], classes: Vec<SpanningClass>) -> Vec<SpanningClass> {
@@ -333,38 +332,16 @@ fn improved(nodes: usize, links: &[LinkEnds], classes: Vec<SpanningClass>) -> Ve
     let mut used = vec![0; ends.len()];
     let mut trees = vec![];
     for class in &classes {
-        let edges: Vec<usize> = class.edges.iter().map(|e| number[e]).collect();
+        let edges: Vec<usize> = class.edges.iter().map(|e| number[&(e.near, e.far)]).collect();
         edges.iter().for_each(|&e| used[e] += class.trees);
         trees.push(PackedTree { root: class.centre, trees: class.trees, edges });
     }
-    shallower(nodes, &ends, &used, trees).iter().map(|t| centred(nodes, &ends, t)).collect()
+    shallower(nodes, &ends, &used, trees).iter().map(|t| class(&ends, t)).collect()
 }
 
 /// Returns a tree with its edges ordered from its centre.
-fn centred(nodes: usize, ends: &[(usize, usize)], tree: &PackedTree) -> SpanningClass {
-    let mut around = vec![vec![]; nodes];
-    for &e in &tree.edges {
-        let (u, v) = ends[e];
-        around[u].push((e, v));
-        around[v].push((e, u));
-    }
-    // The middle of a longest path is the centre.
-    let farthest = |d: &[usize]| (0..d.len()).max_by_key(|&v| d[v]).unwrap_or(0);
-    let a = farthest(&distances(&around, 0));
-    let from_a = distances(&around, a);
-    let mut centre = farthest(&from_a);
-    let half = from_a[centre] / 2;
-    while from_a[centre] > half {
-        let nearer = around[centre].iter().find(|(_, y)| from_a[*y] < from_a[centre]);
-        let Some(&(_, next)) = nearer else { break };
-        centre = next;
-    }
-    let depth = distances(&around, centre);
-    let mut edges: Vec<(usize, usize)> = tree
-        .edges
-        .iter()
-        .map(|&e| if depth[ends[e].0] < depth[ends[e].1] { ends[e] } else { (ends[e].1, ends[e].0) })
-        .collect();
-    edges.sort_by_key(|&(u, v)| (depth[v], u, v));
+fn class(ends: &[(usize, usize)], tree: &PackedTree) -> SpanningClass {
+    let edge = |&e: &usize| SpanningEdge::direct(ends[e].0, ends[e].1);
+    let (centre, edges) = centred(tree.edges.iter().map(edge).collect());
     SpanningClass { centre, trees: tree.trees, edges }
 }

@@ -3,8 +3,8 @@
 use crate::reach;
 use crate::topologies::{self, Sketch};
 use kbc_synthesis::{
-    CarriedData, EdgeTiming, MatchedRoots, Network, TreeCollective, match_all_reduce, pack_spanning_trees,
-    pack_trees,
+    CarriedData, EdgeTiming, MatchedRoots, Network, TreeCollective, match_all_reduce,
+    pack_some_spanning_trees, pack_spanning_trees, pack_trees,
 };
 
 fn sketches() -> Vec<(&'static str, Sketch)> {
@@ -49,6 +49,17 @@ fn spanning_trees_attain_the_strength() {
     for (name, sketch) in sketches().into_iter().filter(|s| s.0 != "groups behind switches") {
         let network = sketch.network();
         let packing = pack_spanning_trees(&network).expect("spanning trees");
+        let carried = CarriedData::of_spanning(&network, &packing, 1.0).expect("all members are reached");
+        let time = carried.time(&network).expect("links of the network");
+        assert!(close(time, stated(packing.rate)), "{name}: {time}, {}", packing.rate);
+    }
+}
+
+#[test]
+fn spanning_trees_over_switches_attain_their_rate() {
+    for (name, sketch) in sketches() {
+        let network = sketch.network();
+        let packing = pack_some_spanning_trees(&network, 8).expect("spanning trees");
         let carried = CarriedData::of_spanning(&network, &packing, 1.0).expect("all members are reached");
         let time = carried.time(&network).expect("links of the network");
         assert!(close(time, stated(packing.rate)), "{name}: {time}, {}", packing.rate);

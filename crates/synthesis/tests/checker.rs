@@ -2,7 +2,8 @@
 //! plain data of a result it derives that the trees exist, and that no rate is higher.
 
 use kbc_synthesis::{
-    ExactRatio, Network, RateProof, SpanningPacking, TightCut, TreeCollective, TreeDirection, TreePacking,
+    EdgeLoad, ExactRatio, Network, RateProof, SpanningPacking, TightCut, TreeCollective, TreeDirection,
+    TreePacking,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -162,9 +163,9 @@ fn proof(
     Ok(())
 }
 
-/// Checks spanning trees of an all-reduce.
+/// Checks spanning trees of an all-reduce, and that no rate is higher if they have a proof.
 pub fn check_spanning(network: &Network, packing: &SpanningPacking) -> Result<(), String> {
-    let n = network.nodes();
+    let (n, members) = (network.nodes(), network.members());
     let known = capacities(network);
     let mut load: BTreeMap<(usize, usize), u128> =
         known.keys().filter(|e| e.0 < e.1).map(|&e| (e, 0)).collect();
@@ -173,12 +174,20 @@ pub fn check_spanning(network: &Network, packing: &SpanningPacking) -> Result<()
         require!(class.trees > 0, "no trees");
         sum += class.trees;
         let mut inside = BTreeSet::from([class.centre]);
-        for &(u, v) in &class.edges {
+        for edge in &class.edges {
+            let (u, v) = (edge.near, edge.far);
             require!(inside.contains(&u) && inside.insert(v), "edge {u}-{v} does not grow the tree");
-            let Some(l) = load.get_mut(&(u.min(v), u.max(v))) else { return Err(format!("no link {u}-{v}")) };
-            *l += class.trees;
+            let mut at = u;
+            for &next in edge.through.iter().chain([&v]) {
+                require!(next == v || !members.contains(&next), "member {next} forwards");
+                let Some(l) = load.get_mut(&(at.min(next), at.max(next))) else {
+                    return Err(format!("no link {at}-{next}"));
+                };
+                *l += class.trees;
+                at = next;
+            }
         }
-        require!(inside.len() == n, "a tree does not span");
+        require!(inside.iter().eq(members), "a tree does not span");
     }
     require!(sum == packing.trees, "{sum} trees of {}", packing.trees);
     require!(packing.loads.len() == load.len(), "loads are missing");
@@ -189,19 +198,28 @@ pub fn check_spanning(network: &Network, packing: &SpanningPacking) -> Result<()
     }
     let achieved = product(packing.trees, packing.scale.denominator());
     require!(equals(achieved, packing.scale.numerator(), packing.rate), "rate");
+    let Some(proof) = &packing.proof else {
+        // The scale is not larger than the busiest link needs.
+        let full = |l: &EdgeLoad| {
+            let capacity = known[&(l.from, l.to)];
+            product(l.trees, packing.scale.denominator()) == product(capacity, packing.scale.numerator())
+        };
+        require!(packing.loads.iter().any(full), "no link is full");
+        return Ok(());
+    };
     let mut part = BTreeMap::new();
-    for (i, nodes) in packing.parts.iter().enumerate() {
+    for (i, nodes) in proof.parts.iter().enumerate() {
         require!(!nodes.is_empty(), "an empty part");
         for &v in nodes {
             require!(v < n && part.insert(v, i).is_none(), "node {v} in two parts");
         }
     }
-    require!(part.len() == n && packing.parts.len() >= 2, "no partition");
+    require!(part.len() == n && proof.parts.len() >= 2, "no partition");
     let between: u128 =
         known.iter().filter(|(e, _)| e.0 < e.1 && part[&e.0] != part[&e.1]).map(|e| e.1).sum();
-    require!(between == packing.crossing, "crossing {} is {between}", packing.crossing);
+    require!(between == proof.crossing, "crossing {} is {between}", proof.crossing);
     require!(
-        equals(between, packing.parts.len() as u128 - 1, packing.rate),
+        equals(between, proof.parts.len() as u128 - 1, packing.rate),
         "the partition gives another rate"
     );
     Ok(())

@@ -14,6 +14,7 @@ mod mutation;
 mod reach;
 mod refusals;
 mod regular;
+mod relayed;
 mod rounds;
 mod speed;
 mod streams;

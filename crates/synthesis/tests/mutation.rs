@@ -1,10 +1,10 @@
 //! The independent check rejects results in which one thing is wrong.
 
 use crate::checker::{check, check_spanning};
-use crate::topologies::{a100, boxes, grid, mi250};
+use crate::topologies::{a100, boxes, grid, h100, mi250};
 use kbc_synthesis::{
-    ExactRatio, Network, RateProof, SpanningPacking, TightCut, TreeCollective, TreePacking, pack_some_trees,
-    pack_spanning_trees, pack_trees,
+    ExactRatio, Network, RateProof, SpanningEdge, SpanningPacking, TightCut, TightPartition, TreeCollective,
+    TreePacking, pack_some_spanning_trees, pack_some_trees, pack_spanning_trees, pack_trees,
 };
 
 fn cut(packing: &mut TreePacking) -> &mut TightCut {
@@ -118,22 +118,26 @@ fn a_detour_is_noticed() {
     check(&network, TreeCollective::AllGather, None, &changed).expect_err("a route without a link");
 }
 
+fn proof(packing: &mut SpanningPacking) -> &mut TightPartition {
+    packing.proof.as_mut().expect("a proof")
+}
+
 type SpanningMutation = (&'static str, fn(&mut SpanningPacking));
 
 const SPANNING: [SpanningMutation; 13] = [
     ("a tree is missing", |p| drop(p.classes.pop())),
     ("a tree is there twice", |p| p.classes.push(p.classes[0].clone())),
     ("a multiplicity", |p| p.classes[0].trees += 1),
-    ("another centre", |p| p.classes[0].centre = p.classes[0].edges[2].1),
+    ("another centre", |p| p.classes[0].centre = p.classes[0].edges[2].far),
     ("an edge is missing", |p| p.classes[0].edges.truncate(5)),
-    ("an edge is another", |p| p.classes[0].edges[0] = (0, 8)),
+    ("an edge is another", |p| p.classes[0].edges[0] = SpanningEdge::direct(0, 8)),
     ("a load", |p| p.loads[0].trees += 1),
     ("a limit", |p| p.loads[0].limit += 1),
     ("the scale", |p| p.scale = plus(p.scale)),
     ("the rate", |p| p.rate = plus(p.rate)),
     ("the number of trees", |p| p.trees += 1),
-    ("the crossing capacity", |p| p.crossing += 1),
-    ("a part is missing", |p| drop(p.parts.pop())),
+    ("the crossing capacity", |p| proof(p).crossing += 1),
+    ("a part is missing", |p| drop(proof(p).parts.pop())),
 ];
 
 #[test]
@@ -147,7 +151,26 @@ fn wrong_spanning_trees_are_rejected() {
         assert!(check_spanning(&network, &changed).is_err(), "not noticed: {name}");
     }
     let mut changed = packing.clone();
-    let last = changed.parts.pop().expect("parts");
-    changed.parts[0].extend(last);
+    let last = proof(&mut changed).parts.pop().expect("parts");
+    proof(&mut changed).parts[0].extend(last);
     assert!(check_spanning(&network, &changed).is_err(), "two parts become one");
+}
+
+/// Trees that pass switches: their routes are looked at, too.
+#[test]
+fn wrong_spanning_trees_over_switches_are_rejected() {
+    let network = h100(2).network();
+    let packing = pack_some_spanning_trees(&network, 4).expect("trees");
+    check_spanning(&network, &packing).expect("sound");
+    let changes: [SpanningMutation; 4] = [
+        ("a route without its switches", |p| p.classes[0].edges[0].through.clear()),
+        ("a route by a member", |p| p.classes[0].edges[0].through[0] = p.classes[0].edges[1].far),
+        ("a load", |p| p.loads[0].trees += 1),
+        ("the rate", |p| p.rate = plus(p.rate)),
+    ];
+    for (name, change) in changes {
+        let mut changed = packing.clone();
+        change(&mut changed);
+        assert!(check_spanning(&network, &changed).is_err(), "not noticed: {name}");
+    }
 }

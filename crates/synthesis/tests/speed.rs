@@ -39,12 +39,7 @@ fn spanning(name: &str, sketch: &Sketch) {
     let packing = pack_spanning_trees(&network).expect(name);
     let all = start.elapsed();
     check_spanning(&network, &packing).expect(name);
-    let depth = |c: &kbc_synthesis::SpanningClass| {
-        let mut depth = vec![0; network.nodes()];
-        c.edges.iter().for_each(|&(u, v)| depth[v] = depth[u] + 1);
-        depth.into_iter().max().unwrap_or(0)
-    };
-    let deepest = packing.classes.iter().map(depth).max().unwrap_or(0);
+    let deepest = packing.classes.iter().map(|c| c.height(|_| 1.0)).fold(0.0, f64::max);
     eprintln!(
         "{name}: spanning rate {}, {} trees in {all:.2?}, {} classes, depth {deepest}",
         packing.rate,

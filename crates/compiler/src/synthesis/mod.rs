@@ -127,16 +127,19 @@ fn refused(topology: &Topology, why: &str, help: &str) -> Failure {
 fn limit(machine: &MachineNetwork, request: &PackedRequest, phase: &OrderedPhase) -> (f64, String) {
     let gb = |units: f64| format!("{} GB/s", number(units * machine.unit / 1e9));
     match &phase.trees {
-        PhaseTrees::Spanning(packing) => (
-            packing.rate.to_f64() * machine.unit,
-            format!(
-                "no trees are faster: {} groups of devices are joined by {}, and a tree that joins all \
-                 crosses {} times or more",
-                packing.parts.len(),
-                gb(packing.crossing as f64),
-                packing.parts.len() - 1
-            ),
-        ),
+        PhaseTrees::Spanning(packing) => {
+            let why = match &packing.proof {
+                Some(proof) => format!(
+                    "no trees are faster: {} groups of devices are joined by {}, and a tree that joins all \
+                     crosses {} times or more",
+                    proof.parts.len(),
+                    gb(proof.crossing as f64),
+                    proof.parts.len() - 1
+                ),
+                None => "chosen one after another, with no proof that no trees are faster".to_owned(),
+            };
+            (packing.rate.to_f64() * machine.unit, why)
+        }
         PhaseTrees::Rooted(packing) => {
             let per_root = packing.roots.first().map_or(0, |r| r.1);
             let (none, cut, carries) = match &packing.proof {
@@ -199,7 +202,10 @@ fn summary(
                 let per_root = p.roots.first().map_or(0, |r| r.1);
                 (format!("{per_root} per root"), p.classes.len(), p.classes.iter().map(|c| c.depth()).max())
             }
-            PhaseTrees::Spanning(p) => (format!("{} spanning", p.trees), p.classes.len(), None),
+            PhaseTrees::Spanning(p) => {
+                let deepest = p.classes.iter().map(|c| c.height(|_| 1.0) as usize).max();
+                (format!("{} spanning", p.trees), p.classes.len(), deepest)
+            }
             PhaseTrees::Matched(m) => {
                 let of = if phase.collective == PackedCollective::AllReduce { "" } else { " per root" };
                 let both = [&m.up, &m.down];

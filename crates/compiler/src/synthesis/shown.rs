@@ -6,7 +6,7 @@ use kbc_ir::graph::{Collective, GraphOp, OpKind, Using};
 use kbc_machine::topology::DeviceId;
 use kbc_passes::findings::select::called;
 use kbc_passes::packed::{PackedSite, PackedTrees, PhaseTrees, is_packed};
-use kbc_synthesis::{MatchedEdge, TreeEdge};
+use kbc_synthesis::{MatchedEdge, SpanningEdge, TreeEdge};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -113,8 +113,7 @@ pub fn trees_on_machine(built: &Built) -> Vec<TreeOnMachine> {
                 }
                 PhaseTrees::Spanning(packing) => {
                     for class in &packing.classes {
-                        let ends = |e: &(usize, usize)| vec![e.0, e.1];
-                        add(class.centre, class.trees, class.edges.iter().map(ends).collect());
+                        add(class.centre, class.trees, class.edges.iter().map(SpanningEdge::nodes).collect());
                     }
                 }
                 PhaseTrees::Matched(matching) => {

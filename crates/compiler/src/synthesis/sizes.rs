@@ -6,7 +6,8 @@ use crate::failure::Outcome;
 use crate::report::amounts::{bytes, time};
 use kbc_machine::topology::Topology;
 use kbc_passes::packed::{
-    MachineNetwork, PackedParameters, PackedRequest, TreeMethod, parameters, phases, planned_ns,
+    MachineNetwork, PackedCollective, PackedParameters, PackedRequest, TreeMethod, parameters, phases,
+    planned_ns,
 };
 use serde_json::{Value, json};
 
@@ -32,9 +33,13 @@ pub(super) fn ladder(
     request: &PackedRequest,
 ) -> Outcome<(String, Value)> {
     let methods = match request.method {
-        TreeMethod::Fastest => &[TreeMethod::Trees, TreeMethod::Greedy][..],
+        TreeMethod::Fastest if request.collective == PackedCollective::AllReduce => {
+            &[TreeMethod::Trees, TreeMethod::Greedy, TreeMethod::Spanning][..]
+        }
+        TreeMethod::Fastest => &[TreeMethod::Trees, TreeMethod::Greedy],
         TreeMethod::Trees => &[TreeMethod::Trees],
         TreeMethod::Greedy => &[TreeMethod::Greedy],
+        TreeMethod::Spanning => &[TreeMethod::Spanning],
     };
     let mut rows = vec![];
     for bytes in SIZES.map(|i| 1u64 << (2 * i)) {
@@ -76,12 +81,13 @@ pub(super) fn ladder(
 
 /// Returns the trees of a plan in words.
 fn trees(plan: &SizedPlan) -> String {
-    let PackedParameters { pieces, trees, greedy, gather } = plan.parameters;
+    let PackedParameters { pieces, trees, greedy, gather, spanning } = plan.parameters;
     match plan.method {
         TreeMethod::Greedy if gather > 0 => {
             format!("greedy: {greedy}, gather: {gather}, pieces: {pieces}")
         }
         TreeMethod::Greedy => format!("greedy: {greedy}, pieces: {pieces}"),
+        TreeMethod::Spanning => format!("spanning: {spanning}, pieces: {pieces}"),
         _ if trees > 0 => format!("trees: {trees}, pieces: {pieces}"),
         _ => format!("pieces: {pieces}"),
     }
@@ -104,7 +110,7 @@ fn line(best: &SizedPlan, plans: &[SizedPlan]) -> String {
 }
 
 fn row(best: &SizedPlan, plans: &[SizedPlan]) -> Value {
-    let PackedParameters { pieces, trees, greedy, gather } = best.parameters;
+    let PackedParameters { pieces, trees, greedy, gather, spanning } = best.parameters;
     let all: serde_json::Map<String, Value> =
         plans.iter().map(|p| (format!("{}_ns", p.method.name()), json!(p.ns))).collect();
     let mut row = json!({
@@ -114,6 +120,7 @@ fn row(best: &SizedPlan, plans: &[SizedPlan]) -> Value {
         "trees": trees,
         "greedy": greedy,
         "gather": gather,
+        "spanning": spanning,
         "messages": best.messages,
         "planned_ns": best.ns,
     });

@@ -7,7 +7,10 @@
 use super::{AlgorithmFile, PackedCollective, PackedRequest, ratio};
 use kbc_frontend::library::LIBRARY;
 use kbc_passes::packed::PackedTable;
-use kbc_synthesis::{EdgeLoad, MatchedEdge, MatchedTree, Matching, RateProof, SpanningPacking, TreePacking};
+use kbc_synthesis::{
+    EdgeLoad, MatchedEdge, MatchedTree, Matching, RateProof, SpanningClass, SpanningEdge, SpanningPacking,
+    TightPartition, TreePacking,
+};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -190,13 +193,17 @@ pub(super) fn matching_certificate(matching: &Matching) -> Value {
     json!({ "method": "greedy", "up": trees(&matching.up), "down": trees(&matching.down) })
 }
 
-/// Returns the spanning trees, loads and the proof.
+/// Returns the spanning trees, loads and the proof, if there is one.
 pub(super) fn spanning_certificate(packing: &SpanningPacking) -> Value {
-    let class = |c: &kbc_synthesis::SpanningClass| json!({ "centre": c.centre, "trees": c.trees.to_string(), "edges": c.edges });
+    let class = |c: &SpanningClass| {
+        let edges: Vec<Vec<usize>> = c.edges.iter().map(SpanningEdge::nodes).collect();
+        json!({ "centre": c.centre, "trees": c.trees.to_string(), "edges": edges })
+    };
+    let proof = |p: &TightPartition| json!({ "parts": p.parts, "crossing": p.crossing.to_string() });
     json!({
         "rate": ratio(packing.rate),
         "scale": ratio(packing.scale),
-        "proof": { "parts": packing.parts, "crossing": packing.crossing.to_string() },
+        "proof": packing.proof.as_ref().map(proof),
         "trees": packing.classes.iter().map(class).collect::<Value>(),
         "loads": loads(&packing.loads),
     })

@@ -5,13 +5,15 @@
 //! along routes that messages of the machine can take. Cut into ever smaller pieces they take as
 //! long as their busiest link, plus what becomes negligible for large vectors.
 
-use super::choice::{best_trees, spanning_trees};
+use super::choice::best_trees;
 use super::matched::FEW_MATCHED_TREES;
 use super::network::{MachineNetwork, is_whole, routed_network, whole_network};
 use super::phase::PackedCollective;
+use super::spanning::{spanning_trees, tried};
 use kbc_machine::bounds::{Problem, Sizes};
 use kbc_machine::topology::{Forward, Topology};
-use kbc_synthesis::{CarriedData, MatchedRoots, match_all_reduce};
+use kbc_synthesis::{CarriedData, MatchedRoots, SpanningEdge, SpanningPacking, match_all_reduce};
+use std::rc::Rc;
 
 /// Largest number of ranks for which a certificate is looked for.
 const MOST_RANKS: usize = 64;
@@ -73,10 +75,12 @@ impl MachineNetwork {
         if collective != PackedCollective::AllReduce {
             return ns(trees(collective)?);
         }
-        let spanning = || {
-            let packing = spanning_trees(self).ok()?;
-            let mut links = packing.classes.iter().flat_map(|c| &c.edges);
-            let usable = links.all(|&(a, b)| follows(&[a, b]) && follows(&[b, a]));
+        let spanning = |packing: Rc<SpanningPacking>| {
+            let usable =
+                packing.classes.iter().flat_map(|c| &c.edges).map(SpanningEdge::nodes).all(|nodes| {
+                    let back: Vec<usize> = nodes.iter().rev().copied().collect();
+                    follows(&nodes) && follows(&back)
+                });
             ns(usable.then(|| CarriedData::of_spanning(&self.network, &packing, bytes)).flatten()?)
         };
         // A reduce-scatter and an all-gather whose pieces follow one another run at the same time,
@@ -85,7 +89,7 @@ impl MachineNetwork {
             let gather = trees(PackedCollective::AllGather)?;
             ns(trees(PackedCollective::ReduceScatter)?.and(&gather))
         };
-        // Where each rank would use switches or unequal links, one tree for all may be better.
+        // Where each rank would use switches or unequal links, trees for all may be better.
         let matched = |(roots, number)| {
             let network = &self.network;
             let matching = match_all_reduce(network, &self.timings, roots, number, bytes).ok()?;
@@ -93,11 +97,13 @@ impl MachineNetwork {
             let usable = edges.all(|e| follows(&e.nodes()));
             ns(usable.then(|| CarriedData::of_matching(network, &matching, bytes)).flatten()?)
         };
-        if let Some(best) = spanning() {
+        if let Some(best) = spanning_trees(self).ok().and_then(spanning) {
             return Some(best);
         }
+        let numbers = tried(self, |_| true).unwrap_or_default().into_iter();
         let roots = [MatchedRoots::Central, MatchedRoots::All];
         let matchings = roots.into_iter().flat_map(|at| FEW_MATCHED_TREES.map(|k| (at, k)));
-        both().into_iter().chain(matchings.filter_map(matched)).reduce(f64::min)
+        let others = numbers.filter_map(spanning).chain(matchings.filter_map(matched));
+        both().into_iter().chain(others).reduce(f64::min)
     }
 }

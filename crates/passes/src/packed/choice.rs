@@ -9,11 +9,12 @@ use super::phase::{
     OrderedPhase, PackedCollective, PackedRequest, PhaseTrees, TreeMethod, planned_ns, rooted_messages,
     spanning_messages,
 };
+use super::spanning::{some_spanning, spanning_trees};
 use kbc_ir::expr::gcd;
 use kbc_machine::topology::Topology;
 use kbc_synthesis::{
-    AllToAllFlow, AllToAllPlan, RoundCost, SpanningPacking, SynthesisError, TreePacking, all_to_all_flow,
-    all_to_all_rounds, fastest_all_to_all_rounds, pack_some_trees, pack_spanning_trees, pack_trees,
+    AllToAllFlow, AllToAllPlan, RoundCost, SynthesisError, TreePacking, all_to_all_flow, all_to_all_rounds,
+    fastest_all_to_all_rounds, pack_some_trees, pack_trees,
 };
 use std::rc::Rc;
 
@@ -75,26 +76,33 @@ pub fn phases(
     request: &PackedRequest,
 ) -> Result<Vec<Rc<OrderedPhase>>, SynthesisError> {
     machine.memo.for_bytes(request.bytes);
-    let matched = |limit: f64| matched(machine, request, limit);
     match request.method {
         TreeMethod::Trees => packed(machine, request),
-        TreeMethod::Greedy => matched(f64::INFINITY),
-        TreeMethod::Fastest => match packed(machine, request) {
-            // A machine without trees of a rate that is known may still have a matching.
-            Err(
-                SynthesisError::UnbalancedSwitch { .. }
-                | SynthesisError::Overflow { .. }
-                | SynthesisError::TooManyMessages { .. },
-            ) => matched(f64::INFINITY),
-            Err(other) => Err(other),
-            Ok(packed) => {
-                let ns = WORTH * planned_ns(&packed);
-                match matched(ns) {
-                    Ok(matched) if planned_ns(&matched) < ns => Ok(matched),
-                    _ => Ok(packed),
+        TreeMethod::Greedy => matched(machine, request, f64::INFINITY),
+        TreeMethod::Spanning => some_spanning(machine, request, f64::INFINITY),
+        TreeMethod::Fastest => {
+            let mut best = packed(machine, request);
+            // A machine without trees of a rate that is known may still have others.
+            if let Err(error) = &best
+                && !matches!(
+                    error,
+                    SynthesisError::UnbalancedSwitch { .. }
+                        | SynthesisError::Overflow { .. }
+                        | SynthesisError::TooManyMessages { .. }
+                )
+            {
+                return best;
+            }
+            for other in [matched, some_spanning] {
+                let limit = best.as_ref().map_or(f64::INFINITY, |b| WORTH * planned_ns(b));
+                match other(machine, request, limit) {
+                    Ok(found) if planned_ns(&found) < limit => best = Ok(found),
+                    Err(error) if best.is_err() => best = Err(error),
+                    _ => {}
                 }
             }
-        },
+            best
+        }
     }
 }
 
@@ -169,11 +177,6 @@ fn pack(machine: &MachineNetwork, request: &PackedRequest) -> SynthesisResult<Ve
     }
 }
 
-/// Returns spanning trees at the best rate.
-pub(super) fn spanning_trees(machine: &MachineNetwork) -> SynthesisResult<Rc<SpanningPacking>> {
-    machine.memo.spanning.get((), || pack_spanning_trees(&machine.network).map(Rc::new))
-}
-
 /// Returns a reduce-scatter and an all-gather with equally many pieces.
 fn composed(machine: &MachineNetwork, request: &PackedRequest) -> SynthesisResult<Vec<Rc<OrderedPhase>>> {
     let first = trees(machine, request, PackedCollective::ReduceScatter)?;
@@ -183,16 +186,20 @@ fn composed(machine: &MachineNetwork, request: &PackedRequest) -> SynthesisResul
 }
 
 /// The parameters with which [`phases`] returns the same trees for any number of bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PackedParameters {
     /// Pieces of each tree.
     pub pieces: u64,
     /// Packed trees per root, or 0 for what the machine has by itself.
     pub trees: u64,
-    /// Matched trees per root, or 0 for packed trees.
+    /// Matched trees per root, or 0 for trees of other kinds.
     pub greedy: u64,
     /// Matched trees per root of the all-gather, if an all-reduce is a reduce-scatter and an
     /// all-gather of matched trees, or 0.
     pub gather: u64,
+    /// Spanning trees of an all-reduce, or 0 for trees of other kinds and for those of the best
+    /// rate.
+    pub spanning: u64,
 }
 
 /// Returns the parameters of the phases of a request.
@@ -202,6 +209,7 @@ pub fn parameters(
     phases: &[Rc<OrderedPhase>],
 ) -> PackedParameters {
     let pieces = phases.first().map_or(1, |p| p.plan.cuts);
+    let known = PackedParameters { pieces, ..PackedParameters::default() };
     let trees_of = |i: usize| phases.get(i).map(|p: &Rc<OrderedPhase>| &p.trees);
     match (trees_of(0), trees_of(1)) {
         (Some(PhaseTrees::Matched(matching)), second) => {
@@ -209,7 +217,7 @@ pub fn parameters(
                 Some(PhaseTrees::Matched(second)) => second.trees,
                 _ => 0,
             };
-            PackedParameters { pieces, trees: 0, greedy: matching.trees, gather }
+            PackedParameters { greedy: matching.trees, gather, ..known }
         }
         (Some(PhaseTrees::Rooted(packing)), second) => {
             // By itself an all-reduce has spanning trees wherever there are any.
@@ -218,9 +226,12 @@ pub fn parameters(
             let per_root = packing.roots.first().map_or(0, |r| r.1);
             let named = other || request.trees.is_some();
             let trees = if named { u64::try_from(per_root).unwrap_or(0) } else { 0 };
-            PackedParameters { pieces, trees, greedy: 0, gather: 0 }
+            PackedParameters { trees, ..known }
         }
-        _ => PackedParameters { pieces, trees: 0, greedy: 0, gather: 0 },
+        (Some(PhaseTrees::Spanning(packing)), _) if packing.proof.is_none() => {
+            PackedParameters { spanning: u64::try_from(packing.trees).unwrap_or(0), ..known }
+        }
+        _ => known,
     }
 }
 

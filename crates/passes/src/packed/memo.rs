@@ -57,6 +57,8 @@ pub(super) struct NetworkMemo {
     pub packings: KnownResults<(Rooted, Option<u64>), SynthesisResult<Rc<TreePacking>>>,
     /// Spanning trees.
     pub spanning: KnownResults<(), SynthesisResult<Rc<SpanningPacking>>>,
+    /// Numbers of spanning trees.
+    pub some_spanning: KnownResults<u64, SynthesisResult<Rc<SpanningPacking>>>,
     /// Phases of packed trees.
     pub packed: KnownResults<PackedRequest, SynthesisResult<Vec<Rc<OrderedPhase>>>>,
     /// Moves of matched trees, by their number.

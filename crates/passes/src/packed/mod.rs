@@ -17,6 +17,7 @@ mod memo;
 mod network;
 mod order;
 mod phase;
+mod spanning;
 mod tables;
 
 pub use certified::certified_ns;
@@ -51,6 +52,10 @@ const GREEDY: &str = "greedy";
 /// reduce-scatter of `greedy` trees and an all-gather, or 0.
 const GATHER: &str = "gather";
 
+/// Parameter of a packed all-reduce: spanning trees, whose edges may pass switches, or 0 for those
+/// of the best rate, for trees of another kind, or what is fastest.
+const SPANNING: &str = "spanning";
+
 /// Parameter of a packed algorithm: bytes for which its messages are ordered, or 0 for those of the
 /// use.
 const BYTES: &str = "bytes";
@@ -59,7 +64,7 @@ const BYTES: &str = "bytes";
 const VIA: &str = "via";
 
 /// The parameters that a complete use has.
-const PARAMETERS: [&str; 6] = [PIECES, TREES, GREEDY, GATHER, BYTES, VIA];
+const PARAMETERS: [&str; 7] = [PIECES, TREES, GREEDY, GATHER, SPANNING, BYTES, VIA];
 
 /// Why no trees are packed.
 #[derive(Debug)]
@@ -126,14 +131,8 @@ pub struct PackedCache {
 pub struct PackedUse {
     /// The tables.
     pub tables: Vec<PackedTable>,
-    /// Pieces of each tree.
-    pub pieces: u64,
-    /// Packed trees per root, or 0 if that is what the machine gives by itself.
-    pub trees: u64,
-    /// Matched trees per root, or 0 for packed trees.
-    pub greedy: u64,
-    /// Matched trees per root of the all-gather of an all-reduce in two phases, or 0.
-    pub gather: u64,
+    /// Which trees they hold.
+    pub parameters: PackedParameters,
     /// Bytes for which the messages are ordered.
     pub bytes: u64,
     /// Whether messages name the relays that they pass.
@@ -152,7 +151,8 @@ impl PackedUse {
     /// Returns the arguments that give the same algorithm for every size.
     pub fn arguments(&self) -> Vec<(Name, UsingArg)> {
         let via = u64::from(self.via);
-        let values = [self.pieces, self.trees, self.greedy, self.gather, self.bytes, via];
+        let PackedParameters { pieces, trees, greedy, gather, spanning } = self.parameters;
+        let values = [pieces, trees, greedy, gather, spanning, self.bytes, via];
         let given = PARAMETERS.into_iter().zip(values).filter(|a| a.1 > 0);
         given.map(|(name, n)| (name.into(), UsingArg::Int(i64::try_from(n).unwrap_or(i64::MAX)))).collect()
     }
@@ -229,7 +229,7 @@ pub fn without_pieces(args: &[(Name, UsingArg)]) -> Vec<(Name, UsingArg)> {
 /// Checks whether the arguments of a complete use ask for other trees than those of the best rate:
 /// a number of trees, or greedy matching.
 pub fn names_trees(args: &[(Name, UsingArg)]) -> bool {
-    args.iter().any(|a| a.0 == *GREEDY || a.0 == *TREES)
+    args.iter().any(|a| [TREES, GREEDY, SPANNING].iter().any(|name| a.0 == **name))
 }
 
 /// A use of a packed algorithm.
@@ -321,20 +321,26 @@ impl<'a> PackedSite<'a> {
     /// Returns what the arguments of a use ask for.
     fn request(&self, args: &[(Name, UsingArg)]) -> Result<PackedRequest, String> {
         let given = |name: &str| given(args, name);
-        let (pieces, packed, matched) = (given(PIECES)?, given(TREES)?, given(GREEDY)?);
-        let gather = given(GATHER)?;
-        if gather.is_some() && matched.is_none() {
+        let (pieces, gather) = (given(PIECES)?, given(GATHER)?);
+        let kinds =
+            [(TREES, TreeMethod::Trees), (GREEDY, TreeMethod::Greedy), (SPANNING, TreeMethod::Spanning)];
+        let mut named = vec![];
+        for (name, method) in kinds {
+            named.extend(given(name)?.map(|number| (name, method, number)));
+        }
+        if let [one, other, ..] = named[..] {
+            return Err(format!("`{}` and `{}` are trees of different kinds: name one", one.0, other.0));
+        }
+        let named = named.first();
+        if gather.is_some() && named.is_none_or(|n| n.1 != TreeMethod::Greedy) {
             return Err(format!("`{GATHER}` is for matched trees: name `{GREEDY}` as well"));
         }
-        let method = match (packed, matched) {
-            (Some(_), Some(_)) => {
-                return Err(format!("`{TREES}` are packed and `{GREEDY}` are matched: name one"));
-            }
-            (_, Some(_)) => TreeMethod::Greedy,
-            (None, None) if pieces.is_none() => TreeMethod::Fastest,
-            _ => TreeMethod::Trees,
+        let method = match named {
+            Some(&(_, method, _)) => method,
+            None if pieces.is_none() => TreeMethod::Fastest,
+            None => TreeMethod::Trees,
         };
-        let trees = packed.or(matched);
+        let trees = named.map(|n| n.2);
         let c = self.collective;
         let Some(collective) = PackedCollective::of(c.kind) else {
             return Err(format!("no trees are packed for {}", c.name()));
@@ -356,9 +362,9 @@ impl PackedSearch<'_> {
         self.packed(&self.site.request(args)?, self.site.ways(args)?)
     }
 
-    /// Packs trees of every kind, each chosen for the bytes: packed and matched ones, whose
-    /// messages take the routes of the machine or name relays. Kinds without such trees are left
-    /// out.
+    /// Packs trees of every kind, each chosen for the bytes: packed, matched and spanning ones,
+    /// whose messages take the routes of the machine or name relays. Kinds without such trees are
+    /// left out.
     pub fn pack_kinds(&self) -> Vec<Rc<PackedUse>> {
         let Ok(request) = self.site.request(&[]) else { return vec![] };
         let routes: &[MessageRoutes] = if self.site.via {
@@ -366,7 +372,7 @@ impl PackedSearch<'_> {
         } else {
             &[MessageRoutes::Machine]
         };
-        let kinds = [TreeMethod::Trees, TreeMethod::Greedy].into_iter();
+        let kinds = [TreeMethod::Trees, TreeMethod::Greedy, TreeMethod::Spanning].into_iter();
         let kinds = kinds.flat_map(|method| routes.iter().map(move |ways| (method, *ways)));
         kinds
             .filter_map(|(method, ways)| self.packed(&PackedRequest { method, ..request }, ways).ok())
@@ -393,6 +399,13 @@ impl PackedSearch<'_> {
         let request = PackedRequest { method, trees, ..self.site.request(&[])? };
         let named = self.site.via && self.routed()?.is_some();
         self.packed(&request, if named { MessageRoutes::Named } else { MessageRoutes::Machine })
+    }
+
+    /// Packs, of an all-reduce, spanning trees of the number whose rate is highest, where trees of
+    /// the best rate are not known. None if they are.
+    pub fn pack_spanning(&self) -> Option<Rc<PackedUse>> {
+        let network = self.routed().ok()?.filter(|_| self.site.via).or(self.plain().ok())?;
+        self.pack_number(TreeMethod::Spanning, spanning::best_number(&network)?).ok()
     }
 
     fn packed(&self, request: &PackedRequest, ways: MessageRoutes) -> Result<Rc<PackedUse>, String> {
@@ -445,10 +458,7 @@ impl PackedSearch<'_> {
             let (bytes, ns) = (request.bytes, 0.0);
             let none = PackedUse {
                 tables: vec![],
-                pieces: 1,
-                trees: 0,
-                greedy: 0,
-                gather: 0,
+                parameters: PackedParameters { pieces: 1, ..PackedParameters::default() },
                 bytes,
                 via: false,
                 ns,
@@ -461,7 +471,11 @@ impl PackedSearch<'_> {
         if request.collective == PackedCollective::AllToAll {
             let network = self.plain()?;
             if request.trees.is_some() {
-                let name = if request.method == TreeMethod::Greedy { GREEDY } else { TREES };
+                let name = match request.method {
+                    TreeMethod::Greedy => GREEDY,
+                    TreeMethod::Spanning => SPANNING,
+                    TreeMethod::Fastest | TreeMethod::Trees => TREES,
+                };
                 return Err(format!("an all-to-all has paths in place of trees: leave out `{name}`"));
             }
             if ways == MessageRoutes::Named {
@@ -472,10 +486,7 @@ impl PackedSearch<'_> {
             let found = ordered_flow(&network, request).map_err(|e| words(e, topology, &network))?;
             return Ok(PackedUse {
                 tables: flow_tables(&found.plan, network.network.members().len()),
-                pieces: found.plan.pieces,
-                trees: 0,
-                greedy: 0,
-                gather: 0,
+                parameters: PackedParameters { pieces: found.plan.pieces, ..PackedParameters::default() },
                 bytes: request.bytes,
                 via: false,
                 ns: found.ns,
@@ -485,13 +496,10 @@ impl PackedSearch<'_> {
             });
         }
         let (network, phases) = self.phases(request, ways)?;
-        let PackedParameters { pieces, trees, greedy, gather } = parameters(&network, request, &phases);
+        let parameters = parameters(&network, request, &phases);
         Ok(PackedUse {
             tables: tables((topology, &network), request, &phases),
-            pieces,
-            trees,
-            greedy,
-            gather,
+            parameters,
             bytes: request.bytes,
             via: network.via,
             ns: planned_ns(&phases),

@@ -80,11 +80,16 @@ pub enum TreeMethod {
     Trees,
     /// Trees by greedy matching, of low latency.
     Greedy,
+    /// A number of spanning trees of an all-reduce, whose edges may pass switches.
+    Spanning,
 }
 
 impl TreeMethod {
     /// All of them.
-    pub const ALL: [TreeMethod; 3] = [TreeMethod::Fastest, TreeMethod::Trees, TreeMethod::Greedy];
+    pub const ALL: [TreeMethod; 4] = {
+        use TreeMethod::*;
+        [Fastest, Trees, Greedy, Spanning]
+    };
 
     /// Returns its name on the command line.
     #[must_use]
@@ -93,6 +98,7 @@ impl TreeMethod {
             TreeMethod::Fastest => "fastest",
             TreeMethod::Trees => "trees",
             TreeMethod::Greedy => "greedy",
+            TreeMethod::Spanning => "spanning",
         }
     }
 }
@@ -140,8 +146,9 @@ pub struct PackedRequest {
     /// Where its trees come from.
     pub method: TreeMethod,
     /// Trees per root. None takes, of packed trees, the number that reaches the best rate, or few
-    /// trees near it if that is large; of matched trees, the fastest number. With a number, an
-    /// all-reduce of packed trees is a reduce-scatter and an all-gather.
+    /// trees near it if that is large; of others, the fastest number. With a number, an all-reduce
+    /// of packed trees is a reduce-scatter and an all-gather. Of spanning trees it is the number of
+    /// all.
     pub trees: Option<u64>,
     /// Matched trees per root of the all-gather. With a number, an all-reduce of matched trees is a
     /// reduce-scatter of `trees` per root and this all-gather; with None it has the faster form.

@@ -29,12 +29,17 @@ const OPTIONED: usize = 3;
 /// take longer by the cost model, the exact price is not found.
 pub(super) const NEARLY_CLOSE: f64 = 1.5;
 
+/// The same where packed trees are the best and near the bound. A library algorithm in lanes, whose
+/// schedule is smaller, may then still be a little faster.
+const CLOSE_TO_PACKED: f64 = 1.25;
+
 impl Chooser<'_> {
     /// Returns candidates with options, simulated, where they then need at most [`GAIN`] of their
     /// time: the best ones that have no packed trees, which have pieces of their own, if they are
-    /// close to the first one. Nothing is tried within [`WORTH`] of the bound, or for an algorithm
-    /// whose busiest link alone needs so long: its lanes carry the same data. `list` is sorted;
-    /// sets the simulated times of the candidates themselves.
+    /// close to the first one. Nothing is tried if an algorithm without packed trees is within
+    /// [`WORTH`] of the bound, or for an algorithm whose busiest link alone needs so much of the
+    /// time: its lanes carry the same data. `list` is sorted; sets the simulated times of the
+    /// candidates themselves.
     pub(super) fn optioned(
         &self,
         site: &SelectSite<'_>,
@@ -56,11 +61,19 @@ impl Chooser<'_> {
         // Compositions neither end the search nor take the place of other algorithms, which may
         // gain more in lanes.
         let composed = |c: &Candidate| c.arguments.iter().any(|a| matches!(a.1, UsingArg::Name(_)));
-        let Some(best) = list.iter().filter(|c| !composed(c)).find_map(known) else { return Ok(vec![]) };
+        let packed = |c: &Candidate| {
+            let found = job.library.find_algorithm(site.file, site.id, &c.algorithm, site.op.span);
+            found.is_ok_and(|alg| is_packed(job.library, alg))
+        };
+        let first = list.iter().filter(|c| !composed(c)).find_map(|c| Some((known(c)?, packed(c))));
+        let Some((best, trees)) = first else { return Ok(vec![]) };
         let bound = record.bound.as_ref().map_or(0.0, |b| b.0);
-        if bound > WORTH * best {
+        let near = bound > WORTH * best;
+        if near && !trees {
             return Ok(vec![]);
         }
+        let close = if near { CLOSE_TO_PACKED } else { NEARLY_CLOSE };
+        let worth = if trees { 1.0 } else { WORTH };
         let mut out: Vec<Candidate> = vec![];
         let mut tried: [Vec<String>; 2] = [vec![], vec![]];
         for c in list {
@@ -72,14 +85,14 @@ impl Chooser<'_> {
                 continue;
             }
             let Verdict::Priced(price) = &c.verdict else { continue };
-            if known(c).is_none_or(|ns| ns > NEARLY_CLOSE * best) || price.busiest_ns > WORTH * best {
+            if known(c).is_none_or(|ns| ns > close * best) || price.busiest_ns > worth * best {
                 continue;
             }
             let found = job.library.find_algorithm(site.file, site.id, &c.algorithm, site.op.span);
             let plain = found.ok().filter(|alg| !is_packed(job.library, *alg));
             if let Some(alg) = plain {
                 tried.push(name);
-                out.extend(self.in_lanes(site, job, (alg, c), (NEARLY_CLOSE * best, &mut *record))?);
+                out.extend(self.in_lanes(site, job, (alg, c), (close * best, &mut *record))?);
             }
         }
         Ok(out)

@@ -85,9 +85,23 @@ const TREE_NUMBERS: [u64; 4] = [1, 2, 4, 8];
 /// Numbers of matched trees of an all-reduce that are priced there.
 const MATCHED_NUMBERS: [u64; 3] = [2, 8, 32];
 
+/// Numbers of spanning trees of an all-reduce that are priced there.
+const SPANNING_NUMBERS: [u64; 3] = [4, 8, 16];
+
 /// On more than [`super::SEARCHED_RANKS`] ranks one packing is tried, if the best other algorithm
 /// takes at least this multiple of the bound.
 const FAR_FROM_BOUND: f64 = 2.0;
+
+/// Trees that are tried in more pieces than usual.
+#[derive(Clone, Copy)]
+enum OtherTrees {
+    /// Those that are best so far.
+    Best,
+    /// Those of the best rate.
+    BestRate,
+    /// Spanning trees at the highest rate that is found.
+    Spanning,
+}
 
 /// Another number of trees is taken if it needs at most this share of the time.
 const OTHER_NUMBER: f64 = 0.98;
@@ -258,31 +272,35 @@ impl Chooser<'_> {
                 }
             }
             let reduces = misjudged && site.coll.kind == CollKind::AllReduce;
-            for trees in MATCHED_NUMBERS.into_iter().filter(|_| reduces) {
+            let matched = MATCHED_NUMBERS.map(|trees| (TreeMethod::Greedy, trees));
+            let spanning = SPANNING_NUMBERS.map(|trees| (TreeMethod::Spanning, trees));
+            for (method, trees) in matched.into_iter().chain(spanning).filter(|_| reduces) {
                 if known > bound / WORTH
-                    && let Ok(other) = search.pack_number(TreeMethod::Greedy, trees)
+                    && let Ok(other) = search.pack_number(method, trees)
                 {
                     known = improve(&other, OTHER_NUMBER);
                 }
             }
         }
-        // More pieces than usual of the trees that are best so far, and then of the trees of the
-        // best rate where those are others, which need fewer pieces. A plan is far from its price
-        // on some machines, so the price decides.
+        // More pieces than usual of the trees that are best so far; then of the trees of the best
+        // rate where those are others, which need fewer pieces; then of spanning trees. A plan is
+        // far from its price on some machines, so the price decides.
         let more = PackedSite { messages: limit, ..from }.search(&self.cx.packed);
-        for other_trees in [false, true] {
+        let reduces = site.coll.kind == CollKind::AllReduce;
+        for other in [OtherTrees::Best, OtherTrees::BestRate, OtherTrees::Spanning] {
             let known = price.as_ref().map_or(f64::INFINITY, |p| p.ns);
-            let enough = large || limit.most <= limit.usual || known <= bound / WORTH;
-            if enough || other_trees && !names_trees(&out.arguments) {
+            if large || limit.most <= limit.usual || known <= bound / WORTH {
                 break;
             }
-            let found = match other_trees {
-                true => more.pack_trees(),
-                false => more.pack(&without_pieces(&out.arguments)),
+            let found = match other {
+                OtherTrees::Best => more.pack(&without_pieces(&out.arguments)).ok(),
+                OtherTrees::BestRate if names_trees(&out.arguments) => more.pack_trees().ok(),
+                OtherTrees::Spanning if reduces => more.pack_spanning(),
+                OtherTrees::BestRate | OtherTrees::Spanning => None,
             };
             // Any gain counts that brings the time near the bound.
             let gains = |ns: f64| ns < if ns <= bound / WORTH { known } else { OTHER_NUMBER * known };
-            let faster = found.ok().filter(|m| gains(m.ns) && m.arguments() != out.arguments);
+            let faster = found.filter(|m| gains(m.ns) && m.arguments() != out.arguments);
             if let Some(faster) = faster
                 && let Ok(Some(found)) = self.price_of_packed(site, (alg, job), &faster, known)
                 && gains(found.ns)
