@@ -69,6 +69,26 @@ fn a_number_of_trees_is_kept() {
     }
 }
 
+/// Numbers of spanning trees are tried: here they are faster than packed and matched trees.
+#[test]
+fn select_prices_numbers_of_trees() {
+    let s = Scratch::new();
+    let machine = root().join("specs/corpus/mi250_8_8.yaml").display().to_string();
+    let timed = |using: &str| -> Value {
+        s.write("made.kb", program("ring(4)", "tp", "all_reduce").replace(", USING", using).as_bytes());
+        let words = ["run", "made.kb", "-D", "n=4194304", "--topology", &machine, "--no-data", "--no-proof"];
+        let ran = kbc(s.path(), &[&words[..], &["--format", "json"]].concat(), "");
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        serde_json::from_str(&ran.stdout).expect("JSON")
+    };
+    let (chosen, trees, greedy) =
+        (timed(""), timed(", using: packed(pieces: 1, via: 1)"), timed(", using: packed(greedy: 8)"));
+    let name = chosen["collectives"][0]["algorithm"].as_str().expect("a name");
+    assert!(name.contains("spanning: "), "{name}");
+    let time = |r: &Value| r["time_ns"].as_f64().expect("a time");
+    assert!(time(&chosen) < 0.9 * time(&trees).min(time(&greedy)), "{chosen:#}");
+}
+
 /// Runs a library program of a collective on a machine without data, and returns its report.
 fn timed_on(s: &Scratch, collective: &str, machine: &str, n: u64) -> Value {
     let file = root().join(format!("specs/{collective}.kb")).display().to_string();

@@ -135,6 +135,12 @@ fn what_spanning_trees_cannot_do_is_refused() {
     s.write("made.kb", text.as_bytes());
     let both = kbc(s.path(), &["run", "made.kb"], "").stderr;
     assert!(both.contains("E595") && both.contains("`greedy` and `spanning`"), "{both}");
+    // The reason is that of the trees that could be taken, and the first plan is kept.
+    let ring = synth("ring(700)", "all_gather", &[]);
+    assert!(ring.contains("E595") && !ring.contains("spanning"), "{ring}");
+    let pieces = ["synth", "ring(8)", "all_reduce", "--method", "spanning", "--pieces", "10000"];
+    let kept = kbc(s.path(), &pieces, "");
+    assert!(kept.code == 0 && kept.stdout.contains("trees: 2 spanning"), "{}{}", kept.stdout, kept.stderr);
     let many = synth("ring(8)", "all_reduce", &["--method", "spanning", "--trees", "99999999999"]);
     assert!(many.contains("E595") && many.contains("fewer trees need fewer"), "{many}");
     let text = program("ring(8)", "tp", "all_gather").replace("USING", "using: packed(spanning: 1)");

@@ -55,7 +55,8 @@ fn turn(count: i64, edges: &mut [SpanningEdge], up: &mut BTreeMap<(usize, usize)
         }
     };
     add(edges, -count, up);
-    // The cost of each root, relative to the present one. A step from u to v turns one edge.
+    // The cost of each root, relative to the present one. A step from u to v turns one edge. Links
+    // that the tree uses several times, over switches, are judged as if each use were the only one.
     let mut cost: BTreeMap<usize, i64> = BTreeMap::from([(root, 0)]);
     for edge in edges.iter() {
         let changed = |step: &[usize]| {

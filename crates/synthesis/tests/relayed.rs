@@ -113,12 +113,6 @@ fn no_rate_is_above_a_partition() {
 }
 
 #[test]
-fn the_same_network_has_the_same_trees() {
-    let network = mi250(2, 8).network();
-    assert_eq!(pack_some_spanning_trees(&network, 8), pack_some_spanning_trees(&network, 8));
-}
-
-#[test]
 fn impossible_requests_are_rejected() {
     let network = star(&[1, 1]).network();
     assert_eq!(pack_some_spanning_trees(&network, 0), Err(SynthesisError::ZeroTrees));

@@ -67,6 +67,10 @@ pub fn ordered_flow(
     Ok(OrderedFlow { flow, plan, ns })
 }
 
+/// Returns phases of a kind of trees. Plans that take longer than some nanoseconds need not be
+/// found.
+type OtherPhases = fn(&MachineNetwork, &PackedRequest, f64) -> SynthesisResult<Vec<Rc<OrderedPhase>>>;
+
 /// Returns the phases of the algorithm that is fastest for the request by its estimate.
 ///
 /// # Errors
@@ -93,7 +97,9 @@ pub fn phases(
             {
                 return best;
             }
-            for other in [matched, some_spanning] {
+            let reduces = request.collective == PackedCollective::AllReduce;
+            let spanning = reduces.then_some(some_spanning as OtherPhases);
+            for other in [matched as OtherPhases].into_iter().chain(spanning) {
                 let limit = best.as_ref().map_or(f64::INFINITY, |b| WORTH * planned_ns(b));
                 match other(machine, request, limit) {
                     Ok(found) if planned_ns(&found) < limit => best = Ok(found),

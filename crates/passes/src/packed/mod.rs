@@ -227,7 +227,7 @@ pub fn without_pieces(args: &[(Name, UsingArg)]) -> Vec<(Name, UsingArg)> {
 }
 
 /// Checks whether the arguments of a complete use ask for other trees than those of the best rate:
-/// a number of trees, or greedy matching.
+/// a number of trees of any kind.
 pub fn names_trees(args: &[(Name, UsingArg)]) -> bool {
     args.iter().any(|a| [TREES, GREEDY, SPANNING].iter().any(|name| a.0 == **name))
 }
@@ -401,8 +401,8 @@ impl PackedSearch<'_> {
         self.packed(&request, if named { MessageRoutes::Named } else { MessageRoutes::Machine })
     }
 
-    /// Packs, of an all-reduce, spanning trees of the number whose rate is highest, where trees of
-    /// the best rate are not known. None if they are.
+    /// Packs, of an all-reduce, the least number of spanning trees whose rate is near the highest,
+    /// where trees of the best rate are not known. None if they are.
     pub fn pack_spanning(&self) -> Option<Rc<PackedUse>> {
         let network = self.routed().ok()?.filter(|_| self.site.via).or(self.plain().ok())?;
         self.pack_number(TreeMethod::Spanning, spanning::best_number(&network)?).ok()

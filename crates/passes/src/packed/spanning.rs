@@ -19,8 +19,8 @@ const SPANNING_NUMBERS: [u64; 11] = [2, 4, 8, 12, 16, 24, 32, 40, 48, 56, 64];
 /// takes longer than its busiest link by this multiple.
 const HIGHER: f64 = 0.01;
 const FAR_FROM_LINK: f64 = 1.05;
-/// No further number is tried by itself if the edges of all trees would be more than this, divided
-/// by the members. To find each edge is a search among the members.
+/// No larger number is tried, unless it is asked for, once the trees so far, times the square of
+/// the members, exceed this: each edge of a tree needs a search over the network.
 const MOST_SEARCHED: u64 = 1 << 19;
 
 /// Returns spanning trees at the best rate.
@@ -72,7 +72,11 @@ pub(super) fn some_spanning(
             continue;
         }
         highest = rate.max(highest);
-        let found = plan(packing)?;
+        let found = match plan(packing) {
+            // Larger numbers have more messages.
+            Err(_) if best.is_some() => break,
+            other => other?,
+        };
         if found.plan.ns < known {
             best = Some(found);
         }

@@ -36,8 +36,8 @@ const CLOSE_TO_PACKED: f64 = 1.25;
 impl Chooser<'_> {
     /// Returns candidates with options, simulated, where they then need at most [`GAIN`] of their
     /// time: the best ones that have no packed trees, which have pieces of their own, if they are
-    /// close to the first one. Nothing is tried if an algorithm without packed trees is within
-    /// [`WORTH`] of the bound, or for an algorithm whose busiest link alone needs so much of the
+    /// close to the first one. Nothing is tried if the best one is within [`WORTH`] of the bound
+    /// and has no packed trees, or for an algorithm whose busiest link alone needs so much of the
     /// time: its lanes carry the same data. `list` is sorted; sets the simulated times of the
     /// candidates themselves.
     pub(super) fn optioned(
