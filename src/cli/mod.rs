@@ -398,8 +398,9 @@ pub struct Synth {
     pub root: Option<u64>,
     /// Where trees come from: packed at the best rate, or matched greedily for low latency.
     ///
-    /// `spanning` trees of an all_reduce may pass switches. By default whichever is faster for
-    /// `--bytes`, by an estimate; packed ones if `--trees` or `--pieces` is given.
+    /// `trees` are packed and `greedy` ones are matched. `spanning` is a number of spanning trees
+    /// of an all_reduce, which may pass switches. By default whichever is fastest for `--bytes`, by
+    /// an estimate; packed ones if `--trees` or `--pieces` is given.
     #[arg(long, value_name = "METHOD", value_parser = tree_method())]
     pub method: Option<TreeMethod>,
     /// Trees per root; of an all_reduce by another method than `trees`, all trees.

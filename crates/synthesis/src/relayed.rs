@@ -6,8 +6,8 @@
 //! to the tree by these prices is joined to it next. (For fixed prices this is Prim's algorithm on
 //! the shortest distances between members. Here the prices follow the uses, so a tree avoids links
 //! that it has used itself.) Then every tree is removed and grown anew, several times, with
-//! a larger p, so that the busiest link counts more and more. The state whose busiest link is used
-//! least is taken.
+//! a larger p, so that the busiest link counts more and more. The trees are taken whose busiest
+//! link is used least, for its capacity.
 //!
 //! Trees take the route between two members that others take, unless another one is much cheaper: a
 //! receiver takes the messages of a sender in their order, so those on a fast route wait for those
@@ -29,8 +29,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 /// The exponents of the prices, as numbers of squarings: p = 4, 8, 16, 16 and 32.
 const SQUARINGS: [u32; 5] = [2, 3, 4, 4, 5];
-/// What a step of a route costs besides its price, as a part of the mean price: little of it
-/// finds the best rate, and more of it finds trees that are less deep.
+/// What a step of a route costs besides its price, as a part of the mean price of a link. A small
+/// part finds the best rate, and a larger one finds trees that are less deep.
 const STEP_COSTS: [f64; 2] = [0.001, 0.03];
 /// No price is larger. Sums of prices stay finite.
 const LARGEST_PRICE: f64 = 1e280;

@@ -15,9 +15,11 @@ use std::rc::Rc;
 /// Numbers of trees that are tried. Fewer trees are cut into more pieces each, and more trees use
 /// links more evenly.
 const SPANNING_NUMBERS: [u64; 11] = [2, 4, 8, 12, 16, 24, 32, 40, 48, 56, 64];
-/// A larger number of trees is planned if its rate is higher by this part, or if the best plan
-/// takes longer than its busiest link by this multiple.
+/// A larger number of trees is planned if its rate is higher by this part. Rates that differ by
+/// less are taken for equal.
 const HIGHER: f64 = 0.01;
+/// It is also planned if the best plan takes more than this multiple of the time of its busiest
+/// link.
 const FAR_FROM_LINK: f64 = 1.05;
 /// No larger number is tried, unless it is asked for, once the trees so far, times the square of
 /// the members, exceed this: each edge of a tree needs a search over the network.
